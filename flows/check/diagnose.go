@@ -59,7 +59,8 @@ type diagnosis struct {
 func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	in := inputs(f, earlier)
 	results := evaluate(diagnosisChecks(), in)
-	return extend(results, lendingChecks(), in, in.uses)
+	results = extend(results, lendingChecks(), in, in.uses)
+	return extend(results, leftChecks(), in, in.usesOurs)
 }
 
 // inputs are what the checks judge.

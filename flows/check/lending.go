@@ -85,6 +85,11 @@ func lendingTexts() map[flows.Code]Text {
 			"Pods that are on a virtual node and do not run say why in their status. They stay pending, and are tried again.",
 			[]string{"OffloadingRefused: the provider does not run such pods; the message names the field.", "OffloadingImpossible: the pod needs something of its node, such as hostNetwork or a hostPath.", "UnschedulableAbroad: the provider has no node for it.", "NamespaceNotOffloaded: liqo-tui offload namespace, or have it scheduled elsewhere."},
 		},
+		LentLeftovers: {
+			"no leftovers on the provider",
+			"What a consumer has on a provider is deleted when the consumer's operator, or the program of a virtual node, sees that its object at home is deleted. What was deleted while neither ran, or is absent because the cluster was restored from a backup, stays there.",
+			[]string{"The finding names each such object, with the command that removes it on the provider.", "If a backup is still to be restored, wait: what comes back goes on to run.", "Not known: the program of a virtual node did not see all of the namespaces, here or on the provider."},
+		},
 		Offloading: {
 			"the namespace is not offloaded", "Each provider makes a namespace for it. A name that is taken there can't be used.",
 			[]string{"Choose another name: --namespace-mapping-strategy SelectedName --remote-namespace-name NAME.", "The conditions of the NamespaceOffloading name the provider."},

@@ -19,6 +19,7 @@ const (
 	LentNode       flows.Code = "LT-D042"
 	LentNamespaces flows.Code = "LT-D043"
 	LentPods       flows.Code = "LT-D044"
+	LentLeftovers  flows.Code = "LT-D045"
 )
 
 func lendingChecks() []definition[diagnosis] {
@@ -31,9 +32,14 @@ func lendingChecks() []definition[diagnosis] {
 	}
 }
 
+// leftChecks are those of what our operator keeps on the provider.
+func leftChecks() []definition[diagnosis] {
+	return []definition[diagnosis]{{LentLeftovers, eachWay, []flows.Code{LentAccess}, diagnosis.left}}
+}
+
 // OfLending reports whether a check is about what is lent, and not about the network.
 func (r Result) OfLending() bool {
-	return slices.ContainsFunc(lendingChecks(), func(d definition[diagnosis]) bool { return d.id == r.ID })
+	return slices.ContainsFunc(append(lendingChecks(), leftChecks()...), func(d definition[diagnosis]) bool { return d.id == r.ID })
 }
 
 // lent is what both ends say of one cluster's use of the other; nil where an end has nothing.
@@ -57,6 +63,11 @@ func lendings(f flows.Facts) (all [2]lent) {
 func (in diagnosis) uses(sides []flows.Side) bool {
 	l := in.lent[sides[0]]
 	return l.consumer != nil || l.provider != nil
+}
+
+// usesOurs is the same where the consumer has our operator.
+func (in diagnosis) usesOurs(sides []flows.Side) bool {
+	return in.uses(sides) && in.cluster(sides[0]).Software == flows.Operator
 }
 
 func (in diagnosis) access(con flows.Side) Result {

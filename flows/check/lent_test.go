@@ -35,7 +35,7 @@ func lentPair(t *testing.T) flows.Facts {
 }
 
 func ofLending(results []check.Result) []check.Result {
-	return slices.DeleteFunc(results, func(r check.Result) bool { return r.ID < check.LentAccess || r.ID > check.LentPods })
+	return slices.DeleteFunc(results, func(r check.Result) bool { return r.ID < check.LentAccess || r.ID > check.LentLeftovers })
 }
 
 func TestAPeeringThatIsFinePasses(t *testing.T) {
@@ -213,5 +213,85 @@ func TestANodeWithoutANetworkIsNotTheCause(t *testing.T) {
 	i := slices.IndexFunc(results, func(r check.Result) bool { return r.ID == check.LentNode })
 	if i < 0 || results[i].State != check.Skipped || results[i].Root {
 		t.Errorf("got %+v", results)
+	}
+}
+
+// What is left on the provider is named with the command that removes it, and nothing passes that nobody
+// has looked at.
+func TestLeftoversAreNamed(t *testing.T) {
+	condition := func(status corev1.ConditionStatus, message string) func(rome, milan *lending.Facts) {
+		return func(rome, _ *lending.Facts) {
+			c := &rome.Members[0].Status.Conditions
+			*c = append(slices.DeleteFunc(*c, func(c corev1.NodeCondition) bool { return c.Type == peering.ConditionLeftovers }),
+				corev1.NodeCondition{Type: peering.ConditionLeftovers, Status: status, Message: message})
+		}
+	}
+	both := func(all ...func(rome, milan *lending.Facts)) func(rome, milan *lending.Facts) {
+		return func(rome, milan *lending.Facts) {
+			for _, edit := range all {
+				edit(rome, milan)
+			}
+		}
+	}
+	none := condition(corev1.ConditionFalse, "nothing")
+	kept := func(rome, _ *lending.Facts) {
+		rome.Maps[0].Annotations = map[string]string{peering.AnnotationLeft: "shop", peering.AnnotationWithdrawn: "uid:0"}
+	}
+	text := peering.LeftoversText([]peering.Leftover{{Kind: "ShadowPod", Namespace: "shop-rome", Name: "web", UID: "1"}, {Kind: "Secret", Namespace: "shop-rome", Name: "password", UID: "2"}})
+	many := make([]peering.Leftover, 60)
+	for i := range many {
+		many[i] = peering.Leftover{Kind: "ShadowPod", Namespace: "shop-rome", Name: "web", UID: "1"}
+	}
+	for name, c := range map[string]struct {
+		edit      func(rome, milan *lending.Facts)
+		state     check.State
+		says, fix string
+	}{
+		"nothing": {none, check.Pass, "none", ""},
+		"a pod and a Secret": {
+			condition(corev1.ConditionTrue, text), check.Warn,
+			"ShadowPod shop-rome/web on milan: what it was made of is not on rome; Secret shop-rome/password on milan: what it was made of is not on rome",
+			"kubectl --context kind-rome -n liqo-tenant-milan annotate namespacemaps.offloading.liqo.io milan --overwrite liqo-tui.dev/withdrawn=uid:1,uid:2",
+		},
+		"a namespace": {both(none, kept), check.Warn, "namespace shop-rome on milan: no NamespaceOffloading in shop", "liqo-tui.dev/withdrawn=shop,uid:0"},
+		"a slice": {
+			both(none, func(rome, _ *lending.Facts) { rome.Slices = nil }), check.Warn, "ResourceSlice liqo-tenant-rome/milan on milan: there is none of this name on rome",
+			"kubectl --context kind-milan -n liqo-tenant-rome delete resourceslices.authentication.liqo.io milan",
+		},
+		"many":                                       {condition(corev1.ConditionTrue, peering.LeftoversText(many)), check.Warn, "10 more on milan", "uid:1"},
+		"the program does not know":                  {condition(corev1.ConditionUnknown, "milan does not answer"), check.Inconclusive, "milan does not answer", ""},
+		"the program is an earlier one":              {func(_, _ *lending.Facts) {}, check.Inconclusive, "its program is an earlier one", ""},
+		"the program says something else":            {condition(corev1.ConditionTrue, "x"), check.Inconclusive, "does not understand: x", ""},
+		"the program is away":                        {both(none, func(r, _ *lending.Facts) { r.Members[0].Status.Conditions[0].Status = corev1.ConditionUnknown }), check.Inconclusive, "it is not ready", ""},
+		"there is no Node":                           {func(r, _ *lending.Facts) { r.Members = nil }, check.Inconclusive, "there is no Node", ""},
+		"Nodes may not be read":                      {func(r, _ *lending.Facts) { r.Members, r.Hidden = nil, map[string]bool{"Node": true} }, check.Inconclusive, "Nodes may not be read", ""},
+		"nobody looks after the namespace":           {both(none, func(r, _ *lending.Facts) { r.Nodes[0].Annotations = nil }), check.Inconclusive, "namespace shop-rome on milan: no virtual node looks after it", ""},
+		"maps may not be read":                       {both(none, func(r, _ *lending.Facts) { r.Maps, r.Hidden = nil, map[string]bool{"NamespaceMap": true} }), check.Inconclusive, "NamespaceMaps of rome can't be read", ""},
+		"no map, and the provider's may not be read": {both(none, func(r, m *lending.Facts) { r.Maps, m.Hidden = nil, map[string]bool{"NamespaceMap": true} }), check.Inconclusive, "rome has no NamespaceMap", ""},
+		"the map has not come home": {both(none, func(r, m *lending.Facts) {
+			m.Maps = append(m.Maps, *peering.MapCopy(&r.Maps[0], "rome", "liqo-tenant-rome"))
+			r.Maps = nil
+		}), check.Inconclusive, "namespace shop-rome on milan: the operator of rome has not taken it over yet", ""},
+		"slices may not be read": {both(none, func(_, m *lending.Facts) { m.Hidden = map[string]bool{"ResourceSlice": true} }), check.Inconclusive, "ResourceSlices of both clusters can't be read", ""},
+		"no namespace": {func(r, _ *lending.Facts) {
+			r.Maps[0].Spec, r.Maps[0].Status = offloadingv1beta1.NamespaceMapSpec{}, offloadingv1beta1.NamespaceMapStatus{}
+		}, check.Pass, "none", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := lentPair(t)
+			f.Local.Software = flows.Operator
+			f.Local.Lending.Nodes[0].Annotations = map[string]string{peering.AnnotationNamespaces: "shop"}
+			c.edit(f.Local.Lending, f.Remote.Lending)
+			for _, r := range check.Diagnose(f, nil) {
+				if r.ID == check.LentLeftovers {
+					says := strings.Join(append([]string{r.Summary}, r.Evidence...), "; ")
+					if r.State != c.state || !strings.Contains(says, c.says) || !strings.Contains(strings.Join(r.Fix, "\n"), c.fix) {
+						t.Errorf("got %s %q, fix %q; want %s, %q and %q", r.State, says, r.Fix, c.state, c.says, c.fix)
+					}
+					return
+				}
+			}
+			t.Errorf("there is no result")
+		})
 	}
 }

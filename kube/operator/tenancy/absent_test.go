@@ -1,0 +1,460 @@
+package tenancy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/internal/sample"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// TestNothingIsDeletedBecauseItIsAbsent has everything go that rome's operator makes, and then all that
+// rome's admin has made come back from a backup, in an order of chance. What runs on milan goes on.
+// What was deleted while nobody looked is named, and goes when the admin says so.
+func TestNothingIsDeletedBecauseItIsAbsent(t *testing.T) {
+	t.Parallel() // it waits, most of the time
+	requireAPI(t)
+	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
+	until(t, rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: peering.KeysName}}, "made", func(s *corev1.Secret) bool { return len(s.Data) == 2 })
+	milan.node("node-a", "8", "16Gi")
+	rome.runPrograms()
+	milan.runPods(t)
+	way := newValve(t, proxy(t))
+	w := &pair{t: t, rome: rome, milan: milan, proxy: way.url, params: peer.Params{CPU: "2", Memory: "2Gi"}, node: true}
+	w.peer(t)
+	w.workload(t)
+	seed := sample.Seed(t)
+	for _, part := range []struct {
+		name string
+		test func(*testing.T)
+	}{
+		{"what is derived is deleted", func(t *testing.T) { w.testDerivedDeleted(t, rand.New(rand.NewPCG(seed, 1)), way) }},
+		{"a backup comes back", func(t *testing.T) { w.testRestored(t, rand.New(rand.NewPCG(seed, 2))) }},
+		{"what was deleted unseen is left", w.testLeft},
+	} {
+		if !t.Run(part.name, part.test) {
+			return // the next begins where it should have ended
+		}
+	}
+}
+
+// ofAdmin are what rome's admin has made, with what pods need.
+func ofAdmin() []client.Object {
+	tenant := metav1.ObjectMeta{Namespace: "liqo-tenant-milan"}
+	return []client.Object{
+		identity(), slice(tenant.Namespace, "milan"), offloaded(peering.OffloadingParams{}),
+		onMilan("demo", "web", needs), onMilan("demo", "db"), &corev1.Service{ObjectMeta: inDemo("web")},
+		&corev1.ConfigMap{ObjectMeta: inDemo("settings")}, &corev1.Secret{ObjectMeta: inDemo("password")},
+	}
+}
+
+func needs(s *corev1.PodSpec) {
+	s.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}
+	s.Volumes = []corev1.Volume{{Name: "password", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "password"}}}}
+}
+
+// workload has pods of rome run on milan. One of them has been started again there.
+func (w *pair) workload(t *testing.T) {
+	t.Helper()
+	w.rome.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})
+	w.rome.apply(t, offloaded(peering.OffloadingParams{}))
+	w.rome.create(&corev1.ConfigMap{ObjectMeta: inDemo("settings"), Data: map[string]string{"a": "b"}})
+	w.rome.create(&corev1.Secret{ObjectMeta: inDemo("password"), Data: map[string][]byte{"p": []byte("s")}})
+	w.rome.create(&corev1.Service{ObjectMeta: inDemo("web"), Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}}})
+	w.rome.create(onMilan("demo", "web", needs))
+	w.rome.create(onMilan("demo", "db"))
+	w.settled(t)
+	p := until(t, w.milan, &corev1.Pod{ObjectMeta: inTwin("web")}, "there", func(*corev1.Pod) bool { return true })
+	p.Status.ContainerStatuses[0].RestartCount = 3
+	if err := w.milan.Status().Update(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settled waits until rome says that all is well, and that milan has nothing that rome has not.
+func (w *pair) settled(t *testing.T) {
+	t.Helper()
+	until(t, w.rome, offloaded(peering.OffloadingParams{}), "ready", func(o *offloadingv1beta1.NamespaceOffloading) bool {
+		return o.Status.OffloadingPhase == offloadingv1beta1.ReadyOffloadingPhaseType && o.Status.ObservedGeneration == o.Generation
+	})
+	until(t, w.rome, member(), "ready, and nothing is left", func(n *corev1.Node) bool {
+		return says(corev1.NodeReady, corev1.ConditionTrue, "")(n) && says(peering.ConditionLeftovers, corev1.ConditionFalse, "milan has nothing of this node")(n)
+	})
+	for _, name := range []string{"web", "db"} {
+		until(t, w.rome, onMilan("demo", name), "running", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && isReady(p) })
+	}
+	for _, o := range []client.Object{&corev1.ConfigMap{ObjectMeta: inTwin("settings")}, &corev1.Secret{ObjectMeta: inTwin("password")}, &corev1.Service{ObjectMeta: inTwin("web")}} {
+		until(t, w.milan, o, "there", func(o client.Object) bool { return o.GetDeletionTimestamp() == nil })
+	}
+}
+
+// onProvider is what milan has for rome: the UID and the content of each object.
+func (w *pair) onProvider(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	add := func(list client.ObjectList, of func() map[string]any, options ...client.ListOption) {
+		t.Helper()
+		if err := w.milan.List(t.Context(), list, options...); err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range of() {
+			text, err := json.Marshal(content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[fmt.Sprintf("%T %s", list, name)] = string(text)
+		}
+	}
+	twin, tenant := client.InNamespace("demo-rome"), client.InNamespace("liqo-tenant-rome")
+	var pods corev1.PodList
+	add(&pods, func() map[string]any {
+		all := map[string]any{}
+		for _, p := range pods.Items {
+			all[p.Name] = []any{p.UID, p.DeletionTimestamp, p.Spec, p.Status.ContainerStatuses[0].RestartCount}
+		}
+		return all
+	}, twin)
+	var asked offloadingv1beta1.ShadowPodList
+	add(&asked, func() map[string]any {
+		all := map[string]any{}
+		for _, p := range asked.Items {
+			all[p.Name] = []any{p.UID, p.DeletionTimestamp, p.Spec}
+		}
+		return all
+	}, twin)
+	var served corev1.ServiceList
+	add(&served, func() map[string]any {
+		all := map[string]any{}
+		for _, s := range served.Items {
+			all[s.Name] = []any{s.UID, s.DeletionTimestamp, s.Spec}
+		}
+		return all
+	}, twin)
+	var settings corev1.ConfigMapList
+	add(&settings, func() map[string]any {
+		all := map[string]any{}
+		for _, c := range settings.Items {
+			all[c.Name] = []any{c.UID, c.DeletionTimestamp, c.Data}
+		}
+		return all
+	}, twin, client.HasLabels{peering.LabelPodOrigin})
+	var secrets corev1.SecretList
+	add(&secrets, func() map[string]any {
+		all := map[string]any{}
+		for _, s := range secrets.Items {
+			all[s.Name] = []any{s.UID, s.DeletionTimestamp, s.Data}
+		}
+		return all
+	}, twin)
+	var maps offloadingv1beta1.NamespaceMapList
+	add(&maps, func() map[string]any {
+		all := map[string]any{}
+		for _, m := range maps.Items {
+			all[m.Name] = []any{m.UID, m.DeletionTimestamp, m.Spec}
+		}
+		return all
+	}, tenant)
+	var resources authv1beta1.ResourceSliceList
+	add(&resources, func() map[string]any {
+		all := map[string]any{}
+		for _, s := range resources.Items {
+			all[s.Name] = []any{s.UID, s.DeletionTimestamp, s.Spec.Resources}
+		}
+		return all
+	}, tenant)
+	ns := &corev1.Namespace{}
+	if err := w.milan.Get(t.Context(), client.ObjectKey{Name: "demo-rome"}, ns); err != nil {
+		t.Fatal(err)
+	}
+	out["Namespace"] = fmt.Sprint(ns.UID, ns.DeletionTimestamp)
+	return out
+}
+
+func (w *pair) same(t *testing.T, before map[string]string, after string) {
+	t.Helper()
+	if diff := cmp.Diff(before, w.onProvider(t)); diff != "" {
+		t.Fatalf("after %s milan has something else (-before +now):\n%s", after, diff)
+	}
+}
+
+// derived are what rome's operator makes of what its admin has made.
+func derived() []client.Object {
+	account := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "liqo-tui-node-milan"}
+	return []client.Object{
+		member(), virtual(), lease(), access(), mapTo("liqo-tenant-milan"),
+		&authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "resourceslice-milan"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "kubeconfig-resourceslice-milan"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "kubeconfig-controlplane-milan"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "vk-milan"}},
+		&corev1.ServiceAccount{ObjectMeta: account}, &rbacv1.Role{ObjectMeta: account}, &rbacv1.RoleBinding{ObjectMeta: account},
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: render.PeeringAccessName}},
+		&corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}},
+	}
+}
+
+// testDerivedDeleted has somebody delete all that is derived, with the provider away for some of it, and
+// the operator for some.
+func (w *pair) testDerivedDeleted(t *testing.T, random *rand.Rand, way *valve) {
+	before := w.onProvider(t)
+	for round := range sample.Of(2, 6) {
+		all := derived()
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		from, to := part(random, len(all))
+		stop, begin := part(random, len(all))
+		stops := random.IntN(2) == 0
+		for i, o := range all {
+			if i == from {
+				way.set(true)
+			}
+			if i == to {
+				way.set(false)
+			}
+			if stops && i == stop {
+				w.rome.stop()
+			}
+			if stops && i == begin {
+				w.rome.runOperator(render.PeeringConsumer)
+			}
+			err := w.rome.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+			if apierrors.IsNotFound(err) {
+				continue // it went with its owner
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			uid := o.GetUID()
+			if err := w.rome.Delete(t.Context(), o); client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
+			if away := i >= from && i < to || stops && i >= stop && i < begin; !away && random.IntN(2) == 0 {
+				until(t, w.rome, o, "made again", func(o client.Object) bool { return o.GetUID() != uid })
+			}
+		}
+		for _, o := range derived() {
+			until(t, w.rome, o, "there", func(o client.Object) bool { return o.GetDeletionTimestamp() == nil })
+		}
+		w.settled(t)
+		w.same(t, before, fmt.Sprintf("round %d of deletions", round))
+	}
+}
+
+// part is one of n things, and ends before the last one.
+func part(random *rand.Rand, n int) (from, to int) {
+	from = random.IntN(n - 1)
+	return from, from + 1 + random.IntN(n-1-from)
+}
+
+// quiet ends rome's operator and its program.
+func (w *pair) quiet(t *testing.T) {
+	t.Helper()
+	w.rome.stop()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "vk-milan"}}
+	if err := w.rome.Delete(t.Context(), d); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); w.rome.programs.Load() > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the program does not end")
+		}
+	}
+}
+
+// testRestored has rome lose everything but its installation, and gets it back object by object.
+func (w *pair) testRestored(t *testing.T, random *rand.Rand) {
+	before := w.onProvider(t)
+	for round := range sample.Of(2, 6) {
+		backup := ofAdmin()
+		namespaces := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-milan"}}}
+		for _, o := range append(backup, namespaces...) {
+			if err := w.rome.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.lose(t)
+		w.same(t, before, "the loss of rome's objects")
+		w.rome.runOperator(render.PeeringConsumer)
+		random.Shuffle(len(backup), func(i, j int) { backup[i], backup[j] = backup[j], backup[i] })
+		var order []string
+		came := map[string]bool{}
+		for _, o := range append(namespaces, backup...) {
+			name := fmt.Sprintf("%T %s", o, o.GetName())
+			order = append(order, name)
+			o.SetUID("")
+			o.SetResourceVersion("")
+			o.SetManagedFields(nil)
+			o.SetCreationTimestamp(metav1.Time{})
+			if ns, is := o.(*corev1.Namespace); is {
+				ns.Status = corev1.NamespaceStatus{}
+			}
+			w.rome.create(o)
+			came[name] = true
+			w.lookedAt(t, came)
+			w.same(t, before, fmt.Sprintf("in round %d, %s", round, strings.Join(order, ", ")))
+		}
+		w.settled(t)
+		w.same(t, before, fmt.Sprintf("round %d, in the order %s", round, strings.Join(order, ", ")))
+	}
+}
+
+// lookedAt waits until rome's operator, and its program, have looked at what came back so far.
+func (w *pair) lookedAt(t *testing.T, came map[string]bool) {
+	t.Helper()
+	there := func(o client.Object) bool { return came[fmt.Sprintf("%T %s", o, o.GetName())] }
+	if !there(identity()) {
+		return
+	}
+	asks, sliced := there(offloaded(peering.OffloadingParams{})), there(slice("liqo-tenant-milan", "milan"))
+	until(t, w.rome, mapTo("liqo-tenant-milan"), fmt.Sprintf("brought home, left: %v", !asks || !sliced), func(m *offloadingv1beta1.NamespaceMap) bool {
+		return m.Spec.DesiredMapping["demo"] == "demo-rome" && peering.Left(m)["demo"] == (!asks || !sliced)
+	})
+	if !asks || !sliced {
+		return
+	}
+	until(t, w.rome, member(), fmt.Sprintf("aware of what is left, with %v", came), func(n *corev1.Node) bool {
+		for _, c := range n.Status.Conditions {
+			if c.Type != peering.ConditionLeftovers || c.Status == corev1.ConditionUnknown {
+				continue
+			}
+			all, _, _ := peering.Leftovers(c.Message)
+			is := map[string]bool{}
+			for _, l := range all {
+				is[l.Kind+" "+l.Name] = l.Namespace == "demo-rome" && l.UID != ""
+			}
+			return is["ShadowPod web"] == !there(onMilan("demo", "web")) && is["ShadowPod db"] == !there(onMilan("demo", "db")) && is["Service web"] == !there(&corev1.Service{ObjectMeta: inDemo("web")}) &&
+				is["ConfigMap settings"] == !there(&corev1.ConfigMap{ObjectMeta: inDemo("settings")}) && is["Secret password"] == !there(&corev1.Secret{ObjectMeta: inDemo("password")})
+		}
+		return false
+	})
+}
+
+// lose deletes what rome has beside its installation, while nobody of rome looks.
+func (w *pair) lose(t *testing.T) {
+	t.Helper()
+	w.quiet(t)
+	var pods corev1.PodList
+	if err := w.rome.List(t.Context(), &pods, client.InNamespace("demo")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods.Items {
+		w.rome.runDeletePod(t, &pods.Items[i])
+	}
+	gone := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-milan"}},
+		member(), lease(), &corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}},
+	}
+	for _, o := range gone {
+		if err := w.rome.Delete(t.Context(), o); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range gone {
+		untilGone(t, w.rome, o)
+	}
+}
+
+// testLeft deletes while nobody of rome looks. What is left is named, and goes when the admin says so.
+func (w *pair) testLeft(t *testing.T) {
+	before := w.onProvider(t)
+	w.quiet(t)
+	w.rome.runDeletePod(t, onMilan("demo", "db"))
+	for _, o := range []client.Object{&corev1.ConfigMap{ObjectMeta: inDemo("settings")}, &corev1.Service{ObjectMeta: inDemo("web")}} {
+		w.rome.runDelete(t, o)
+	}
+	w.rome.runOperator(render.PeeringConsumer)
+	until(t, w.rome, member(), "aware of what is left", func(n *corev1.Node) bool {
+		return says(peering.ConditionLeftovers, corev1.ConditionTrue, "ShadowPod demo-rome/db ")(n) && says(peering.ConditionLeftovers, corev1.ConditionTrue, "ConfigMap demo-rome/settings ")(n) &&
+			says(peering.ConditionLeftovers, corev1.ConditionTrue, "Service demo-rome/web ")(n)
+	})
+	w.same(t, before, "deletions that nobody has seen")
+	w.asCheckSays(t, "ShadowPod demo-rome/db on milan", "ConfigMap demo-rome/settings on milan", "Service demo-rome/web on milan")
+	for _, o := range []client.Object{
+		&offloadingv1beta1.ShadowPod{ObjectMeta: inTwin("db")}, &corev1.Pod{ObjectMeta: inTwin("db")}, &corev1.ConfigMap{ObjectMeta: inTwin("settings")}, &corev1.Service{ObjectMeta: inTwin("web")},
+	} {
+		untilGone(t, w.milan, o)
+	}
+	until(t, w.rome, member(), "without leftovers", says(peering.ConditionLeftovers, corev1.ConditionFalse, ""))
+	// What it sees goes at once.
+	w.rome.create(&corev1.Service{ObjectMeta: inDemo("seen"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
+	until(t, w.milan, &corev1.Service{ObjectMeta: inTwin("seen")}, "there", func(*corev1.Service) bool { return true })
+	w.rome.runDelete(t, &corev1.Service{ObjectMeta: inDemo("seen")})
+	untilGone(t, w.milan, &corev1.Service{ObjectMeta: inTwin("seen")})
+	// A namespace.
+	before = w.onProvider(t)
+	w.rome.stop()
+	w.rome.runDelete(t, offloaded(peering.OffloadingParams{}))
+	w.rome.runOperator(render.PeeringConsumer)
+	until(t, w.rome, mapTo("liqo-tenant-milan"), "aware of what is left", func(m *offloadingv1beta1.NamespaceMap) bool { return peering.Left(m)["demo"] })
+	w.same(t, before, "a NamespaceOffloading was deleted, and nobody has seen it")
+	w.asCheckSays(t, "namespace demo-rome on milan")
+	untilGone(t, w.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo-rome"}})
+	untilGone(t, w.milan, mapTo("liqo-tenant-rome"))
+	w.goes(t, onMilan("demo", "web"))
+	untilGone(t, w.rome, mapTo("liqo-tenant-milan"))
+	// A slice.
+	w.rome.stop()
+	w.rome.runDelete(t, slice("liqo-tenant-milan", "milan"))
+	w.rome.runOperator(render.PeeringConsumer)
+	w.nodeGone(t)
+	until(t, w.milan, slice("liqo-tenant-rome", "milan"), "there", func(s *authv1beta1.ResourceSlice) bool { return s.DeletionTimestamp == nil })
+	r := w.leftovers(t)
+	if r.State != check.Warn || !strings.HasPrefix(r.Summary, "ResourceSlice liqo-tenant-rome/milan on milan") || !strings.HasSuffix(strings.Join(r.Fix, " "), " delete resourceslices.authentication.liqo.io milan") {
+		t.Errorf("check says %+v", r)
+	}
+	w.milan.runDelete(t, slice("liqo-tenant-rome", "milan"))
+}
+
+// leftovers is what check says of them.
+func (w *pair) leftovers(t *testing.T) check.Result {
+	t.Helper()
+	f, err := engine.Observe(t.Context(), w.rome.cluster(), w.milan.cluster(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range check.Diagnose(f, nil) {
+		if r.ID == check.LentLeftovers && r.Sides[0] == flows.A {
+			return r
+		}
+	}
+	t.Fatal("no check is about leftovers")
+	return check.Result{}
+}
+
+// asCheckSays has check name these, and does what it says.
+func (w *pair) asCheckSays(t *testing.T, left ...string) {
+	t.Helper()
+	r := w.leftovers(t)
+	found := append([]string{r.Summary}, r.Evidence...)
+	if r.State != check.Warn || len(found) != len(left) || len(r.Fix) != 1 {
+		t.Fatalf("check says %+v, want %v", r, left)
+	}
+	for _, name := range left {
+		if !slices.ContainsFunc(found, func(text string) bool { return strings.HasPrefix(text, name+": ") }) {
+			t.Errorf("check says %v, want %s", found, name)
+		}
+	}
+	_, text, is := strings.Cut(r.Fix[0], " -n liqo-tenant-milan annotate namespacemaps.offloading.liqo.io milan --overwrite "+peering.AnnotationWithdrawn+"=")
+	if !is {
+		t.Fatalf("check says: %s", r.Fix[0])
+	}
+	w.withdraw(t, text)
+}
