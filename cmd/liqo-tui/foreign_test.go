@@ -64,7 +64,7 @@ func TestNothingOfOthersIsTouched(t *testing.T) {
 		p.plant(t)
 		before[p.name] = p.foreign(t)
 	}
-	sequences := sample.Of(12, 2000)
+	sequences := sample.Of(16, 2000)
 	ran, changed, killed := map[string]int{}, map[string]int{}, 0
 	for n := range sequences {
 		planes, commands := pair, connectionLife(rnd)
@@ -95,7 +95,7 @@ func TestNothingOfOthersIsTouched(t *testing.T) {
 	}
 	t.Logf("%d sequences, %d commands killed; ran: %v, of which these changed something: %v", sequences, killed, ran, changed)
 	for name, n := range ran {
-		if changed[name] < n/4 {
+		if n >= 12 && changed[name] < n/4 { // of fewer runs this is chance
 			t.Errorf("%s changed something in %d of %d runs: this test shows little of it", name, changed[name], n)
 		}
 	}

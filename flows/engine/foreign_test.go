@@ -46,7 +46,7 @@ const others = "others" // who manages what is not ours
 // shows on real API servers. A sequence there waits for them, and for the operators,
 // for a second and more.
 func TestNothingOfOthersIsTouched(t *testing.T) {
-	seed, walks := sample.Seed(t), sample.Of(100, 4000)
+	seed, walks := sample.Seed(t), sample.Of(250, 4000)
 	total := walk{ran: map[string]int{}, changed: map[string]int{}}
 	var both sync.Mutex
 	t.Run("walks", func(t *testing.T) {
