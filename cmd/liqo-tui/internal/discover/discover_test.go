@@ -111,14 +111,38 @@ contexts: [{name: home, context: {cluster: home, user: me}}, {name: milan, conte
 	return path
 }
 
-// apiServer only listens: the command asks an API server nothing.
+// apiServer only listens: whoever is announced gets a connection, and nothing else.
 func apiServer(t *testing.T) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
+	visits := make(chan net.Conn, 10)
+	go func() {
+		defer close(visits)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			visits <- c
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		seen := 0
+		for c := range visits { // its ends are closed by now
+			if got, err := io.ReadAll(c); len(got) > 0 || err != nil {
+				t.Errorf("it was sent %q, %v", got, err)
+			}
+			c.Close()
+			seen++
+		}
+		if seen == 0 {
+			t.Error("nobody has opened a connection")
+		}
+	})
 	return netip.MustParseAddrPort(l.Addr().String())
 }
 
