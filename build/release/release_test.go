@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -83,6 +84,23 @@ func TestARelease(t *testing.T) {
 		first, second := read(t, out, checksumsFile), read(t, packed(t, in), checksumsFile)
 		if first != second {
 			t.Errorf("got\n%s\nand\n%s", first, second)
+		}
+	})
+	t.Run("shows that a file was changed", func(t *testing.T) {
+		check := func() ([]byte, error) { // as SECURITY.md says
+			c := exec.CommandContext(t.Context(), "sha256sum", "--check", "--ignore-missing", checksumsFile)
+			c.Dir = out
+			return c.CombinedOutput()
+		}
+		if text, err := check(); err != nil {
+			t.Fatalf("a release that nobody has changed: %v\n%s", err, text)
+		}
+		archive := filepath.Join(out, "liqo-tui_1.2.3-rc.1_linux_amd64.tar.gz")
+		if err := os.WriteFile(archive, append([]byte(read(t, out, filepath.Base(archive))), 0), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := check(); err == nil || !strings.Contains(string(text), filepath.Base(archive)+": FAILED") {
+			t.Errorf("got %v\n%s", err, text)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -59,11 +60,35 @@ func TestTheReleaseRuns(t *testing.T) {
 		if len(data) > 50_000_000 {
 			t.Errorf("%s: the program has %d bytes, at most 50 MB are allowed", kind, len(data))
 		}
+		if published, name := os.Getenv("REGISTRY"), imageOf(t, dist); published != "" {
+			got, err := exec.CommandContext(t.Context(), binary, "version", "-o", "json").Output()
+			if err != nil || !strings.Contains(string(got), name) {
+				t.Errorf("%s: %v, the program names another image than %s: %s", kind, err, name, got)
+			}
+		}
 		digests = append(digests, fmt.Sprintf("%x", sha256.Sum256(data)))
 	}
 	if len(slices.Compact(digests)) != 1 {
 		t.Errorf("the artefacts have different programs: %q", digests)
 	}
+}
+
+// imageOf is the digest by which the registry has the image of a release.
+func imageOf(t *testing.T, dist string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dist, "liqo-gateway_*_image.tar"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("got images %q, %v", found, err)
+	}
+	index, err := exec.CommandContext(t.Context(), "tar", "-xOf", found[0], "index.json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := regexp.MustCompile("sha256:[0-9a-f]{64}").FindString(string(index))
+	if digest == "" {
+		t.Fatalf("no digest in %s", index)
+	}
+	return "@" + digest
 }
 
 // install has dpkg install a package below root, and compares the files with what it
