@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -83,6 +84,14 @@ func (t *turns) busy(ctx context.Context, c client.Client, d *appsv1.Deployment)
 	if err := c.List(ctx, &all, client.HasLabels{render.LabelGatewayName}); err != nil {
 		return "", fmt.Errorf("list the gateways' Deployments: %w", err)
 	}
+	shown := map[types.UID]int64{}
+	for i := range all.Items {
+		shown[all.Items[i].UID] = all.Items[i].Generation
+	}
+	maps.DeleteFunc(t.applied, func(uid types.UID, applied int64) bool { // what is shown, or gone, is waited for no longer
+		now, there := shown[uid]
+		return !there || now >= applied
+	})
 	for i := range all.Items {
 		other := &all.Items[i]
 		if other.UID == d.UID {

@@ -95,6 +95,9 @@ func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 	try("turin", "liqo-tenant-milan/gw-milan")
 	reports(time.Now().Add(time.Second))
 	try("turin", "")
+	if _, remembered := order.applied["milan"]; remembered {
+		t.Error("a generation that the cache shows is remembered for ever")
+	}
 }
 
 // Where a quota has no room for a second pod, the old one ends first.
