@@ -2,6 +2,7 @@ package operator
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -23,12 +24,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/liqo-tui/liqo-tui/internal/abuses"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // TestRights has two peers: milan dials in, and turin, whose gateway has two pods,
 // is dialled. Each program works with the rights that it has on a cluster.
 func TestRights(t *testing.T) {
+	abuses.Begin(t)
 	w := newWorld(t)
 	w.node("node-a", "192.0.2.11")
 	w.runOperator()
@@ -96,6 +99,7 @@ func (w *world) account(namespace, name string) client.Client {
 		UserName: "system:serviceaccount:" + namespace + ":" + name, Groups: []string{"system:serviceaccounts", "system:authenticated"},
 		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"node-a"}},
 	}
+	config.Wrap(abuses.Watch(w.t))
 	c, err := client.New(config, client.Options{Scheme: w.Scheme(), Mapper: w.RESTMapper()})
 	if err != nil {
 		w.t.Fatal(err)
@@ -159,9 +163,7 @@ func (w *world) testGatewayRights() {
 			return c.Patch(w.t.Context(), &networkingv1beta1.InternalFabric{ObjectMeta: own}, merge(`{"spec":{"gatewayIP":"10.244.0.22","interface":{"gateway":{"ip":"10.244.0.22"}}}}`))
 		},
 	} {
-		if err := do(); err != nil {
-			w.t.Errorf("%s: %v", what, err)
-		}
+		abuses.Permitted(w.t, "a gateway", what, do())
 	}
 }
 
@@ -175,7 +177,7 @@ func eventOf(namespace, about string) *unstructured.Unstructured {
 }
 
 // abuse is what must not be possible. With an admin's rights it is: so it is refused
-// for want of rights, and for no other reason.
+// for want of rights, and for no other reason. internal/abuses says for which.
 type abuse struct {
 	name string
 	do   func(client.Client) error
@@ -290,6 +292,8 @@ func (w *world) testAbuses() {
 		return patch(&rbacv1.ClusterRoleBinding{ObjectMeta: at("", render.GatewayAccessName)}, `{"subjects":[`+subjects+`]}`)
 	}
 	gateway, holder := &networkingv1beta1.GatewayServer{ObjectMeta: at(milan, "milan")}, &corev1.Pod{ObjectMeta: at(turin, "gw-turin-a")}
+	dials := &networkingv1beta1.GatewayClient{ObjectMeta: at(turin, "turin")}
+	w.create(&corev1.Secret{ObjectMeta: at(milan, "bootstrap"), Type: corev1.SecretTypeBootstrapToken})
 	program := w.account("liqo", render.OperatorName)
 	for _, b := range []client.Object{own("victim"), invited("victim")} {
 		// An API server acts on a new policy a moment later.
@@ -333,9 +337,11 @@ func (w *world) testAbuses() {
 		{name: "makes a Service at home", do: create(service("liqo", func(*corev1.ServiceSpec) {}))},
 		{name: "has a token be made", do: create(typed(milan, corev1.SecretTypeServiceAccountToken))},
 		{name: "has another type of Secret", do: create(typed(milan, "helm.sh/release.v1"))},
+		{name: "changes a Secret of another type", do: patch(&corev1.Secret{ObjectMeta: at(milan, "bootstrap")}, `{"metadata":{"labels":{"a":"b"}}}`)},
 		{name: "runs another image in a pod", do: image(holder)},
 		{name: "has a pod be another's", do: patch(holder, `{"metadata":{"labels":{"networking.liqo.io/gateway-name":"x"}}}`)},
 		{name: "mounts another Secret into a gateway", do: patch(gateway, `{"spec":{"secretRef":{"name":"token"}}}`)},
+		{name: "has a gateway dial others", do: patch(dials, `{"spec":{"endpoint":{"addresses":["192.0.2.66"]}}}`)},
 		{name: "says whose peer a gateway is", do: patch(gateway, `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"x"}}}`)},
 		{name: "lets everybody see where pods are", do: lists(`{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:authenticated"}`)},
 		{name: "runs without SELinux", do: create(deployment(milan, confined(func(s *corev1.SecurityContext) { s.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"} })))},
@@ -372,6 +378,7 @@ func (w *world) testAbuses() {
 		{name: "gives itself its rights there under its own name", nobody: true, do: create(own("victim"))},
 		{name: "applies them there", nobody: true, do: apply(own("victim"))},
 		{name: "applies them there as if a peer was invited", nobody: true, do: apply(invited("victim"))},
+		{name: "shares its rights with another", do: patch(own(milan), `{"subjects":[{"kind":"ServiceAccount","namespace":"victim","name":"eve"}]}`)},
 		{name: "gives its rights to another", do: create(binding(milan, render.TenantAccessName, "victim", "eve"))},
 		{name: "gives an admin's rights", do: create(binding(milan, "cluster-admin", "liqo", render.OperatorName))},
 		{name: "makes a Role beyond its rights", do: create(role(milan, "pods/exec"))},
@@ -426,9 +433,17 @@ func (w *world) testAbuses() {
 		{name: "changes another's pod", do: patch(&corev1.Pod{ObjectMeta: at(milan, "gw-milan-0")}, `{"metadata":{"labels":{"a":"b"}}}`)},
 		{name: "reads others' pods", do: list(&corev1.PodList{})},
 	})
-	dials := &networkingv1beta1.GatewayClient{ObjectMeta: at(turin, "turin")}
 	key := &networkingv1beta1.PublicKey{ObjectMeta: at(turin, "turin")}
-	w.refused("the delegate of a client", w.account(turin, "turin-delegate"), []abuse{
+	delegate := w.account(turin, "turin-delegate")
+	w.permitted("the delegate of a client", delegate, []abuse{
+		{name: "says where its server is", do: patch(dials, `{"spec":{"endpoint":{"addresses":["192.0.2.8"]}}}`)},
+		{name: "says its key", do: patch(key, `{"spec":{"publicKey":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}`)},
+		{name: "makes its next token", do: func(c client.Client) error {
+			return c.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: at(turin, "turin-delegate")},
+				&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}})
+		}},
+	})
+	w.refused("the delegate of a client", delegate, []abuse{
 		{name: "changes its template", do: patch(dials, `{"spec":{"clientTemplateRef":{"name":"other"}}}`)},
 		{name: "changes its MTU", do: patch(dials, `{"spec":{"mtu":1000}}`)},
 		{name: "changes its keys", do: patch(dials, `{"spec":{"secretRef":{"name":"token"}}}`)},
@@ -452,12 +467,19 @@ func (w *world) testAbuses() {
 		}},
 		{name: "changes another peer's key", do: patch(&networkingv1beta1.PublicKey{ObjectMeta: at(milan, "milan")}, `{"spec":{"publicKey":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}`)},
 	})
-	w.refused("the delegate of a server", w.account(milan, "milan-delegate"), []abuse{
+	delegate = w.account(milan, "milan-delegate")
+	w.permitted("the delegate of a server", delegate, []abuse{
+		{name: "says its key", do: patch(&networkingv1beta1.PublicKey{ObjectMeta: at(milan, "milan")}, `{"spec":{"publicKey":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}`)},
+	})
+	w.refused("the delegate of a server", delegate, []abuse{
 		{name: "changes its Service's type", do: patch(&networkingv1beta1.GatewayServer{ObjectMeta: at(milan, "milan")}, `{"spec":{"endpoint":{"serviceType":"LoadBalancer"}}}`)},
 		{name: "changes the Service", do: patch(&corev1.Service{ObjectMeta: at(milan, "gw-milan")}, `{"metadata":{"labels":{"a":"b"}}}`)},
 	})
-	w.refused("a node's agent", w.account("liqo", render.FabricName), []abuse{
+	agent := w.account("liqo", render.FabricName)
+	w.permitted("a node's agent", agent, []abuse{{name: "speaks for its node", do: create(node("node-a"))}})
+	w.refused("a node's agent", agent, []abuse{
 		{name: "speaks for another node", do: create(node("node-b"))},
+		{name: "says anew where another node's pods are", do: apply(node("node-b"))},
 		{name: "changes a gateway's traffic", do: patch(fabric(milan, "milan"), `{"spec":{"gatewayIP":"10.244.0.21"}}`)},
 		{name: "reads Secrets", do: read(milan, "gw-milan")},
 		{name: "changes its node", do: patch(&corev1.Node{ObjectMeta: at("", "node-a")}, `{"metadata":{"labels":{"a":"b"}}}`)},
@@ -476,6 +498,7 @@ func (w *world) refused(who string, c client.Client, all []abuse) {
 		} else if !apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
 			w.t.Errorf("%s %s: got %v, want it refused for want of rights", who, a.name, err)
 		}
+		abuses.Refused(w.t, who, a.name, err)
 	}
 	w.t.Logf("%s: %d abuses, all refused", who, len(all))
 }
@@ -484,9 +507,7 @@ func (w *world) refused(who string, c client.Client, all []abuse) {
 func (w *world) permitted(who string, c client.Client, all []abuse) {
 	w.t.Helper()
 	for _, a := range all {
-		if err := a.do(client.NewDryRunClient(c)); err != nil {
-			w.t.Errorf("%s %s: %v", who, a.name, err)
-		}
+		abuses.Permitted(w.t, who, a.name, a.do(client.NewDryRunClient(c)))
 	}
 }
 
@@ -500,6 +521,7 @@ func (w *world) testTemplates(server *networkingv1beta1.GatewayServer) {
 	good := template.DeepCopy()
 	meta := metav1.ObjectMeta{Namespace: server.Namespace, Name: "gw-milan"}
 	before := until(w, &appsv1.Deployment{ObjectMeta: meta}, "there", func(*appsv1.Deployment) bool { return true }).Generation
+	abuses.Permitted(w.t, "a template", "what install writes", nil)
 	write := func(u *unstructured.Unstructured) {
 		w.t.Helper()
 		u.SetResourceVersion("")
@@ -530,10 +552,11 @@ func (w *world) testTemplates(server *networkingv1beta1.GatewayServer) {
 			w.t.Fatal(err)
 		}
 		write(bad)
-		until(w, server, "refusing "+c.name, func(s *networkingv1beta1.GatewayServer) bool {
+		refused := until(w, server, "refusing "+c.name, func(s *networkingv1beta1.GatewayServer) bool {
 			return strings.HasPrefix(s.Annotations[render.AnnotationProblem], render.ProblemRefused+"gateway template liqo/wireguard-server: its pods may not have ") &&
 				strings.Contains(s.Annotations[render.AnnotationProblem], c.want)
 		})
+		abuses.Refused(w.t, "a template", c.name, errors.New(refused.Annotations[render.AnnotationProblem]))
 		reset := good.DeepCopy()
 		if c.field == "hostNetwork" {
 			if err := unstructured.SetNestedField(reset.Object, nil, append(at, c.field)...); err != nil {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/abuses"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -49,9 +50,7 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 			ObjectMeta: ofRome("demo-rome", "x"), Type: corev1.SecretTypeTLS, Data: map[string][]byte{"tls.crt": nil, "tls.key": nil},
 		}),
 	} {
-		if err != nil {
-			t.Errorf("what the consumer may, %s: %v", kind, err)
-		}
+		abuses.Permitted(t, "the consumer, beside its pods", kind, err)
 	}
 	for _, kind := range peering.SecretTypes { // by the API server's own rules each needs other keys
 		err := c.Create(ctx, &corev1.Secret{ObjectMeta: ofRome("demo-rome", "x"), Type: kind, Data: map[string][]byte{
@@ -61,10 +60,26 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 			t.Errorf("what the consumer may, a Secret of type %s: %v", kind, err)
 		}
 	}
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "of-an-admin"}}
+	meta := metav1.ObjectMeta{Namespace: "demo-rome", Name: "of-an-admin"}
+	theirs := &corev1.ConfigMap{ObjectMeta: meta}
 	l.milan.writesInto(t, "demo-rome")
 	l.milan.create(theirs)
 	defer l.milan.runDelete(t, theirs)
+	var made []client.Object
+	defer func() {
+		for _, o := range made {
+			l.milan.runDelete(t, o)
+		}
+	}()
+	deleted := func(o client.Object) func() error {
+		l.milan.create(o)
+		made = append(made, o)
+		return func() error { return c.Delete(ctx, o) }
+	}
+	plain := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	endpoints := func() *offloadingv1beta1.ShadowEndpointSlice {
+		return &offloadingv1beta1.ShadowEndpointSlice{ObjectMeta: ofRome("demo-rome", "web")}
+	}
 	service := func(change func(*corev1.Service)) func() error {
 		s := serviceOf("demo-rome", "x")
 		change(s)
@@ -84,7 +99,7 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 		return func() error { return c.Create(ctx, o) }
 	}
 	const rbac, inside, steers = "cannot", "inside of the cluster only", "steer programs of the provider"
-	tryAll(t, "the consumer", []abuse{
+	tryAll(t, "the consumer, beside its pods", []abuse{
 		{"a port of nodes", inside, service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort })},
 		{"a load balancer", inside, service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeLoadBalancer })},
 		{"another name", inside, service(func(s *corev1.Service) {
@@ -112,6 +127,23 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 			return c.Patch(ctx, theirs.DeepCopy(), mergePatch(`{"metadata":{"labels":{"offloading.liqo.io/origin":"rome"}},"data":{"a":"b"}}`))
 		}},
 		{"an admin's, deleted", "what it has made only", func() error { return c.Delete(ctx, theirs.DeepCopy()) }},
+		{"an admin's Secret, deleted", "what it has made only", deleted(&corev1.Secret{ObjectMeta: meta})},
+		{"an admin's Service, deleted", "what it has made only", deleted(plain)},
+		{"another's ShadowPod, deleted", "what it has made only", deleted(&offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{ // without a label it counts as the consumer's
+			Namespace: "demo-rome", Name: "of-another", Labels: map[string]string{"offloading.liqo.io/origin": "turin"},
+		}})},
+		{"an admin's ShadowEndpointSlice, deleted", "what it has made only", deleted(&offloadingv1beta1.ShadowEndpointSlice{ObjectMeta: meta})},
+		{"a Secret that can't go", "no finalizers and no owners", func() error {
+			return c.Patch(ctx, &corev1.Secret{ObjectMeta: ofRome("demo-rome", "web")}, mergePatch(`{"metadata":{"finalizers":["x.io/y"]}}`))
+		}},
+		{"endpoints that can't go", "no finalizers and no owners", func() error {
+			return c.Patch(ctx, endpoints(), mergePatch(`{"metadata":{"finalizers":["x.io/y"]}}`))
+		}},
+		{"new endpoints that can't go", "no finalizers and no owners", func() error {
+			o := endpoints()
+			o.Name, o.Finalizers = "x", []string{"x.io/y"}
+			return c.Create(ctx, o)
+		}},
 		{"Kubernetes' own", "what it has made only", func() error {
 			ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "kube-root-ca.crt"}}
 			if err := l.milan.Create(ctx, ca.DeepCopy()); err != nil && !apierrors.IsAlreadyExists(err) {

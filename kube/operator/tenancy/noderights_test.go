@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/abuses"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -24,15 +25,19 @@ type attempt func() error
 func (w *pair) refused(t *testing.T, who string, attempts map[string]attempt) {
 	t.Helper()
 	for name, try := range attempts {
-		if err := try(); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		err := try()
+		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 			t.Errorf("%s: got %v, want a refusal", name, err)
 		}
+		abuses.Refused(t, who, name, err)
 	}
 	t.Logf("figure: %d attempts of %s refused", len(attempts), who)
 }
 
 func (p *plane) clientAs(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
+	config = rest.CopyConfig(config)
+	config.Wrap(abuses.Watch(t))
 	c, err := client.New(config, client.Options{Scheme: p.Scheme(), Mapper: p.RESTMapper()})
 	if err != nil {
 		t.Fatal(err)
@@ -55,9 +60,7 @@ func (w *pair) testProgramRights(t *testing.T) {
 		},
 		"its Lease": func() error { return c.Patch(ctx, lease(), mergePatch(`{"spec":{"leaseDurationSeconds":41}}`)) },
 	} {
-		if err := try(); err != nil {
-			t.Fatalf("what it may do, %s: %v", name, err)
-		}
+		abuses.Permitted(t, "a node's program", name, try())
 	}
 	w.rome.node("real", "4", "8Gi")
 	defer w.rome.runDelete(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real"}})
@@ -89,7 +92,7 @@ func (w *pair) testProgramRights(t *testing.T) {
 		"a real node's state":           status("real", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`),
 		"another virtual node's status": elsewhere,
 		"an address":                    status("milan", `{"status":{"addresses":[{"type":"InternalIP","address":"10.0.0.1"}]}}`),
-		"a port":                        status("milan", `{"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}}}}`),
+		"a port":                        status("milan", `{"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":6443}}}}`),
 		"a volume":                      status("milan", `{"status":{"volumesAttached":[{"name":"a","devicePath":"/dev/a"}]}}`),
 		"its labels":                    status("milan", `{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`),
 		"no label":                      status("milan", `{"metadata":{"labels":{"liqo.io/type":null}}}`),
@@ -147,9 +150,7 @@ func (w *pair) testOperatorsNodes(t *testing.T) {
 	ctx := t.Context()
 	c := w.rome.clientAs(t, w.rome.as(operatorUser, "system:serviceaccounts"))
 	good := peering.NodeProgram{VirtualNode: &offloadingv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-x", Name: "x", Labels: map[string]string{"liqo.io/remote-cluster-id": "x"}}}}
-	if err := c.Create(ctx, good.Member(), client.DryRunAll); err != nil {
-		t.Fatalf("what it may do: %v", err)
-	}
+	abuses.Permitted(t, "the operator", "a virtual node", c.Create(ctx, good.Member(), client.DryRunAll))
 	create := func(change func(*corev1.Node)) attempt {
 		return func() error {
 			n := good.Member()
@@ -178,9 +179,7 @@ func (w *pair) testOperatorsNodes(t *testing.T) {
 			return c.Create(ctx, d, client.DryRunAll)
 		}
 	}
-	if err := deployment(func(*appsv1.Deployment) {})(); err != nil {
-		t.Fatalf("what it may do: %v", err)
-	}
+	abuses.Permitted(t, "the operator", "a program", deployment(func(*appsv1.Deployment) {})())
 	asksFor := func(signer string, days int32, usage certificatesv1.KeyUsage) attempt {
 		return func() error {
 			request := good.SigningRequest(w.csr(t, "real"))
@@ -197,9 +196,7 @@ func (w *pair) testOperatorsNodes(t *testing.T) {
 			return c.SubResource("approval").Update(ctx, request, &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}})
 		}
 	}
-	if err := asksFor(certificatesv1.KubeletServingSignerName, 30, certificatesv1.UsageServerAuth)(); err != nil {
-		t.Fatalf("what it may do: %v", err)
-	}
+	abuses.Permitted(t, "the operator", "a kubelet's certificate", asksFor(certificatesv1.KubeletServingSignerName, 30, certificatesv1.UsageServerAuth)())
 	theirs := good.SigningRequest(w.csr(t, "real"))
 	theirs.Name = "of-a-kubelet"
 	w.rome.create(theirs)
@@ -219,9 +216,7 @@ func (w *pair) testOperatorsNodes(t *testing.T) {
 		"the end of a Lease": func() error { return c.Delete(ctx, lease(), client.DryRunAll) },
 		"the end of a node":  func() error { return c.Delete(ctx, member(), client.DryRunAll) },
 	} {
-		if err := try(); err != nil {
-			t.Errorf("what it may do, %s: %v", name, err)
-		}
+		abuses.Permitted(t, "the operator", name, try())
 	}
 	w.refused(t, "the operator", map[string]attempt{
 		"others' request for a certificate": func() error { return c.Delete(ctx, theirs.DeepCopy(), client.DryRunAll) },

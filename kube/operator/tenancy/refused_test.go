@@ -7,6 +7,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/abuses"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -31,6 +33,7 @@ import (
 func TestTenantsThatAreRefused(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	requireAPI(t)
+	abuses.Begin(t)
 	milan := newPlane(t, "milan", render.PeeringProvider)
 	bind := func(kind, name, binding string) {
 		milan.create(&rbacv1.RoleBinding{
@@ -137,6 +140,7 @@ func TestTenantsThatAreRefused(t *testing.T) {
 			milan.create(a.t)
 			if c.want == "" {
 				until(t, milan, a.t, "accepted", func(o *authv1beta1.Tenant) bool { return o.Status.AuthParams != nil })
+				abuses.Permitted(t, "an applicant", c.name, nil)
 				return
 			}
 			until(t, milan, a.t, "refused with "+c.want, func(o *authv1beta1.Tenant) bool {
@@ -145,6 +149,7 @@ func TestTenantsThatAreRefused(t *testing.T) {
 			})
 			milan.gaveNothing(t, namespace, a.t)
 			milan.untilTold(t, a.t)
+			abuses.Refused(t, "an applicant", c.name, errors.New(a.t.Annotations[render.AnnotationProblem]))
 		})
 	}
 	t.Run("two in one place", func(t *testing.T) {
@@ -217,10 +222,7 @@ func (p *plane) untilTold(t *testing.T, tenant *authv1beta1.Tenant) {
 
 // testOperatorRights tries what somebody would who has the operator's token.
 func (p *plane) testOperatorRights(t *testing.T) {
-	c, err := client.New(p.as(operatorUser, "system:serviceaccounts"), client.Options{Scheme: p.Scheme(), Mapper: p.RESTMapper()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := p.clientAs(t, p.as(operatorUser, "system:serviceaccounts"))
 	ctx := t.Context()
 	p.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}})
 	p.create(render.TenantNamespace(render.Tenant{Namespace: "of-genoa", Remote: "genoa"}))
@@ -247,10 +249,9 @@ func (p *plane) testOperatorRights(t *testing.T) {
 	}
 	self := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo", Name: render.OperatorName}
 	until(t, p, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "of-genoa", Name: render.PeeringAccessName}}, "made", func(*rbacv1.RoleBinding) bool { return true })
-	if err := binding("of-genoa", render.ConsumerAccessName, render.ConsumerAccessName, user("genoa")); err != nil {
-		t.Fatalf("what it may do: %v", err)
-	}
-	for name, try := range map[string]func() error{
+	abuses.Permitted(t, "the operator", "rights for the consumer", binding("of-genoa", render.ConsumerAccessName, render.ConsumerAccessName, user("genoa")))
+	abuses.Permitted(t, "the operator", "a request for a certificate", c.Create(ctx, request("fine", certificatesv1.KubeAPIServerClientSignerName, certificatesv1.UsageClientAuth), client.DryRunAll))
+	(&pair{}).refused(t, "the operator", map[string]attempt{
 		"rights for the consumer elsewhere": func() error {
 			return binding("plain", render.ConsumerAccessName, render.ConsumerAccessName, user("genoa"))
 		},
@@ -298,9 +299,5 @@ func (p *plane) testOperatorRights(t *testing.T) {
 			r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "x"}}
 			return c.SubResource("approval").Update(ctx, r)
 		},
-	} {
-		if err := try(); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-			t.Errorf("%s: got %v, want a refusal", name, err)
-		}
-	}
+	})
 }

@@ -1,6 +1,7 @@
 package tenancy_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/abuses"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -43,6 +45,7 @@ func tryAll(t *testing.T, who string, attempts []abuse) {
 		} else if !strings.Contains(err.Error(), a.want) {
 			t.Errorf("%s, %s: it was refused for another reason than %q: %v", who, a.name, a.want, err)
 		}
+		abuses.Refused(t, who, a.name, err)
 	}
 }
 
@@ -54,6 +57,7 @@ func (l *lent) testTwinRights(t *testing.T) {
 	s := shadow("demo-rome", "good", nil)
 	l.want(t, s)
 	pod := l.has(t, s)
+	abuses.Permitted(t, "the consumer, by a ShadowPod", "a pod", nil)
 	merge := func(text string) client.Patch { return client.RawPatch("application/merge-patch+json", []byte(text)) }
 	object := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
@@ -86,9 +90,7 @@ func (l *lent) testTwinRights(t *testing.T) {
 			return c.List(ctx, &offloadingv1beta1.ShadowPodList{}, client.InNamespace("demo-rome"))
 		},
 	} {
-		if err := may(); err != nil {
-			t.Errorf("what the consumer may, %s: %v", name, err)
-		}
+		abuses.Permitted(t, "the consumer", name, may())
 	}
 	const rbac = "cannot"
 	tryAll(t, "the consumer", []abuse{
@@ -124,6 +126,7 @@ func (l *lent) testTwinRights(t *testing.T) {
 		}},
 	})
 	plane := l.plane
+	abuses.Permitted(t, "its control plane", "a map", client.NewDryRunClient(plane).Patch(ctx, l.mapped(nil), merge(`{"spec":{"desiredMapping":{"x":"x-rome"}}}`)))
 	tryAll(t, "its control plane", []abuse{
 		{"a ShadowPod", rbac, func() error { return plane.Create(ctx, shadow("demo-rome", "x", nil)) }},
 		{"what its map came to", rbac, func() error {
@@ -208,19 +211,19 @@ func (l *lent) testOthersInTwins(t *testing.T) {
 	} {
 		attempts = append(attempts, abuse{fmt.Sprintf("%T", o), "stands for one of cluster rome", func() error { return argocd.Create(ctx, o) }})
 	}
+	abuses.Permitted(t, "a program of the provider", "a Secret in another namespace", argocd.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}))
 	tryAll(t, "a program of the provider", attempts)
 	secret := func(c client.Client) error { return c.Create(ctx, &corev1.Secret{ObjectMeta: meta}) }
+	ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "kube-root-ca.crt"}}
+	err := as("system:serviceaccount:kube-system:root-ca-cert-publisher").Create(ctx, ca)
+	if apierrors.IsAlreadyExists(err) {
+		err = nil
+	}
+	abuses.Permitted(t, "others", "the API server's certificate authority", err)
 	tryAll(t, "others", []abuse{
 		{"an account of kube-system that is no controller", "stands for one", func() error { return secret(as("system:serviceaccount:kube-system:default")) }},
 		{"an admin", "stands for one", func() error { return secret(as("ada")) }},
 	})
-	ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "kube-root-ca.crt"}}
-	if err := as("system:serviceaccount:kube-system:root-ca-cert-publisher").Create(ctx, ca); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Errorf("the API server's certificate authority can't be published: %v", err)
-	}
-	if err := argocd.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}); err != nil {
-		t.Errorf("in another namespace: %v", err)
-	}
 	l.milan.writesInto(t, "demo-rome")
 	if err := l.milan.Create(ctx, &corev1.Secret{ObjectMeta: meta}, client.DryRunAll); err != nil {
 		t.Errorf("an account that the admin has named: %v", err)
@@ -309,6 +312,7 @@ func (l *lent) testRefusedShadowPods(t *testing.T) {
 		l.want(t, s)
 		if row.ours != "" {
 			l.refused(t, s, row.ours)
+			abuses.Refused(t, "the consumer, by a ShadowPod", name, errors.New(s.Annotations[render.AnnotationProblem]))
 		} else if p := l.has(t, s).Spec; p.NodeName != "" || p.ServiceAccountName != "" && p.ServiceAccountName != "default" || *p.AutomountServiceAccountToken || *p.Priority != 0 ||
 			p.SchedulerName != corev1.DefaultSchedulerName || len(p.SchedulingGates) > 0 {
 			t.Errorf("%s: the pod has it: %+v", name, p)
@@ -323,16 +327,14 @@ func (l *lent) testRefusedShadowPods(t *testing.T) {
 // testRefusedPods makes hostile pods as the provider's admin: a mistake in our operator
 // could do no more.
 func (l *lent) testRefusedPods(t *testing.T) {
-	admin := client.NewDryRunClient(l.milan.Client)
+	admin := client.NewDryRunClient(l.milan.clientAs(t, l.milan.config))
 	pod := func(change func(*corev1.PodSpec)) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "x"}, Spec: shadow("", "", nil).Spec.Pod}
 		p.Spec.AutomountServiceAccountToken = new(false)
 		change(&p.Spec)
 		return p
 	}
-	if err := admin.Create(t.Context(), pod(func(*corev1.PodSpec) {})); err != nil {
-		t.Fatalf("what may be: %v", err)
-	}
+	abuses.Permitted(t, "an admin", "a pod", admin.Create(t.Context(), pod(func(*corev1.PodSpec) {})))
 	// The policy has a budget: it is enough for what people run.
 	large := pod(func(p *corev1.PodSpec) {
 		c := p.Containers[0]
@@ -366,10 +368,7 @@ func (l *lent) testRefusedPods(t *testing.T) {
 // testOperatorOfTwins tries what somebody would who has the operator's token.
 func (l *lent) testOperatorOfTwins(t *testing.T) {
 	ctx := t.Context()
-	c, err := client.New(l.milan.as(operatorUser, "system:serviceaccounts"), client.Options{Scheme: l.milan.Scheme(), Mapper: l.milan.RESTMapper()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := l.milan.clientAs(t, l.milan.as(operatorUser, "system:serviceaccounts"))
 	merge := func(text string) client.Patch { return client.RawPatch("application/merge-patch+json", []byte(text)) }
 	namespace := func(name string, change func(*corev1.Namespace)) *corev1.Namespace {
 		ns := peering.Twin(l.mapped(nil), "rome", "demo", name)
@@ -380,22 +379,23 @@ func (l *lent) testOperatorOfTwins(t *testing.T) {
 		return func() error { return client.NewDryRunClient(c).Create(ctx, o) }
 	}
 	as := func(*corev1.Namespace) {}
-	if err := create(namespace("fine", as))(); err != nil {
-		t.Fatalf("what it may do: %v", err)
-	}
+	abuses.Permitted(t, "the operator", "a namespace", create(namespace("fine", as))())
 	ip := func(name string) client.Object {
 		return &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: name}, Spec: ipamv1alpha1.IPSpec{IP: "169.254.169.254"}}
 	}
-	if err := create(ip(peering.ProxyIPName))(); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Errorf("what it may do, its proxy's IP: %v", err)
+	err := create(ip(peering.ProxyIPName))()
+	if apierrors.IsAlreadyExists(err) {
+		err = nil
 	}
+	abuses.Permitted(t, "the operator", "its proxy's IP", err)
+	ofAdmin := ip("of-an-admin")
+	l.milan.create(ofAdmin)
+	defer l.milan.runDelete(t, ofAdmin)
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "rome"}}
 	ofTenant := func(text string) func() error {
 		return func() error { return client.NewDryRunClient(c).Patch(ctx, tenant.DeepCopy(), merge(text)) }
 	}
-	if err := ofTenant(`{"metadata":{"annotations":{"liqo-tui.dev/problem":"x"}}}`)(); err != nil {
-		t.Errorf("what it may do, a word on a Tenant: %v", err)
-	}
+	abuses.Permitted(t, "the operator", "a word on a Tenant", ofTenant(`{"metadata":{"annotations":{"liqo-tui.dev/problem":"x"}}}`)())
 	binding := func(namespace, name, role string, subject rbacv1.Subject) func() error {
 		b := &rbacv1.RoleBinding{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "RoleBinding"},
@@ -406,16 +406,24 @@ func (l *lent) testOperatorOfTwins(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test"), client.ForceOwnership)
+			return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test"), client.ForceOwnership, client.DryRunAll)
 		}
 	}
 	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "eve"}
 	self := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo", Name: render.OperatorName}
+	abuses.Permitted(t, "the operator", "its rights over a consumer's pods", binding("demo-rome", "liqo-tui-twin-operator", "liqo-tui-twin-operator", self)())
 	named := func(name string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
 	tryAll(t, "the operator", []abuse{
 		{"another IP", "one IP, that of its proxy", create(ip("x"))},
+		{"an admin's IP, changed", "one IP, that of its proxy", func() error {
+			return client.NewDryRunClient(c).Patch(ctx, ofAdmin, merge(`{"metadata":{"labels":{"a":"b"}}}`))
+		}},
+		{"an admin's IP, deleted", "one IP, that of its proxy", func() error { return client.NewDryRunClient(c).Delete(ctx, ofAdmin) }},
+		{"a consumer's pod's annotation", "change labels only", func() error {
+			return client.NewDryRunClient(c).Patch(ctx, l.has(t, shadow("demo-rome", "good", nil)), merge(`{"metadata":{"annotations":{"a":"b"}}}`))
+		}},
 		{"a Tenant in another condition", "annotations and the status", ofTenant(`{"spec":{"tenantCondition":"Cordoned"}}`)},
 		{"a consumer that is lent more", "is lent is an admin's to say", ofTenant(`{"metadata":{"annotations":{"liqo-tui.dev/lend":"cpu=1000"}}}`)},
 		{"a plain namespace", "those that it makes for consumers", create(named("x"))},

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/abuses"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -52,6 +53,7 @@ func lend(t testing.TB, milan *plane, id render.ClusterID, amounts corev1.Resour
 	config := func(p *authv1beta1.AuthParams) (*rest.Config, client.Client) {
 		t.Helper()
 		c := &rest.Config{Host: milan.server, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: milan.config.CAData, CertData: p.SignedCRT, KeyData: l.consumer.private}}
+		c.Wrap(abuses.Watch(t))
 		api, err := client.New(c, client.Options{Scheme: milan.Scheme(), Mapper: milan.RESTMapper()})
 		if err != nil {
 			t.Fatal(err)
@@ -159,6 +161,7 @@ func (l *lent) refused(t testing.TB, s *offloadingv1beta1.ShadowPod, why string)
 // credentials.
 func TestTwins(t *testing.T) {
 	requireAPI(t)
+	abuses.Begin(t)
 	milan := newPlane(t, "milan", render.PeeringProvider)
 	milan.node("node-a", "16", "32Gi")
 	rome := lend(t, milan, "rome", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("2Gi"), corev1.ResourcePods: resource.MustParse("50")})

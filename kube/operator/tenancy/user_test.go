@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/abuses"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -21,6 +22,7 @@ import (
 func TestAPeeringUserIsBounded(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	requireAPI(t)
+	abuses.Begin(t)
 	milan := newPlane(t, "milan", render.PeeringProvider)
 	rome, turin := render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}, render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"}
 	for _, o := range append([]render.Object{render.TenantNamespace(rome), render.TenantNamespace(turin)}, peering.User(rome, "liqo")...) {
@@ -64,6 +66,7 @@ func TestAPeeringUserIsBounded(t *testing.T) {
 			}
 			return err == nil
 		})
+		abuses.Permitted(t, "a consumer's admin", name, nil)
 	}
 	may("a nonce", func() error { return apply(peering.Nonce(rome)) })
 	may("a Configuration", func() error { return apply(configuration()) })
@@ -129,6 +132,11 @@ func TestAPeeringUserIsBounded(t *testing.T) {
 		},
 		"a gateway that is called as an account": func() error {
 			return apply(server(func(s *networkingv1beta1.GatewayServer) { s.Name = peering.UserName }))
+		},
+		"another's key": func() error {
+			o := render.PublicKey(rome, [32]byte{1}, live)
+			o.Name = "other"
+			return apply(o)
 		},
 		"a second gateway":       func() error { return apply(server(func(s *networkingv1beta1.GatewayServer) { s.Name = "rome-2" })) },
 		"a Service's annotation": patch(server(asPlanned), `{"spec":{"serviceAnnotations":{"external-dns.alpha.kubernetes.io/hostname":"github.com"}}}`),

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/internal/abuses"
 	"github.com/liqo-tui/liqo-tui/kube/node"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -39,6 +40,7 @@ import (
 func TestVirtualNode(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	requireAPI(t)
+	abuses.Begin(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
 	until(t, rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: peering.KeysName}}, "made", func(s *corev1.Secret) bool { return len(s.Data) == 2 })
 	milan.node("node-a", "8", "16Gi")

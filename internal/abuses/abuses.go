@@ -1,0 +1,176 @@
+// Package abuses is a test helper: the table of what is tried against the boundaries of
+// SECURITY.md, and which of it a test has tried.
+package abuses
+
+import (
+	_ "embed"
+	"flag"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Row is one attempt that has to be refused.
+type Row struct {
+	Boundary string // as SECURITY.md names it
+	Test     string
+	Actor    string
+	Attempt  string
+	Request  string // its verb and resource, "-" if it is none to an API server; "apply" creates or patches
+	Refusal  string // a part of the sentence; a policy's begins with "policy NAME: "
+	Nearest  string // a request of the same actor that is permitted
+}
+
+//go:embed abuses.txt
+var table string
+
+// All are the rows of the table. A row with other than seven columns has no columns at all.
+func All() []Row {
+	var rows []Row
+	for line := range strings.Lines(table) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if c := strings.Split(line, " | "); len(c) == 7 {
+			rows = append(rows, Row{c[0], c[1], c[2], c[3], c[4], c[5], c[6]})
+		} else {
+			rows = append(rows, Row{})
+		}
+	}
+	return rows
+}
+
+// tried is what a test has done.
+type tried struct {
+	permitted, refused map[string]bool
+	last               string // request of a client that is watched
+}
+
+var (
+	mu    sync.Mutex
+	tests = map[string]*tried{}
+)
+
+// Begin has a test follow the table: at its end it has tried all of its rows.
+func Begin(t *testing.T) {
+	mu.Lock()
+	defer mu.Unlock()
+	tests[t.Name()] = &tried{permitted: map[string]bool{}, refused: map[string]bool{}}
+	t.Cleanup(func() {
+		if t.Failed() || t.Skipped() || strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, row := range All() {
+			if row.Test == t.Name() && !tests[t.Name()].refused[row.Actor+" | "+row.Attempt] {
+				t.Errorf("internal/abuses/abuses.txt: %s does not try %q, %q", row.Test, row.Actor, row.Attempt)
+			}
+		}
+	})
+}
+
+// of is called with the lock held.
+func of(t testing.TB) (string, *tried) {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if tests[name] == nil {
+		t.Fatalf("%s does not follow the table of abuses", name)
+	}
+	return name, tests[name]
+}
+
+// Permitted reports a request of an actor that must succeed.
+func Permitted(t testing.TB, actor, request string, err error) {
+	t.Helper()
+	mu.Lock()
+	defer mu.Unlock()
+	_, done := of(t)
+	if err != nil {
+		t.Errorf("what %s may do, %s: %v", actor, request, err)
+	}
+	done.permitted[actor+" | "+request] = err == nil
+}
+
+// Refused compares how an attempt ended with its row.
+func Refused(t testing.TB, actor, attempt string, err error) {
+	t.Helper()
+	mu.Lock()
+	defer mu.Unlock()
+	name, done := of(t)
+	done.refused[actor+" | "+attempt] = true
+	if err == nil {
+		t.Errorf("%s, %s: it is not refused", actor, attempt)
+		return
+	}
+	for _, row := range All() {
+		if row.Test != name || row.Actor != actor || row.Attempt != attempt {
+			continue
+		}
+		sentence := row.Refusal
+		if policy, ok := strings.CutPrefix(sentence, "policy "); ok {
+			policy, sentence, _ = strings.Cut(policy, ": ")
+			if !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+policy+"'") {
+				t.Errorf("%s, %s: got %v, want it refused by policy %s", actor, attempt, err, policy)
+			}
+		}
+		if !strings.Contains(err.Error(), sentence) {
+			t.Errorf("%s, %s: it was refused for another reason than %q: %v", actor, attempt, sentence, err)
+		}
+		if row.Request != "-" && row.Request != done.last {
+			t.Errorf("%s, %s: got request %q, want %q", actor, attempt, done.last, row.Request)
+		}
+		if !done.permitted[actor+" | "+row.Nearest] {
+			t.Errorf("%s, %s: before it, nobody has shown that it may %q", actor, attempt, row.Nearest)
+		}
+		return
+	}
+	t.Errorf("internal/abuses/abuses.txt has no row %s | %s | %s | %s | %v", name, actor, attempt, done.last, err)
+}
+
+// Watch has Refused see the requests of a client.
+func Watch(t testing.TB) func(http.RoundTripper) http.RoundTripper {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	return func(next http.RoundTripper) http.RoundTripper {
+		return watched(func(r *http.Request) (*http.Response, error) {
+			mu.Lock()
+			if done := tests[name]; done != nil {
+				done.last = request(r)
+			}
+			mu.Unlock()
+			return next.RoundTrip(r)
+		})
+	}
+}
+
+type watched func(*http.Request) (*http.Response, error)
+
+func (w watched) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
+
+// request is a request's verb and resource, as RBAC knows them.
+func request(r *http.Request) string {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	group := ""
+	if parts[0] == "apis" && len(parts) > 3 {
+		group, parts = "."+parts[1], parts[3:]
+	} else if len(parts) > 2 {
+		parts = parts[2:]
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	resource := parts[0] + group
+	if len(parts) > 2 {
+		resource += "/" + parts[2]
+	}
+	verb := map[string]string{"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}[r.Method]
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch+") {
+		verb = "apply"
+	}
+	if all := map[string]string{"delete": "deletecollection", "get": "list"}[verb]; all != "" && len(parts) < 2 {
+		verb = all
+	}
+	return verb + " " + resource
+}
