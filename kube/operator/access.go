@@ -10,8 +10,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
@@ -19,7 +21,8 @@ import (
 )
 
 // access keeps the list of gateways whose pods may read where pods are. It is one
-// list, with one writer: the operator may change no other ClusterRoleBinding.
+// list, with one writer: the operator may change no other ClusterRoleBinding. A gateway
+// without a peer gets no pods, so its account, whatever else it is for, gets no right.
 type access struct{ client client.Client }
 
 func (a *access) setup(mgr ctrl.Manager) error {
@@ -28,8 +31,8 @@ func (a *access) setup(mgr ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("access").
 		WithOptions(workers(1)).
-		Watches(&networkingv1beta1.GatewayServer{}, one, existence()).
-		Watches(&networkingv1beta1.GatewayClient{}, one, existence()).
+		Watches(&networkingv1beta1.GatewayServer{}, one, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&networkingv1beta1.GatewayClient{}, one, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&rbacv1.ClusterRoleBinding{}, one).
 		Complete(a)
 }
@@ -37,11 +40,12 @@ func (a *access) setup(mgr ctrl.Manager) error {
 // Reconcile writes the list.
 func (a *access) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var servers networkingv1beta1.GatewayServerList
-	if err := a.client.List(ctx, &servers, client.UnsafeDisableDeepCopy); err != nil {
+	ofPeers := client.HasLabels{render.LabelRemoteCluster}
+	if err := a.client.List(ctx, &servers, ofPeers, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list GatewayServers: %w", err)
 	}
 	var clients networkingv1beta1.GatewayClientList
-	if err := a.client.List(ctx, &clients, client.UnsafeDisableDeepCopy); err != nil {
+	if err := a.client.List(ctx, &clients, ofPeers, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list GatewayClients: %w", err)
 	}
 	var gateways []types.NamespacedName

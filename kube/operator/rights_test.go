@@ -47,6 +47,10 @@ func TestRights(t *testing.T) {
 		Tenant:   render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"},
 		Template: template(render.ClientTemplate), Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
 	})
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "victim"}})
+	stray := server.DeepCopy() // of no peer: it has no pods
+	stray.Namespace, stray.Name, stray.Labels = "victim", "default", nil
+	w.create(stray)
 	w.create(server)
 	w.create(dialling)
 	w.testPodAddress(server)
@@ -67,7 +71,6 @@ func TestRights(t *testing.T) {
 	secret := func(namespace, name string) {
 		w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
 	}
-	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "victim"}})
 	secret("victim", "token")
 	secret("liqo", "token")
 	secret("liqo-tenant-milan", "token")
