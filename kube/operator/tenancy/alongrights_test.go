@@ -65,18 +65,16 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 	l.milan.writesInto(t, "demo-rome")
 	l.milan.create(theirs)
 	defer l.milan.runDelete(t, theirs)
-	var made []client.Object
-	defer func() {
-		for _, o := range made {
-			l.milan.runDelete(t, o)
-		}
-	}()
-	deleted := func(o client.Object) func() error {
-		l.milan.create(o)
-		made = append(made, o)
-		return func() error { return c.Delete(ctx, o) }
-	}
+	secretOf, shadowEndpoints := &corev1.Secret{ObjectMeta: meta}, &offloadingv1beta1.ShadowEndpointSlice{ObjectMeta: meta}
+	ofAnother := &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{ // without a label it counts as the consumer's
+		Namespace: "demo-rome", Name: "of-another", Labels: map[string]string{"offloading.liqo.io/origin": "turin"},
+	}}
 	plain := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	for _, o := range []client.Object{secretOf, shadowEndpoints, ofAnother, plain} {
+		l.milan.create(o)
+		defer l.milan.runDelete(t, o)
+	}
+	deleted := func(o client.Object) func() error { return func() error { return c.Delete(ctx, o) } }
 	endpoints := func() *offloadingv1beta1.ShadowEndpointSlice {
 		return &offloadingv1beta1.ShadowEndpointSlice{ObjectMeta: ofRome("demo-rome", "web")}
 	}
@@ -127,12 +125,10 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 			return c.Patch(ctx, theirs.DeepCopy(), mergePatch(`{"metadata":{"labels":{"offloading.liqo.io/origin":"rome"}},"data":{"a":"b"}}`))
 		}},
 		{"an admin's, deleted", "what it has made only", func() error { return c.Delete(ctx, theirs.DeepCopy()) }},
-		{"an admin's Secret, deleted", "what it has made only", deleted(&corev1.Secret{ObjectMeta: meta})},
+		{"an admin's Secret, deleted", "what it has made only", deleted(secretOf)},
 		{"an admin's Service, deleted", "what it has made only", deleted(plain)},
-		{"another's ShadowPod, deleted", "what it has made only", deleted(&offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{ // without a label it counts as the consumer's
-			Namespace: "demo-rome", Name: "of-another", Labels: map[string]string{"offloading.liqo.io/origin": "turin"},
-		}})},
-		{"an admin's ShadowEndpointSlice, deleted", "what it has made only", deleted(&offloadingv1beta1.ShadowEndpointSlice{ObjectMeta: meta})},
+		{"another's ShadowPod, deleted", "what it has made only", deleted(ofAnother)},
+		{"an admin's ShadowEndpointSlice, deleted", "what it has made only", deleted(shadowEndpoints)},
 		{"a Secret that can't go", "no finalizers and no owners", func() error {
 			return c.Patch(ctx, &corev1.Secret{ObjectMeta: ofRome("demo-rome", "web")}, mergePatch(`{"metadata":{"finalizers":["x.io/y"]}}`))
 		}},

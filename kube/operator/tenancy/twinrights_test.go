@@ -422,7 +422,7 @@ func (l *lent) testOperatorOfTwins(t *testing.T) {
 		}},
 		{"an admin's IP, deleted", "one IP, that of its proxy", func() error { return client.NewDryRunClient(c).Delete(ctx, ofAdmin) }},
 		{"a consumer's pod's annotation", "change labels only", func() error {
-			return client.NewDryRunClient(c).Patch(ctx, l.has(t, shadow("demo-rome", "good", nil)), merge(`{"metadata":{"annotations":{"a":"b"}}}`))
+			return client.NewDryRunClient(c).Patch(ctx, podOf(shadow("demo-rome", "good", nil)), merge(`{"metadata":{"annotations":{"a":"b"}}}`))
 		}},
 		{"a Tenant in another condition", "annotations and the status", ofTenant(`{"spec":{"tenantCondition":"Cordoned"}}`)},
 		{"a consumer that is lent more", "is lent is an admin's to say", ofTenant(`{"metadata":{"annotations":{"liqo-tui.dev/lend":"cpu=1000"}}}`)},
