@@ -269,7 +269,7 @@ func (s *space) lists(ctx context.Context, kind schema.GroupVersionKind) ([]meta
 	return there.Items, nil
 }
 
-// adopt has a ShadowPod be of the pod that has its name now. One that asks for something else is
+// adopt hands a ShadowPod over to the pod that has its name now. One that asks for something else is
 // deleted: of one name there is one pod.
 func (s *space) adopt(ctx context.Context, v home.View, pod *corev1.Pod, uid types.UID) error {
 	o := &offloadingv1beta1.ShadowPod{}
@@ -292,7 +292,7 @@ func (s *space) adopt(ctx context.Context, v home.View, pod *corev1.Pod, uid typ
 	}
 	err := s.abroad.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(writer))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("have ShadowPod %s be of the pod that there is now: %w", key, err)
+		return fmt.Errorf("hand ShadowPod %s over to the pod that has its name now: %w", key, err)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 		return func(o client.Object) string { return o.GetLabels()[key] }
 	}
 	ofProgram := handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, label(peering.LabelVirtualNode)))
-	return ctrl.NewControllerManagedBy(mgr).Named("virtual-node").
+	b := ctrl.NewControllerManagedBy(mgr).Named("virtual-node").
 		WithOptions(workers(1)).
 		For(&authv1beta1.ResourceSlice{}).
 		Watches(&offloadingv1beta1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, client.Object.GetName))).
@@ -96,9 +96,12 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 		Watches(&corev1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.slicesFor)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.slicesIn)).
 		WatchesRawSource(r.authority.news(authorityEvery, func(ctx context.Context) []reconcile.Request { return r.slices(ctx, client.InNamespace("")) })).
-		WatchesRawSource(source.Kind(programs, client.Object(&appsv1.Deployment{}), ofProgram)).
-		WatchesRawSource(source.Kind(programs, client.Object(&corev1.Pod{}), ofProgram)).
-		Complete(r)
+		WatchesRawSource(source.Kind(programs, client.Object(&corev1.Pod{}), ofProgram))
+	// What the program is made of: each is made again if somebody deletes it.
+	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+		b = b.WatchesRawSource(source.Kind(programs, o, ofProgram))
+	}
+	return b.Complete(r)
 }
 
 const unfitAgain = 30 * time.Second
