@@ -95,6 +95,7 @@ func (l lab) testByHand(t *testing.T) {
 		t.Errorf("info: got namespace %q, want default", got)
 	}
 	l.tui(l.pair("check")...).want(t, exit.OK)
+	l.connect("--yes").want(t, exit.OK) // a Configuration of liqoctl's does not say which cluster its peer is: it is written there
 	before := l.versions(t)
 	if got := l.connect("--yes").want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 		t.Errorf("connect: got %q, want it to start with No changes.\n%s", got.out, got.err)

@@ -33,6 +33,12 @@ func TestLabLiqoctl(t *testing.T) {
 		l.testPaths(t)
 	})
 	t.Run("what liqoctl connected, we use as it is", func(t *testing.T) {
+		made := l.uids(t)
+		// Liqoctl's Configurations do not say which cluster the peer is. That is written there, and nothing else.
+		l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
+		if diff := cmp.Diff(made, l.uids(t)); diff != "" {
+			t.Errorf("objects were made anew (-before +after):\n%s", diff)
+		}
 		before := l.versions(t)
 		if got := l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 			t.Errorf("got %q, want it to start with No changes.\n%s", got.out, got.err)
@@ -73,6 +79,7 @@ func TestLabLiqoctl(t *testing.T) {
 	t.Run("liqoctl creates each part by itself, and packets flow", l.testCreate)
 	t.Run("what liqoctl created, we use and remove", func(t *testing.T) {
 		before := l.uids(t)
+		l.connect("--yes").want(t, exit.OK) // writes which cluster the peer is
 		if got := l.connect("--yes").want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 			t.Errorf("got %q, want it to start with No changes.\n%s", got.out, got.err)
 		}
