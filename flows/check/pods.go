@@ -56,8 +56,7 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 const closedLevel = 1
 
 // nodesClosed reports whether nodes and gateway refuse what the peer sends to anything but
-// pods. A node without an agent, or with an older
-// one, refuses nothing.
+// pods. A node without an agent, or with an older one, refuses nothing.
 func (in diagnosis) nodesClosed(side flows.Side) Result {
 	c, r, other := in.cluster(side), in.readings[side], in.cluster(side.Other()).ID
 	var bare, older []string

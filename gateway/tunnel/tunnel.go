@@ -360,8 +360,8 @@ func (t *Tunnel) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// follow has a silent peer be dialled often again when this machine's own addresses or
-// routes change: what was in the way may be gone.
+// follow makes redials of a silent peer frequent again when this machine's own addresses
+// or routes change: the obstacle may be gone.
 func (t *Tunnel) follow(ctx context.Context) error {
 	signals, err := linux.WatchWays(ctx)
 	if err != nil {

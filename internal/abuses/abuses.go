@@ -53,7 +53,7 @@ var (
 	tests = map[string]*tried{}
 )
 
-// Begin has a test follow the table: at its end it has tried all of its rows.
+// Begin compares a test with the table. When the test ends, it must have tried all of its rows.
 func Begin(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -130,7 +130,7 @@ func Refused(t testing.TB, actor, attempt string, err error) {
 	t.Errorf("internal/abuses/abuses.txt has no row %s | %s | %s | %s | %v", name, actor, attempt, done.last, err)
 }
 
-// Watch has Refused see the requests of a client.
+// Watch records the requests of a client, which Refused compares with the row's.
 func Watch(t testing.TB) func(http.RoundTripper) http.RoundTripper {
 	name, _, _ := strings.Cut(t.Name(), "/")
 	return func(next http.RoundTripper) http.RoundTripper {

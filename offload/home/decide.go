@@ -32,8 +32,8 @@ type View struct {
 type Action struct {
 	Ask      bool      // make the ShadowPod
 	Withdraw types.UID // delete the ShadowPod with this UID
-	// Adopt has the ShadowPod with this UID be the pod's, if it asks for the same, see [Same].
-	// If not, it is to be deleted.
+	// Adopt is the ShadowPod with this UID: the pod takes it over if it asks for the same, see
+	// [Same]. If not, it is to be deleted.
 	Adopt types.UID
 	// Forget ends the deletion of the pod here: nothing of it runs any more.
 	Forget bool

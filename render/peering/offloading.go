@@ -53,14 +53,16 @@ func Withdrawn(m *offloadingv1beta1.NamespaceMap) map[string]bool {
 	return listed(m, AnnotationWithdrawn)
 }
 
-// SetWithdrawn has it say that.
+// SetWithdrawn writes it.
 func SetWithdrawn(m *offloadingv1beta1.NamespaceMap, all map[string]bool) {
-	if metav1.SetMetaDataAnnotation(&m.ObjectMeta, AnnotationWithdrawn, strings.Join(slices.Sorted(maps.Keys(all)), ",")); len(all) == 0 {
+	if len(all) == 0 {
 		delete(m.Annotations, AnnotationWithdrawn)
+		return
 	}
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, AnnotationWithdrawn, strings.Join(slices.Sorted(maps.Keys(all)), ","))
 }
 
-// WithdrawnObject is what is written there of an object. No namespace has such a name.
+// WithdrawnObject is the word for an object in that annotation. No namespace has such a name.
 func WithdrawnObject(uid types.UID) string { return withdrawnUID + string(uid) }
 
 // WithdrawnUID reads that; false for a namespace.

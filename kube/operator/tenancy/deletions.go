@@ -65,12 +65,14 @@ func (d *deletions) set(o client.Object, gone bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, what := range deletionsOf(o) {
-		if delete(d.all, what); gone {
-			if d.all == nil {
-				d.all = map[deletion]bool{}
-			}
-			d.all[what] = true
+		switch {
+		case !gone:
+			delete(d.all, what)
+			continue
+		case d.all == nil:
+			d.all = map[deletion]bool{}
 		}
+		d.all[what] = true
 	}
 }
 

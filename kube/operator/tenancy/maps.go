@@ -97,7 +97,7 @@ func lostBy(m, c *offloadingv1beta1.NamespaceMap) map[string]string {
 	return lost
 }
 
-// told has a map withdraw no more what the provider is not asked for any more.
+// told removes a namespace from what a map withdraws, once the provider is not asked for it any more.
 func (r *abroad) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap) error {
 	all := peering.Withdrawn(m)
 	for namespace := range withdraws(m) {
@@ -111,7 +111,7 @@ func (r *abroad) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap)
 	return sayWithdrawn(ctx, r.client, m, all)
 }
 
-// bringHome has the map ask for what its copy asks for.
+// bringHome adds what the copy asks for to the map here.
 func (r *abroad) bringHome(ctx context.Context, plane *authv1beta1.Identity, has, lost map[string]string) error {
 	mapping := maps.Clone(lost)
 	maps.Copy(mapping, has)

@@ -197,8 +197,9 @@ func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan)
 	return errors.Join(append(errs, r.withdraw(ctx, in, p))...)
 }
 
-// say has a map say what is withdrawn, before it asks for that no more: the provider may be away, and
-// who is started again has not seen it. What is wanted again is not withdrawn.
+// say writes into a map which namespaces are withdrawn, before the map stops asking for them: the
+// provider may be away, and an operator that is started again has not seen the deletion. A namespace
+// that is wanted again is not withdrawn.
 func (r *offloader) say(ctx context.Context, m *offloadingv1beta1.NamespaceMap, mapping map[string]string, withdrawn []string) error {
 	if m == nil {
 		return nil
