@@ -1,9 +1,9 @@
 #!/usr/bin/awk -f
 # testfilter.awk: of "go test -v", what a person wants to read. A failed test's
 # output comes before its "--- FAIL" line, between that of others which run at the
-# same time, so the lines of each test are kept until its result is known. Of one
-# message, which may hold a component's log, the first and the last lines are kept:
-# what failed is said by other messages.
+# same time, so the lines of each test, and of each part of one, are kept until its
+# result is known. Of one message, which may hold a component's log, the first and the
+# last lines are kept: what failed is said by other messages, or at the end of a script.
 BEGIN { long = 40; test = "" }
 function flush_message(t,  i, n) {
 	n = message[t]
@@ -14,20 +14,18 @@ function flush_message(t,  i, n) {
 	}
 	message[t] = 0
 }
-function forget(t) { message[t] = 0; held[t] = "" }
+function forget(t) { delete message[t]; delete held[t] }
 function forget_all(  t) { for (t in message) forget(t); test = "" }
-function result(t,  text) { flush_message(t); text = held[t]; held[t] = ""; return text }
+function result(t,  text) { flush_message(t); text = held[t]; forget(t); return text }
 function all_results(  t, text) { for (t in message) text = text result(t); return text }
 /^=== (RUN|PAUSE|CONT|NAME)/ {
 	test = $3
-	sub(/\/.*/, "", test)
-	if ($2 == "RUN" && $3 !~ /\//) { forget(test); forget("") }
+	if ($2 == "RUN") { forget(test); if (test !~ /\//) forget("") }
 	next
 }
-/^ *--- PASS/ { if (/^---/) forget($3); next }
-/^ +--- FAIL/ { print; next } # of a part: its messages were printed with the whole
-/^--- SKIP/ { if (skips == "silent") forget($3); else printf "%s%s\n", result($3), $0; next }
-/^--- FAIL/ { printf "%s%s\n", result($3), $0; failing = 1; next }
+/^ *--- PASS/ { forget($3); next }
+/^ *--- SKIP/ { if (/^-/ && skips != "silent") printf "%s%s\n", result($3), $0; else forget($3); next }
+/^ *--- FAIL/ { printf "%s%s\n", result($3), $0; failing = 1; next }
 /^(ok|FAIL|panic:|\?)/ { if ($1 != "ok" && $1 != "?") printf "%s", all_results(); forget_all(); if ($1 != "?") print; next }
 /^#|^[^ ]+\.go:[0-9]+:[0-9]+:/ { print; next }
 /^(PASS|testing: warning)/ { next }
