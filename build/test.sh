@@ -139,7 +139,7 @@ for i in "${!names[@]}"; do
 	case $part in
 	unit | api | vm | modules) "part_$part" ;;
 	api-*) part_minor "${part#api-}" ;;
-	two-clusters | liqoctl) part_in_lab ;;
+	two-clusters | lending | commands | faults | liqoctl) part_in_lab ;;
 	*) part_own_lab ;;
 	esac
 	count=$(bin/parts ran "$part" "$part_log") || failed=1

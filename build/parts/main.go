@@ -44,7 +44,11 @@ func run(args []string) (string, error) {
 	case len(args) == 2 && args[0] == "where":
 		return where(args[1])
 	case len(args) == 3 && args[0] == "ran":
-		return ran(args[1], args[2])
+		w, err := readWish()
+		if err != nil {
+			return "", err
+		}
+		return ran(w, args[1], args[2])
 	}
 	t, err := readTree()
 	if err != nil {
@@ -101,14 +105,9 @@ func readTree() (tree, error) {
 }
 
 // divide gives each test of the program's module to the part that names it, and
-// otherwise to "api", if its package has tests that need an API server, or to "unit".
-// Tests that need one are also of the parts of other minors, and some of the kernel's of
-// the virtual machine.
+// otherwise to the parts of API servers, if it needs one, or to "unit". Some of the
+// kernel's are also of the virtual machine.
 func (t *tree) divide(tests []test) {
-	needsAPI := map[string]bool{}
-	for _, x := range tests {
-		needsAPI[x.pkg] = needsAPI[x.pkg] || x.api
-	}
 	for _, x := range tests {
 		named := false
 		for _, p := range t.parts {
@@ -121,13 +120,8 @@ func (t *tree) divide(tests []test) {
 		if named {
 			continue
 		}
-		home := "unit"
-		if needsAPI[x.pkg] {
-			home = "api"
-		}
-		t.tests[home] = append(t.tests[home], x)
 		for _, p := range t.parts {
-			if x.api && strings.HasPrefix(p.name, "api-") {
+			if x.api == (listed(p.name) == "api") && (x.api || p.name == "unit") {
 				t.tests[p.name] = append(t.tests[p.name], x)
 			}
 		}
@@ -150,7 +144,7 @@ func (t *tree) namedElsewhere(name string) bool {
 // so they are listed once.
 func listed(part string) string {
 	if strings.HasPrefix(part, "api-") {
-		return "api-MINOR"
+		return "api"
 	}
 	return part
 }
@@ -158,13 +152,21 @@ func listed(part string) string {
 // list has a line for each test of each part.
 func (t *tree) list() string {
 	var lines []string
-	for part, tests := range t.tests {
-		for _, x := range tests {
-			lines = append(lines, listed(part)+" "+x.pkg+" "+x.name+"\n")
-		}
+	for part := range t.tests {
+		lines = append(lines, t.lines(part)...)
 	}
 	slices.Sort(lines)
 	return strings.Join(slices.Compact(lines), "")
+}
+
+// lines of the list for one part, in its order.
+func (t *tree) lines(part string) []string {
+	var lines []string
+	for _, x := range t.tests[part] {
+		lines = append(lines, listed(part)+" "+x.pkg+" "+x.name+"\n")
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 // same compares the list with the sources. It is in the repository so that a test that
@@ -195,10 +197,11 @@ func (t *tree) same() error {
 
 // arguments of go test for a part: a folder, a tab, and the arguments, in each line. As
 // few lines as can be: the packages of one run side by side.
-func (t *tree) arguments(p part) string {
+func (t *tree) arguments(p part, w wish) string {
 	byPackage := map[string][]string{}
-	for _, x := range t.tests[p.name] {
-		byPackage[x.pkg] = append(byPackage[x.pkg], x.name)
+	for _, line := range t.taken(p, w) {
+		words := strings.Fields(line)
+		byPackage[words[1]] = append(byPackage[words[1]], words[2])
 	}
 	var lines, together, names []string
 	skip := t.skipped(p.name, byPackage)
@@ -233,8 +236,16 @@ func (t *tree) arguments(p part) string {
 	return strings.Join(lines, "")
 }
 
+// taken are the lines of the list that a run takes of a part.
+func (t *tree) taken(p part, w wish) []string {
+	if p.thirds {
+		return w.third(t.lines(p.name))
+	}
+	return t.lines(p.name)
+}
+
 // skips: the part also runs what the list does not name, such as an example.
-func (p part) skips() bool { return p.name == "unit" || p.name == "api" }
+func (p part) skips() bool { return p.name == "unit" }
 
 // skipped are the tests that a part leaves out of its packages, so that one `go test`
 // runs them all side by side.

@@ -44,11 +44,11 @@ func TestAPartWithoutAResultFails(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "build/tests.txt", "unit flows TestA\nunit flows TestB\nunit render TestB\nlab kube TestLab\n")
 	write(t, "log", logText)
-	if out, err := ran("unit", "log"); err != nil || out != "unit: 3 tests, 4 cases\n" {
+	if out, err := ran(wish{}, "unit", "log"); err != nil || out != "unit: 3 tests, 4 cases\n" {
 		t.Errorf("got %q, %v", out, err)
 	}
 	for name, want := range map[string]string{"lab": "kube TestLab", "gone": "ran no test"} {
-		if _, err := ran(name, "log"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ran(wish{}, name, "log"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("part %s: got %v, want an error with %q", name, err, want)
 		}
 	}
@@ -76,14 +76,39 @@ func TestThreeSeedsRunEverything(t *testing.T) {
 			t.Errorf("part %s: %d of %d seeds take it, want %d", p.name, taken[p.name], seeds, want)
 		}
 	}
+	lines := []string{"a", "b", "c", "d", "e", "f", "g"}
+	var thirds []string
+	for n := range uint64(seeds) {
+		thirds = append(thirds, wish{seed: 100 + n}.third(lines)...)
+	}
+	slices.Sort(thirds)
+	if !slices.Equal(thirds, lines) {
+		t.Errorf("%d seeds take %q of a part of which each takes a third, want each of %q once", seeds, thirds, lines)
+	}
+}
+
+// What needs an API server meets one in each run, and each minor in three.
+func TestEachSeedHasAPIServersOfOneMinor(t *testing.T) {
+	for n := range uint64(seeds) {
+		var taken []string
+		for _, p := range parts([]string{"1.36", "1.37"}) {
+			if yes, _ := (wish{seed: n}).takes(p, nil); yes && listed(p.name) == "api" {
+				taken = append(taken, p.name)
+			}
+		}
+		if len(taken) != 1 {
+			t.Errorf("seed %d takes %q, want API servers of one minor", n, taken)
+		}
+	}
 }
 
 // On an empty cache each program of another project takes minutes.
 func TestNoSeedBuildsMoreThanTwoProgramsOfOthers(t *testing.T) {
 	cheap := map[string]bool{
 		"bin/previous.tar": true, "bin/before.tar": true, "bin/udptunnel.tar": true, // built from this module
-		"bin/helm":    true, // its packages are those of a module that each run tests
-		"bin/liqoctl": true, // comes with bin/liqo-1.2
+		"bin/kubernetes": true, // is that of the lab
+		"bin/helm":       true, // its packages are those of a module that each run tests
+		"bin/liqoctl":    true, // comes with bin/liqo-1.2
 	}
 	byGroup := map[uint64]map[string]bool{}
 	for _, p := range parts([]string{"1.36", "1.37"}) {

@@ -15,11 +15,10 @@ import (
 
 // plan says of each part whether this run takes it, and why.
 func (t *tree) plan(folder string) (string, error) {
-	n, err := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "1"), 10, 64)
+	w, err := readWish()
 	if err != nil {
-		return "", fmt.Errorf("SEED: %w", err)
+		return "", err
 	}
-	w := wish{seed: n, all: os.Getenv("TEST_ALL") != "", only: os.Getenv("PART")}
 	if !slices.ContainsFunc(t.parts, func(p part) bool { return w.only == "" || w.only == p.name }) {
 		var all []string
 		for _, p := range t.parts {
@@ -40,7 +39,7 @@ func (t *tree) plan(folder string) (string, error) {
 		}
 		word := map[bool]string{true: "run", false: "left"}[taken]
 		fmt.Fprintf(&out, "%s\t%s\t%s\t%s\t%s\n", word, p.name, strings.Join(p.programs, " "), p.title, why)
-		if err := os.WriteFile(filepath.Join(folder, p.name), []byte(t.arguments(p)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, p.name), []byte(t.arguments(p, w)), 0o600); err != nil {
 			return "", err
 		}
 	}
@@ -56,6 +55,29 @@ type wish struct {
 	since   string          // the last commit that passed
 	changed []string        // files, since then
 	whyAll  string          // why nothing is known of that: each part may have changed
+}
+
+func readWish() (wish, error) {
+	n, err := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "1"), 10, 64)
+	if err != nil {
+		return wish{}, fmt.Errorf("SEED: %w", err)
+	}
+	return wish{seed: n, all: os.Getenv("TEST_ALL") != "", only: os.Getenv("PART")}, nil
+}
+
+// third is what a run takes of the tests of a part of which each run takes a third, in
+// the order of the list.
+func (w wish) third(lines []string) []string {
+	if w.all || w.only != "" {
+		return lines
+	}
+	var taken []string
+	for i, l := range lines {
+		if uint64(i)%seeds == w.seed%seeds { //nolint:gosec // an index
+			taken = append(taken, l)
+		}
+	}
+	return taken
 }
 
 func (w wish) takes(p part, tests []test) (bool, string) {
@@ -76,9 +98,9 @@ func (w wish) takes(p part, tests []test) (bool, string) {
 		return true, w.whyAll
 	}
 	for _, file := range w.changed {
-		// Tests against API servers run with the lab's in each run: for another minor only
-		// its own sources count.
-		own := !strings.HasPrefix(p.name, "api-") && slices.ContainsFunc(tests, func(x test) bool { return x.file == file })
+		// Tests against API servers run with those of one minor in each run: for the others
+		// only their own sources count.
+		own := p.name != "api" && !strings.HasPrefix(p.name, "api-") && slices.ContainsFunc(tests, func(x test) bool { return x.file == file })
 		if own || concerns(p.sources, file) {
 			return true, fmt.Sprintf("%s has changed since %.7s, which passed", file, w.since)
 		}
@@ -133,7 +155,7 @@ func lacking(need string) string {
 }
 
 // ran compares the results in a log with the list's tests of a part, and counts its cases.
-func ran(name, logFile string) (string, error) {
+func ran(w wish, name, logFile string) (string, error) {
 	list, err := os.ReadFile(listFile)
 	if err != nil {
 		return "", err
@@ -143,13 +165,18 @@ func ran(name, logFile string) (string, error) {
 		return "", err
 	}
 	seen, cases := results(string(log))
-	var missing []string
-	count := 0
+	var lines, missing []string
 	for line := range strings.Lines(string(list)) {
-		words := strings.Fields(line)
-		if len(words) != 3 || words[0] != listed(name) {
-			continue
+		if words := strings.Fields(line); len(words) == 3 && words[0] == listed(name) {
+			lines = append(lines, line)
 		}
+	}
+	if slices.ContainsFunc(parts(nil), func(p part) bool { return p.name == name && p.thirds }) {
+		lines = w.third(lines)
+	}
+	count := 0
+	for _, line := range lines {
+		words := strings.Fields(line)
 		// Results of a package end with the line that names it, but for those of the virtual machine.
 		if seen[words[1]+"/"+words[2]] || name == "vm" && seen["/"+words[2]] {
 			count++

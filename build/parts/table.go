@@ -19,6 +19,8 @@ type part struct {
 	group   uint64 // with seeds that leave this remainder, divided by seeds
 	allOnly bool   // in `make test-all` alone
 
+	thirds bool // each run takes a third of its tests
+
 	programs []string       // targets of make that its tests use, besides those of every lab
 	sources  []string       // files that concern this part alone, besides those of its tests
 	needs    string         // "root", or "vm"
@@ -29,24 +31,28 @@ type part struct {
 // lab is what tests in clusters of this machine need.
 var lab = []string{"lab"}
 
-// parts are in the order in which they run. Of other projects' programs, which take
-// minutes to build on an empty cache, each group needs two besides those of each run:
-// Liqo (with its liqoctl) and the registry, Calico and flannel, two API servers.
+// parts are in the order in which they run. The groups take about the same time. Of other
+// projects' programs, which take minutes to build on an empty cache, each group needs two
+// besides those of each run: an API server and Liqo (with its liqoctl), Calico and
+// flannel, another API server and the registry. Each run has API servers of one minor.
 func parts(minors []string) []part {
 	all := []part{
-		{name: "unit", title: "unit tests, golden files, kernel tests in network namespaces", always: true, programs: []string{"deps"}},
-		{name: "api", title: "tests against API servers of the lab's Kubernetes, and the command line", always: true, programs: []string{"bin/kubernetes"}},
+		{name: "unit", title: "unit tests, golden files, the command line, kernel tests in network namespaces", always: true, programs: []string{"deps"}},
+		{name: "api", title: "tests against API servers of the lab's Kubernetes", group: 1, programs: []string{"bin/kubernetes"}},
 	}
-	for _, minor := range minors {
+	for i, minor := range minors {
 		all = append(all, part{
-			name: "api-" + minor, title: "tests against API servers of Kubernetes " + minor, group: 2,
+			name: "api-" + minor, title: "tests against API servers of Kubernetes " + minor, group: uint64(2*i) % seeds, //nolint:gosec // an index
 			programs: []string{"bin/kubernetes", "bin/kubernetes-" + minor}, sources: []string{"testdata/kubernetes/" + minor},
 		})
 	}
 	return append(all,
 		part{name: "modules", title: "tests of the lab, the image, the chart, the release and the alert rules", always: true, programs: []string{"bin/image"}},
-		part{name: "vm", title: "kernel tests again, in a virtual machine with the kernel's WireGuard", always: true, needs: "vm", programs: []string{"deps"}},
+		part{name: "vm", title: "kernel tests again, in a virtual machine with the kernel's WireGuard", always: true, thirds: true, needs: "vm", programs: []string{"deps"}},
 		part{name: "two-clusters", title: "end-to-end tests in a lab of two clusters", always: true, needs: "root", programs: lab, tests: names(`TestLab.*`)},
+		part{name: "lending", title: "end-to-end tests of pods that run in the other of two clusters, and of the wizard", needs: "root", group: 0, programs: lab, tests: names(`TestLabLending|TestLabWizard`)},
+		part{name: "commands", title: "end-to-end tests of each command and each template in two clusters", needs: "root", group: 2, programs: lab, tests: names(`TestLabCommands|TestLabTemplates`)},
+		part{name: "faults", title: "end-to-end tests of faults that the dashboard watches in two clusters", needs: "root", group: 2, programs: lab, tests: names(`TestLabDashboardWatchesFaults`)},
 		part{
 			name: "liqoctl", title: "tests with the released liqoctl", needs: "root", group: 0,
 			programs: append([]string{"bin/kubernetes", "bin/liqoctl"}, lab...), tests: names(`TestLiqoctl|TestLabLiqoctl|TestLabByHand`),
@@ -67,7 +73,7 @@ func parts(minors []string) []part {
 			tests: names(`TestThreeClusters`),
 		},
 		part{
-			name: "registry", title: "end-to-end tests of nodes that pull our image from a registry", needs: "root", group: 0,
+			name: "registry", title: "end-to-end tests of nodes that pull our image from a registry", needs: "root", group: 2,
 			programs: append([]string{"bin/registry", "bin/helm"}, lab...), sources: []string{"testdata/registry", "testdata/helm/go.mod"}, tests: names(`TestFromARegistry`),
 		},
 		part{

@@ -21,6 +21,9 @@ func Of(some, all int) int {
 	return some
 }
 
+// Emulated reports whether the machine is emulated, ten times slower than others.
+func Emulated() bool { return os.Getenv("EMULATED") != "" }
+
 // Seed is what picks the part: SEED, and 1 where nothing is said. The test's log
 // says how the same part runs again.
 func Seed(t testing.TB) uint64 {
