@@ -174,6 +174,9 @@ func (n nodeSpec) cniFolder() string {
 	return cniPlugins
 }
 
+// pluginBridge is the device of the network plugin of that name, and of flannel's.
+const pluginBridge = "cni0"
+
 const cniConfigFile = "/etc/cni/net.d/10-lab.conflist"
 
 // calicoCNI is what Calico's manifests for its own IPAM and policies have.
@@ -204,7 +207,7 @@ func portmap() any {
 // masquerading is flanneld's.
 func (n nodeSpec) cniConfig() any {
 	plugin := map[string]any{
-		"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
+		"type": "bridge", "bridge": pluginBridge, "isGateway": true, "ipMasq": true, "hairpinMode": true,
 		"ipam": map[string]any{
 			"type":   "host-local",
 			"ranges": []any{n.addressRanges()},

@@ -79,7 +79,7 @@ func checkDir(dir string) error {
 // directory unless there is something else in it. The file that makes it a lab
 // goes last but for the lock, so that this can be repeated.
 func (l Lab) removeState() error {
-	names := []string{"bin", "kubeconfig", "registries", networkMarker}
+	names := []string{"bin", "kubeconfig", "registries", markFile, markFile + ".new", networkMarker}
 	for _, c := range l.Plan() {
 		names = append(names, c.Name)
 		for _, n := range c.Nodes {

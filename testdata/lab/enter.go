@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -51,8 +52,8 @@ func (l Lab) environment(c Cluster) []string {
 		"KUBECONFIG="+l.adminKubeconfig(c))
 }
 
-// loadImages imports archives into every node of the lab.
-func loadImages(l Lab, archives []string, r *reporter) error {
+// loadImages imports archives into every node of the lab, which remembers them.
+func loadImages(l Lab, archives []string, r *reporter) (Lab, error) {
 	var group errgroup.Group
 	for _, c := range l.Plan() {
 		for _, n := range c.Nodes {
@@ -67,7 +68,19 @@ func loadImages(l Lab, archives []string, r *reporter) error {
 			})
 		}
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return l, err
+	}
+	for _, archive := range archives {
+		path, err := filepath.Abs(archive)
+		if err != nil {
+			return l, err
+		}
+		if !slices.Contains(l.Loaded, path) {
+			l.Loaded = append(l.Loaded, path)
+		}
+	}
+	return l, l.write()
 }
 
 func (l Lab) loadImage(n Node, archive string) error {

@@ -212,6 +212,182 @@ func (e e2e) testNodeDeath(up []string) {
 	}
 }
 
+// TestResetRemovesOrNamesWhatIsLeft leaves one of each kind of thing in a lab.
+func TestResetRemovesOrNamesWhatIsLeft(t *testing.T) {
+	e := newE2E(t)
+	fresh := []string{"fresh", "--name=e2e", "--wan=172.29.0.0/24", "--clusters=solo,peer", "--nodes=2"}
+	e.must("", fresh...)
+	e.must("", "diff")
+
+	t.Run("what an admin can remove", func(t *testing.T) {
+		e := e2e{t, e.program, e.dir}
+		e.leaveObjects()
+		e.leavesNothingBut("", "reset")
+		e.must("", "diff")
+	})
+	t.Run("a node that died, and one whose object was deleted", func(t *testing.T) {
+		e := e2e{t, e.program, e.dir}
+		e.must("", "kubectl", "peer", "delete", "node", "peer-2")
+		nodes, err := findNodes(e.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(e.dir, "solo-2")
+		if err := killNode(nodes[dir], dir, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		e.must("", "reset")
+		e.must("", "diff")
+	})
+	t.Run("what only a restart removes, of a node", func(t *testing.T) {
+		e := e2e{t, e.program, e.dir}
+		e.leaveOnNode("solo-2")
+		e.leavesNothingBut("solo-2", "reset", "--patience=1s")
+	})
+	t.Run("what only a restart removes, of a first node and of the network", func(t *testing.T) {
+		e := e2e{t, e.program, e.dir}
+		e.must("", "kubectl", "solo", "create", "configmap", "kept")
+		e.must("", "kubectl", "solo", "patch", "configmap", "kept", "--type=merge", `-p={"metadata":{"finalizers":["left.example/keep"]}}`)
+		e.must("", "exec", "peer", "--", "ip", "link", "add", "left0", "type", "dummy")
+		if out, err := exec.CommandContext(t.Context(), "ip", "-n", "e2e-wan", "rule", "add", "priority", "99", "lookup", "main").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		e.leavesNothingBut("peer-1, peer-2, solo-1, solo-2, the network", "reset", "--patience=1s")
+	})
+	// A fresh lab of the same shape is the same lab; one of another shape is not.
+	was := e.must("", "kubectl", "peer", "get", "namespace", "default", "-o=jsonpath={.metadata.uid}")
+	e.must("", fresh...)
+	if is := e.must("", "kubectl", "peer", "get", "namespace", "default", "-o=jsonpath={.metadata.uid}"); is != was {
+		t.Error("a lab as asked was made anew")
+	}
+	e.must("", "fresh", "--name=e2e", "--wan=172.29.0.0/24", "--clusters=peer")
+	if is := e.must("", "kubectl", "peer", "get", "nodes", "-o=name"); is != "node/peer-1\n" {
+		t.Errorf("another shape: got nodes %q, want one", is)
+	}
+
+	e.must("", "down")
+	assertNothingLeft(t, e.dir)
+}
+
+// leftObjects are new.
+const leftObjects = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: left}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: left, namespace: left}
+spec:
+  terminationGracePeriodSeconds: 0
+  nodeName: solo-2
+  containers: [{name: pod, image: lab.local/pod:v1}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: left}
+spec:
+  nodeName: solo-1
+  containers: [{name: pod, image: lab.local/pod:v1}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: left, namespace: kube-system}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: left}
+spec:
+  type: LoadBalancer
+  selector: {app: left}
+  ports: [{port: 80}]
+---
+apiVersion: v1
+kind: Node
+metadata: {name: left}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: left}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: lefts.left.example}
+spec:
+  group: left.example
+  scope: Namespaced
+  names: {plural: lefts, kind: Left}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`
+
+func (e e2e) leaveObjects() {
+	e.t.Helper()
+	e.must(leftObjects, "kubectl", "solo", "apply", "-f", "-")
+	e.must("", "kubectl", "solo", "wait", "--for=condition=Established", "crd/lefts.left.example", "--timeout=10s")
+	e.must("{apiVersion: left.example/v1, kind: Left, metadata: {name: left, namespace: left}}", "kubectl", "solo", "apply", "-f", "-")
+	e.must("", "kubectl", "solo", "wait", "--for=condition=Ready", "pod/left", "--timeout=60s")
+	e.must("", "kubectl", "solo", "wait", "--for=condition=Ready", "pod/left", "-n", "left", "--timeout=60s")
+	e.must("", "kubectl", "solo", "label", "node", "solo-1", "left=true", "kubernetes.io/os-")
+	e.must("", "kubectl", "solo", "cordon", "solo-2")
+	e.must("", "kubectl", "solo", "taint", "node", "solo-2", "left=true:NoExecute")
+	e.must("", "kubectl", "solo", "delete", "clusterrole", "view")
+	e.must("", "kubectl", "solo", "patch", "clusterrole", "system:discovery", "--type=json", `-p=[{"op":"remove","path":"/rules/0/nonResourceURLs/0"}]`)
+	e.must("", "cut", "solo", "peer")
+	e.must("", "narrow", "1300")
+}
+
+// leaveOnNode leaves what Kubernetes knows nothing of.
+func (e e2e) leaveOnNode(node string) {
+	e.t.Helper()
+	for _, command := range []string{
+		"ip link add left0 type dummy && ip addr add 192.0.2.9/32 dev left0 && ip link set left0 up",
+		"ip route add 198.51.100.0/24 via 172.29.0.254",
+		"ip route add unreachable 198.51.100.0/24 table 77",
+		"ip rule add priority 99 lookup 77",
+		"nft add table inet left",
+		"mkdir /run/left && mount -t tmpfs left /run/left",
+		"echo left >/etc/left.conf",
+		"setsid sleep 9999 </dev/null >/dev/null 2>&1 &",
+	} {
+		e.must("", "exec", "solo", node, "--", "sh", "-c", command)
+	}
+}
+
+// leavesNothingBut resets. remade is what has to be made anew; "": nothing, and no error.
+func (e e2e) leavesNothingBut(remade string, reset ...string) {
+	e.t.Helper()
+	out, err := e.command(e.t.Context(), "", reset...).CombinedOutput()
+	e.t.Logf("%s", out)
+	if remade == "" {
+		if err != nil {
+			e.t.Errorf("reset: %v", err)
+		}
+		return
+	}
+	if err == nil || !strings.Contains(string(out), "to be as fresh ones: "+remade) {
+		e.t.Errorf("reset: got %v, want an error that names %s", err, remade)
+	}
+	if remade == "solo-2" {
+		for _, want := range []string{
+			"solo-2 links\n  there, but was not: left0", "-4 198.51.100.0/24 via 172.29.0.254 dev eth0", "-4 unreachable 198.51.100.0/24 table 77",
+			"solo-2 rules\n  there, but was not: -4 99: from all lookup 77", "solo-2 nftables\n  there, but was not: table inet left",
+			"solo-2 mounts\n  there, but was not: /run/left", "solo-2 files\n  there, but was not: /etc/left.conf", "solo-2 processes\n  there, but was not: sleep 9999",
+		} {
+			if !strings.Contains(string(out), want) {
+				e.t.Errorf("reset does not say %q", want)
+			}
+		}
+	} else {
+		for _, want := range []string{"configmaps default/kept: deleted, and kept by left.example/keep", "peer-1 links\n  there, but was not: left0", "e2e-wan rules\n  there, but was not: -4 99:"} {
+			if !strings.Contains(string(out), want) {
+				e.t.Errorf("reset does not say %q", want)
+			}
+		}
+	}
+	e.must("", "diff")
+	e.must("", "reset")
+}
+
 func assertNothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	nodes, err := findNodes(dir)

@@ -40,6 +40,17 @@
 //	10.244.(N-1).0/24, 10.96.0.0/16 pods of a node and services: the same in every cluster
 //	                                that --pods does not name
 //
+// # Fresh again
+//
+// `lab fresh` has a lab of some shape that is as when it came up: one that is there is reset,
+// if it is of the same shape, programs and images. `lab mark` keeps a listing of a lab: the
+// objects of all kinds with what an admin sets in them; and of each node and router the links,
+// routes, rules and nftables, of nodes also processes, mounts, images and what was written
+// to /etc and /opt. What lives by itself is left out. `lab reset` deletes objects that are
+// new, puts back others, starts dead nodes, and restores paths. Then the nodes have to be as
+// listed within a minute. If they are not, it says what is there and was not, and what is
+// missing, makes these nodes anew, and fails. `lab diff` only compares.
+//
 // # What it leaves
 //
 // Nothing, after `lab down`, whatever was killed before, but for the folder
@@ -115,43 +126,38 @@ func command() *cobra.Command {
 	root.PersistentFlags().StringVar(&dir, "dir", dir, "state of the lab (or set "+dirVariable+")")
 	root.AddCommand(upCommand(&dir), downCommand(&dir), statusCommand(&dir), loadCommand(&dir),
 		kubeconfigCommand(&dir), kubectlCommand(&dir), execCommand(&dir), cutCommand(&dir), rebindCommand(&dir), forwardCommand(&dir), narrowCommand(&dir),
-		restoreCommand(&dir))
+		restoreCommand(&dir), freshCommand(&dir), markCommand(&dir), diffCommand(&dir), resetCommand(&dir))
 	return root
 }
 
 func newReporter() *reporter { return &reporter{out: os.Stderr, since: time.Now()} }
 
 func upCommand(dir *string) *cobra.Command {
-	var (
-		asked   Lab
-		wan     string
-		pods    map[string]string
-		timeout time.Duration
-	)
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "start the clusters, or what is missing of them",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if asked.WAN, err = netip.ParsePrefix(wan); err != nil {
-				return fmt.Errorf("--wan: %w", err)
-			}
-			if asked.Pods, err = parsePods(pods); err != nil {
-				return err
-			}
-			if asked.Dir, err = filepath.Abs(*dir); err != nil {
-				return err
-			}
-			if asked.Images, err = imagesFolder(asked.Images); err != nil {
-				return err
-			}
-			if err := errors.Join(asked.Validate(), checkDir(asked.Dir)); err != nil {
-				return err
-			}
-			return runUp(cmd, asked, timeout)
-		},
 	}
+	shape := shapeFlags(cmd, dir)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		asked, err := shape()
+		if err != nil {
+			return err
+		}
+		return runUp(cmd, asked, timeout)
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 6*time.Minute, "for all clusters to be ready")
+	return cmd
+}
+
+// shapeFlags are those that say what a lab consists of. shape is the lab that they ask for.
+func shapeFlags(cmd *cobra.Command, dir *string) (shape func() (Lab, error)) {
+	var (
+		asked Lab
+		wan   string
+		pods  map[string]string
+	)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&asked.Clusters, "clusters", []string{"rome", "milan"}, "their names")
 	flags.IntVar(&asked.Nodes, "nodes", 1, "nodes per cluster")
@@ -165,8 +171,22 @@ func upCommand(dir *string) *cobra.Command {
 	flags.StringVar(&asked.Images, "images", "", "folder of *.tar to import (default: images, beside this program)")
 	flags.StringVar(&asked.Name, "name", cmp.Or(os.Getenv(nameVariable), defaultName), "prefix of namespaces, cgroups and devices (or set "+nameVariable+")")
 	flags.StringVar(&wan, "wan", cmp.Or(os.Getenv(wanVariable), defaultWAN), "network between the clusters, a /24 (or set "+wanVariable+")")
-	flags.DurationVar(&timeout, "timeout", 6*time.Minute, "for all clusters to be ready")
-	return cmd
+	return func() (Lab, error) {
+		var err error
+		if asked.WAN, err = netip.ParsePrefix(wan); err != nil {
+			return Lab{}, fmt.Errorf("--wan: %w", err)
+		}
+		if asked.Pods, err = parsePods(pods); err != nil {
+			return Lab{}, err
+		}
+		if asked.Dir, err = filepath.Abs(*dir); err != nil {
+			return Lab{}, err
+		}
+		if asked.Images, err = imagesFolder(asked.Images); err != nil {
+			return Lab{}, err
+		}
+		return asked, errors.Join(asked.Validate(), checkDir(asked.Dir))
+	}
 }
 
 // parsePods reads the networks of each cluster, separated by plus signs: the
@@ -337,7 +357,8 @@ func loadCommand(dir *string) *cobra.Command {
 		Short: "import images into every node",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: withLab(dir, func(_ *cobra.Command, l Lab, args []string) error {
-			return loadImages(l, args, newReporter())
+			_, err := loadImages(l, args, newReporter())
+			return err
 		}),
 	}
 }
@@ -469,4 +490,97 @@ func restoreCommand(dir *string) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  withLab(dir, func(_ *cobra.Command, l Lab, _ []string) error { return restorePaths(l) }),
 	}
+}
+
+func freshCommand(dir *string) *cobra.Command {
+	var timeout, patience time.Duration
+	var archives []string
+	cmd := &cobra.Command{
+		Use:   "fresh",
+		Short: "have a fresh lab: reset one that is as asked, or make one in the place of another, and mark it",
+		Args:  cobra.NoArgs,
+	}
+	shape := shapeFlags(cmd, dir)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		asked, err := shape()
+		if err != nil {
+			return err
+		}
+		if err := checkMachine(); err != nil {
+			return err
+		}
+		for i, archive := range archives {
+			if archives[i], err = filepath.Abs(archive); err != nil {
+				return err
+			}
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+		defer cancel()
+		r := newReporter()
+		if err := lock(ctx, asked.Dir, r); err != nil {
+			return err
+		}
+		return makeFresh(ctx, asked, archives, patience, r)
+	}
+	cmd.Flags().StringSliceVar(&archives, "load", nil, "image archives to import into every node")
+	cmd.Flags().DurationVar(&timeout, "timeout", 6*time.Minute, "for all clusters to be ready")
+	patienceFlag(cmd, &patience)
+	return cmd
+}
+
+func patienceFlag(cmd *cobra.Command, patience *time.Duration) {
+	cmd.Flags().DurationVar(patience, "patience", time.Minute, "how long to wait for what goes by itself")
+}
+
+func markCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "mark",
+		Short: "keep how the lab is now, for `lab reset`",
+		Args:  cobra.NoArgs,
+		RunE: withLab(dir, func(cmd *cobra.Command, l Lab, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
+			defer cancel()
+			return l.markLab(ctx, "", newReporter())
+		}),
+	}
+}
+
+func diffCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff",
+		Short: "show what is otherwise than when the lab was marked; exit status 1 if anything is",
+		Args:  cobra.NoArgs,
+		RunE: withLab(dir, func(cmd *cobra.Command, l Lab, _ []string) error {
+			fresh, err := l.marked()
+			if err != nil {
+				return err
+			}
+			now, err := l.look(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if left := diff(fresh.listing(fresh), now.listing(fresh)); len(left) > 0 {
+				return &leftError{lines: left}
+			}
+			return nil
+		}),
+	}
+}
+
+func resetCommand(dir *string) *cobra.Command {
+	var patience time.Duration
+	cmd := &cobra.Command{
+		Use:   "reset",
+		Short: "lead the lab back to how it was marked; exit status 1 if it took more than an admin's commands",
+		Args:  cobra.NoArgs,
+		RunE: withLab(dir, func(cmd *cobra.Command, l Lab, _ []string) error {
+			r := newReporter()
+			if err := lock(cmd.Context(), l.Dir, r); err != nil {
+				return err
+			}
+			return l.reset(cmd.Context(), patience, r)
+		}),
+	}
+	patienceFlag(cmd, &patience)
+	return cmd
 }

@@ -240,12 +240,17 @@ func apiReady(ctx context.Context, api *kubernetes.Clientset) bool {
 	return api.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
 }
 
+// loaded are the archives that `lab load` imported, and that are there still.
+func (l Lab) loaded() []string {
+	return slices.DeleteFunc(slices.Clone(l.Loaded), func(archive string) bool { return !exists(archive) })
+}
+
 // spec returns what the PID 1 of n needs to know.
 func (l Lab) spec(c Cluster, n Node, from supplies) nodeSpec {
 	s := nodeSpec{
 		Name: n.Name, Dir: l.nodeDir(n), PKI: l.pkiDir(c), Bin: l.path("bin"), Cgroup: l.cgroup(n),
 		Address: n.Address, PodCIDR: n.PodCIDR, Singles: n.Singles, Pods: c.Pods, CNI: c.CNI, Proxy: c.Proxy, ControlPlane: n.Index == 1,
-		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: slices.Concat(from.images, from.liqo[c.Name].images()), Flannel: from.flanneld, Calico: from.calico,
+		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: slices.Concat(from.images, from.liqo[c.Name].images(), l.loaded()), Flannel: from.flanneld, Calico: from.calico,
 		Registries: l.path("registries"),
 		Shared:     []string{l.Dir, filepath.Dir(from.kubelab), l.Images},
 	}

@@ -71,6 +71,8 @@ type Lab struct {
 	Pods   map[string][]netip.Prefix `json:"pods,omitempty"`
 	Liqo   map[string]string         `json:"liqo,omitempty"` // minor of its release, as in 1.2
 	Images string                    `json:"images"`         // folder of *.tar that every node imports
+	// Loaded are archives that `lab load` imported, for nodes that are made again.
+	Loaded []string `json:"loaded,omitempty"`
 }
 
 // Cluster is one cluster of the address plan.

@@ -1,0 +1,445 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// markFile is what `lab mark` keeps: how a fresh lab is.
+const markFile = "mark.json"
+
+type mark struct {
+	Kernels listing            `json:"kernels"`
+	Objects map[string]objects `json:"objects"` // by cluster
+	Loaded  []string           `json:"loaded"`
+	// Made says of which files `lab fresh` made the lab; "" if another command did.
+	Made string `json:"made"`
+}
+
+// listing is all that is compared.
+func (m mark) listing(fresh mark) listing {
+	all := listing{}
+	for section, things := range m.Kernels {
+		all[section] = things
+	}
+	for cluster, found := range m.Objects {
+		var before objects
+		if fresh.Objects != nil {
+			before = fresh.Objects[cluster]
+		}
+		section := cluster + " objects"
+		all[section] = found.listing(section, before)[section]
+	}
+	return all
+}
+
+// marked reads the mark of l.
+func (l Lab) marked() (m mark, err error) {
+	text, err := os.ReadFile(l.path(markFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return m, errors.New("the lab was not marked when it was fresh: `lab mark`")
+	}
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("read %s: %w", l.path(markFile), err)
+	}
+	return m, nil
+}
+
+// look lists all that there is.
+func (l Lab) look(ctx context.Context) (m mark, err error) {
+	nodes, err := l.running()
+	if err != nil {
+		return m, err
+	}
+	m = mark{Objects: map[string]objects{}, Loaded: l.Loaded}
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		m.Kernels, err = l.kernels(nodes)
+		return err
+	})
+	var mu sync.Mutex
+	for _, c := range l.Plan() {
+		group.Go(func() error {
+			a, err := newAPI(l.adminKubeconfig(c))
+			if err != nil {
+				return err
+			}
+			found, err := a.list(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.Name, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			m.Objects[c.Name] = found
+			return nil
+		})
+	}
+	return m, group.Wait()
+}
+
+// settled is for how long nothing may have changed in a lab that is taken for fresh: a
+// cluster's controllers do things for a second or two after its nodes are ready.
+const settled = 3 * time.Second
+
+// markLab keeps how the lab is as soon as it stays as it is.
+func (l Lab) markLab(ctx context.Context, made string, r *reporter) error {
+	if err := l.resettable(); err != nil {
+		return err
+	}
+	var fresh mark
+	var since time.Time
+	var changed []string
+	err := poll(ctx, func() (bool, error) {
+		now, err := l.look(ctx)
+		if err == nil {
+			err = now.complete()
+		}
+		if err != nil {
+			fresh = mark{}
+			return false, err
+		}
+		if changed = diff(fresh.listing(mark{}), now.listing(mark{})); fresh.Kernels == nil || len(changed) > 0 {
+			fresh, since = now, time.Now()
+			return false, fmt.Errorf("it changes all the time:\n%s", strings.Join(changed, "\n"))
+		}
+		return time.Since(since) >= settled, nil
+	})
+	if err != nil {
+		return fmt.Errorf("mark the lab: %w", err)
+	}
+	fresh.Made = made
+	if err := writeJSON(l.path(markFile), fresh); err != nil {
+		return err
+	}
+	r.say("marked: `lab reset` leads back to this")
+	return nil
+}
+
+// complete tells what controllers of a cluster that has just begun have not made yet.
+func (m mark) complete() error {
+	for cluster, found := range m.Objects {
+		for name, o := range found {
+			if o.GetKind() == "Node" && !o.ready() {
+				return fmt.Errorf("%s: %s is not ready", cluster, name)
+			}
+			if o.GetKind() != "Namespace" {
+				continue
+			}
+			for _, needed := range []string{"serviceaccounts " + o.GetName() + "/default", "configmaps " + o.GetName() + "/kube-root-ca.crt"} {
+				if _, there := found[needed]; !there {
+					return fmt.Errorf("%s: there is no %s yet", cluster, needed)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// leftError is what somebody has left in a lab.
+type leftError struct {
+	lines  []string
+	remade []string // what was made anew, since nothing else removes it
+}
+
+func (e *leftError) Error() string {
+	text := "the lab is not as a fresh one:\n" + strings.Join(e.lines, "\n")
+	if len(e.remade) > 0 {
+		text += "\nmade anew, to be as fresh ones: " + strings.Join(e.remade, ", ")
+	}
+	return text
+}
+
+// reset leads the lab back to its mark. It removes what an admin can remove: objects,
+// images, cuts. It starts nodes that died. What then is left for as long as patience, it
+// names, and makes anew what has it. The error is a *leftError then.
+func (l Lab) reset(ctx context.Context, patience time.Duration, r *reporter) error {
+	fresh, err := l.marked()
+	if err != nil {
+		return err
+	}
+	l.Loaded = fresh.Loaded
+	if err := l.revive(ctx, r); err != nil {
+		return err
+	}
+	if err := restorePaths(l); err != nil {
+		return err
+	}
+	now, err := l.leadBack(ctx, fresh, patience)
+	if err != nil {
+		return err
+	}
+	left := diff(fresh.listing(fresh), now.listing(fresh))
+	if len(left) == 0 {
+		return l.write() // without what was loaded since
+	}
+	remade, err := l.remake(ctx, differingSections(fresh.listing(fresh), now.listing(fresh)), r)
+	if err != nil {
+		return errors.Join(&leftError{lines: left}, err)
+	}
+	now, err = l.leadBack(ctx, fresh, patience)
+	if err == nil {
+		if still := diff(fresh.listing(fresh), now.listing(fresh)); len(still) > 0 {
+			err = fmt.Errorf("nothing removes it but `lab down`:\n%s", strings.Join(still, "\n"))
+		}
+	}
+	return errors.Join(&leftError{left, remade}, err)
+}
+
+// revive starts what died.
+func (l Lab) revive(ctx context.Context, r *reporter) error {
+	nodes, err := l.running()
+	if err != nil {
+		return err
+	}
+	if l.networkComplete() && len(nodes) == len(l.cgroups()) {
+		return nil
+	}
+	return up(ctx, l, r)
+}
+
+// leadBack removes what an admin can remove, and returns what there is as soon as it is as
+// before, or after patience.
+func (l Lab) leadBack(ctx context.Context, fresh mark, patience time.Duration) (mark, error) {
+	for began := time.Now(); ; {
+		step := time.Now()
+		// Half of the time is for those who have finalizers on objects.
+		now, equal, err := l.step(ctx, fresh, time.Since(began) > patience/2)
+		switch {
+		case ctx.Err() != nil:
+			return now, errors.Join(ctx.Err(), err)
+		case err == nil && equal:
+			return now, nil
+		case time.Since(began) > patience && err != nil:
+			return now, err
+		case time.Since(began) > patience:
+			return l.look(ctx)
+		}
+		// What is waited for needs the machine, too.
+		time.Sleep(max(200*time.Millisecond, time.Since(step)))
+	}
+}
+
+// step removes what can be removed now, and compares. It looks at the nodes only if the objects are
+// as before: nodes follow them.
+func (l Lab) step(ctx context.Context, fresh mark, impatient bool) (now mark, equal bool, err error) {
+	now.Objects = map[string]objects{}
+	var group errgroup.Group
+	var mu sync.Mutex
+	for _, c := range l.Plan() {
+		group.Go(func() error {
+			a, err := newAPI(l.adminKubeconfig(c))
+			if err != nil {
+				return err
+			}
+			found, err := a.clean(ctx, fresh.Objects[c.Name], impatient)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.Name, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			now.Objects[c.Name] = found
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return now, false, err
+	}
+	now.Kernels = fresh.Kernels
+	if len(diff(fresh.listing(fresh), now.listing(fresh))) > 0 {
+		return now, false, nil
+	}
+	nodes, err := l.running()
+	if err != nil {
+		return now, false, err
+	}
+	if now.Kernels, err = l.kernels(nodes); err != nil {
+		return now, false, err
+	}
+	if err := l.tidy(fresh, now); err != nil {
+		return now, false, err
+	}
+	return now, len(diff(fresh.listing(fresh), now.listing(fresh))) == 0, nil
+}
+
+// tidy removes from nodes what belongs to nobody: images that were loaded since, and the
+// bridge that the network plugin makes with the first pod of a node and keeps.
+func (l Lab) tidy(fresh, now mark) error {
+	for _, c := range l.Plan() {
+		for _, n := range c.Nodes {
+			run := func(argv ...string) error {
+				argv, err := l.enterArgs(n, argv)
+				if err != nil {
+					return err
+				}
+				return runTool("", argv[0], argv[1:]...)
+			}
+			isNew := func(section, name string) bool {
+				_, was := fresh.Kernels[n.Name+section][name]
+				_, is := now.Kernels[n.Name+section][name]
+				return is && !was
+			}
+			for image := range now.Kernels[n.Name+" images"] {
+				if isNew(" images", image) {
+					if err := run("/usr/bin/ctr", "--namespace=k8s.io", "images", "remove", image); err != nil {
+						return err
+					}
+				}
+			}
+			if isNew(" links", pluginBridge) {
+				if err := run("/usr/sbin/ip", "link", "del", pluginBridge); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// remake makes anew what has the sections of a listing: a node, a cluster, or, for the
+// network between them, all.
+func (l Lab) remake(ctx context.Context, sections []string, r *reporter) (what []string, err error) {
+	nodes, err := l.running()
+	if err != nil {
+		return nil, err
+	}
+	killed := map[string]int{}
+	kill := func(n Node) { killed[l.nodeDir(n)] = nodes[l.nodeDir(n)] }
+	network := false
+	for _, section := range sections {
+		of, _, _ := strings.Cut(section, " ")
+		network = network || of == thisMachine || slices.Contains(l.routers(), of)
+		for _, c := range l.Plan() {
+			for _, n := range c.Nodes {
+				// The state of a cluster is its first node's.
+				if network || of == c.Name || of == n.Name || of == c.Nodes[0].Name {
+					kill(n)
+				}
+			}
+		}
+	}
+	for dir, pid := range killed {
+		what = append(what, filepath.Base(dir))
+		if pid == 0 {
+			delete(killed, dir)
+		}
+	}
+	slices.Sort(what)
+	if network {
+		what = append(what, "the network between clusters")
+		if err := os.RemoveAll(l.path(networkMarker)); err != nil {
+			return what, err
+		}
+	}
+	if err := l.killNodes(killed); err != nil {
+		return what, err
+	}
+	return what, up(ctx, l, r)
+}
+
+// makeFresh returns when there is a fresh and marked lab as asked, with archives loaded: one
+// that is there and made of the same files is reset, another one takes its place.
+func makeFresh(ctx context.Context, asked Lab, archives []string, patience time.Duration, r *reporter) error {
+	made, err := asked.madeOf(archives)
+	if err != nil {
+		return err
+	}
+	l, err := readLab(asked.Dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if lost, found := recoverLab(asked.Dir); found {
+			err = down(lost, r)
+		} else {
+			err = nil
+		}
+	case err == nil:
+		if fresh, unmarked := l.marked(); unmarked == nil && fresh.Made == made && sameShape(l, asked) {
+			if err = l.reset(ctx, patience, r); err == nil {
+				return nil
+			}
+			r.say("%v", err)
+		}
+		err = down(l, r)
+	}
+	if err != nil {
+		return err
+	}
+	if !exists(asked.path(lockFile)) { // `down` removes it with its folder
+		if err := lock(ctx, asked.Dir, r); err != nil {
+			return err
+		}
+	}
+	if err := up(ctx, asked, r); err != nil {
+		return err
+	}
+	if asked, err = loadImages(asked, archives, r); err != nil {
+		return err
+	}
+	if asked.resettable() != nil {
+		return nil
+	}
+	return asked.markLab(ctx, made, r)
+}
+
+// resettable refuses labs whose programs keep a record of all that was: Calico of the
+// addresses of pods, flannel of its device, Liqo of clusters. It would be fought over.
+func (l Lab) resettable() error {
+	for _, c := range l.Plan() {
+		keeper := c.CNI
+		if l.Liqo[c.Name] != "" {
+			keeper = "Liqo"
+		}
+		if keeper == "Liqo" || ownRoutes(keeper) {
+			return fmt.Errorf("%s cannot be led back to how it was: %s keeps records; `lab down` and `lab up` instead", c.Name, keeper)
+		}
+	}
+	return nil
+}
+
+// madeOf tells apart labs that are made of other programs and images.
+func (l Lab) madeOf(archives []string) (string, error) {
+	from, err := l.supplies()
+	if err != nil {
+		return "", err
+	}
+	files := slices.Concat([]string{from.lab, from.kubelab, from.kubectl}, from.images, archives)
+	if from.flanneld != "" {
+		files = append(files, from.flanneld)
+	}
+	if from.calico != "" {
+		files = append(files, filepath.Join(from.calico, "calico"))
+	}
+	for _, release := range from.liqo {
+		files = append(files, filepath.Join(string(release), "version"))
+	}
+	slices.Sort(files)
+	var text strings.Builder
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&text, "%s %d %s\n", file, info.Size(), info.ModTime().UTC().Format(time.RFC3339Nano))
+	}
+	return text.String(), nil
+}
+
+// sameShape tells whether two labs differ in nothing that `lab up` is asked for.
+func sameShape(a, b Lab) bool {
+	a.Loaded, b.Loaded = nil, nil
+	was, err := json.Marshal(a)
+	is, err2 := json.Marshal(b)
+	return err == nil && err2 == nil && string(was) == string(is)
+}
