@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
 )
 
 // object is one of an API server's, and where it is served.
@@ -265,7 +266,19 @@ func (a api) put(ctx context.Context, was, is object) error {
 		_, err := a.of(was).Create(ctx, again, metav1.CreateOptions{})
 		return err
 	}
-	changed := is.DeepCopy()
+	// A node writes its state every 2 s: what was listed may be out of date.
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now, err := a.of(is).Get(ctx, is.GetName(), metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		_, err = a.of(is).Update(ctx, withSettings(now, settings), metav1.UpdateOptions{})
+		return err
+	})
+}
+
+func withSettings(now *unstructured.Unstructured, settings map[string]any) *unstructured.Unstructured {
+	changed := now.DeepCopy()
 	for field := range changed.Object {
 		if field != "metadata" && field != "status" {
 			delete(changed.Object, field)
@@ -282,8 +295,7 @@ func (a api) put(ctx context.Context, was, is object) error {
 			changed.Object[field] = value
 		}
 	}
-	_, err := a.of(was).Update(ctx, changed, metav1.UpdateOptions{})
-	return err
+	return changed
 }
 
 func (a api) of(o object) dynamic.ResourceInterface {
