@@ -216,12 +216,17 @@ func readRoutes(text string) []string {
 }
 
 // proxyTable is what kube-proxy calls its tables.
-const proxyTable = "kube-proxy"
+const (
+	proxyTable  = "kube-proxy"
+	unallocated = "Drop traffic to unallocated ClusterIPs"
+)
 
 // readRuleset reads what `nft --stateless list ruleset` prints: no counters, and no handles.
 // The order of chains, and of the elements of a set, is that in which they were made, and
-// means nothing. That of rules does. kube-proxy empties the chains of a Service that is gone, and deletes
-// them when it looks through all next, 30 s later: such a chain is as good as none.
+// means nothing. That of rules does. kube-proxy empties the chains of a Service that is gone,
+// and deletes them when it looks through all next, 30 s later: such a chain is as good as
+// none. Its rule for addresses that no Service has is there once, twice or not at all,
+// by the order in which it heard of things when it started.
 func readRuleset(to listing, section, text string) {
 	var table, block string
 	var body []string
@@ -250,6 +255,9 @@ func readRuleset(to listing, section, text string) {
 		case line == "}":
 			if strings.HasPrefix(block, "map ") || strings.HasPrefix(block, "set ") {
 				slices.Sort(body)
+			}
+			if strings.HasSuffix(table, " "+proxyTable) {
+				body = slices.DeleteFunc(body, func(rule string) bool { return strings.Contains(rule, unallocated) })
 			}
 			emptied := strings.HasSuffix(table, " "+proxyTable) && strings.HasPrefix(block, "chain ") && len(body) == 0
 			if !emptied {
