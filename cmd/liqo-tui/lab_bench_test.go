@@ -23,7 +23,7 @@ import (
 // TestBenchPeering prints what a peering without Liqo takes; make bench-peering runs it.
 func TestBenchPeering(t *testing.T) {
 	const consumer, provider, namespace, rounds, many = "rome", "milan", "lent", 10, 100
-	l := useLab(t)
+	l := findLab(t)
 	l.prepare(t)
 	on := func(cluster string, args ...string) []string {
 		return append(args, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--yes", "--timeout", "300s")

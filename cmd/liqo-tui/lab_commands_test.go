@@ -23,10 +23,6 @@ func TestLabCommands(t *testing.T) {
 		t.Helper()
 		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-milan", "--pod-cidr", cidrs, "--yes", "--timeout", "90s").want(t, exit.OK)
 	}
-	defer func() {
-		l.reset().want(t, exit.OK)
-		podRanges(labPodCIDR)
-	}()
 
 	l.tui(append(l.pair("network", "init"), "--yes", "--timeout", "60s")...).want(t, exit.OK)
 	if got := l.seenAs(t); got == "" {

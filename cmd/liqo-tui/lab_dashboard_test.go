@@ -16,7 +16,6 @@ func TestLabDashboard(t *testing.T) {
 	l.prepare(t)
 	program := buildProgram(t)
 	l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
-	defer func() { l.reset().want(t, exit.OK) }()
 
 	way := l.detour(t, "lab-milan")
 	s := openTerminal(t, 120, 40, nil, program, "dashboard", "--kubeconfig", way.kubeconfig)

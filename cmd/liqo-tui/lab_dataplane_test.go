@@ -30,14 +30,8 @@ import (
 //	napoli   flannel   nftables     10.244.0.0/16
 func useThreeClusters(t *testing.T) lab {
 	t.Helper()
-	if os.Getenv("REQUIRE_LAB") == "" {
-		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
-	}
-	var l lab
-	l.must(t, "up", "--clusters", "rome,milan,napoli", "--nodes", "2", "--cni", "rome=calico,milan=vpc,napoli=flannel", "--proxy", "milan=iptables",
-		"--pods", "rome=10.244.0.0/17+10.200.0.0/16")
-	l.must(t, "load", "../../bin/images/liqo-gateway.tar")
-	l = useLab(t)
+	l := makeShape(t, "--clusters", "rome,milan,napoli", "--nodes", "2", "--cni", "rome=calico,milan=vpc,napoli=flannel", "--proxy", "milan=iptables",
+		"--pods", "rome=10.244.0.0/17+10.200.0.0/16", "--load", "../../bin/images/liqo-gateway.tar")
 	l.clusters = []string{"rome", "milan", "napoli"}
 	return l
 }

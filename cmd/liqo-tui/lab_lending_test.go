@@ -426,7 +426,7 @@ addressType: IPv4
 endpoints: [{addresses: [ADDRESS], conditions: {ready: true}}]
 ports: [{name: https, port: PORT}]
 `
-	balanced := map[string]string{"rome": "172.30.0.127", "milan": "172.30.0.143"}[cluster] // in its certificate
+	balanced := l.wan(t, map[string]byte{"rome": 127, "milan": 143}[cluster]).String() // in its certificate
 	l.apply(t, cluster, strings.NewReplacer("BALANCED", balanced, "ADDRESS", address, "PORT", port).Replace(service))
 	nodePort := l.must(t, "kubectl", cluster, "get", "service", "api-server-for-peers", "-o", "jsonpath={.spec.ports[0].nodePort}")
 	return exposed{nodePort: "https://" + net.JoinHostPort(address, nodePort), balanced: "https://" + balanced}

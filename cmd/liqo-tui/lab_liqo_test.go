@@ -22,14 +22,7 @@ import (
 // release or of two, and ours in the third.
 func useLiqo(t *testing.T, milan string) lab {
 	t.Helper()
-	if os.Getenv("REQUIRE_LAB") == "" {
-		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
-	}
-	var l lab
-	l.must(t, "down")
-	l.must(t, "up", "--clusters", "rome,milan,napoli", "--liqo", "rome=1.2,milan="+milan)
-	l.must(t, "load", "../../bin/images/liqo-gateway.tar")
-	l = useLab(t)
+	l := makeShape(t, "--clusters", "rome,milan,napoli", "--liqo", "rome=1.2,milan="+milan, "--load", "../../bin/images/liqo-gateway.tar")
 	l.clusters = []string{"rome", "milan", "napoli"}
 	return l
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -18,14 +17,7 @@ import (
 // Rome can be dialled; milan and napoli are each behind a router that lets
 // answers in and nothing else.
 func TestBehindNAT(t *testing.T) {
-	if os.Getenv("REQUIRE_LAB") == "" {
-		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
-	}
-	var l lab
-	l.must(t, "down")
-	l.must(t, "up", "--clusters", "rome,milan,napoli", "--nat", "milan,napoli")
-	l.must(t, "load", "../../bin/images/liqo-gateway.tar")
-	l = useLab(t)
+	l := makeShape(t, "--clusters", "rome,milan,napoli", "--nat", "milan,napoli", "--load", "../../bin/images/liqo-gateway.tar")
 	l.clusters = []string{"rome", "milan", "napoli"}
 	for _, cluster := range l.clusters {
 		l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,

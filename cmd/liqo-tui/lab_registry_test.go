@@ -26,13 +26,8 @@ const (
 // TestFromARegistry installs on nodes that have nothing of ours: they pull the image from
 // a registry, with TLS and a password.
 func TestFromARegistry(t *testing.T) {
-	if os.Getenv("REQUIRE_LAB") == "" {
-		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
-	}
-	var l lab
-	l.must(t, "down")
-	l.must(t, "up", "--clusters", "rome,milan", "--nodes", "2", "--images", onlyThePod(t))
-	l = useLab(t)
+	mayMakeLab(t)
+	l := makeShape(t, "--nodes", "2", "--images", onlyThePod(t))
 	image := l.registry(t) + "/liqo-gateway"
 	for _, cluster := range l.clusters {
 		l.apply(t, cluster, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: liqo\n  labels: {pod-security.kubernetes.io/enforce: privileged}\n")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -25,26 +24,13 @@ const (
 // (bin/previous.tar), of both clusters and of one, and then brings them up to date and
 // back, under traffic.
 func TestSkew(t *testing.T) {
-	if os.Getenv("REQUIRE_LAB") == "" {
-		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
-	}
-	var l lab
-	l.must(t, "down")
-	l.must(t, "up", "--clusters", "rome,milan", "--nodes", "2")
+	l := useShape(t, "--nodes", "2", "--cni", "milan=ptp") // that of TestLab and its like
 	next := filepath.Join(t.TempDir(), "next.tar")
 	if out, err := exec.CommandContext(t.Context(), "../../bin/image", "-o", next, "-tag", nextImage, "../../bin/liqo-gateway=/liqo-gateway", "--", "/liqo-gateway").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, archive := range []string{"../../bin/images/liqo-gateway.tar", "../../bin/previous.tar", "../../bin/before.tar", next} {
-		l.must(t, "load", archive)
-	}
-	l = useLab(t)
-	for _, cluster := range l.clusters {
-		for _, node := range l.nodes(t, cluster) {
-			l.apply(t, cluster, webPod(t, node))
-		}
-		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=180s")
-	}
+	l.must(t, "load", "../../bin/previous.tar", "../../bin/before.tar", next)
+	l.runPods(t)
 	pairs := []struct{ rome, milan, server string }{
 		{previousImage, previousImage, "Remote"},
 		{labImage, previousImage, "Local"},

@@ -153,14 +153,6 @@ func TestLabTemplates(t *testing.T) {
 	for _, cluster := range l.clusters {
 		l.apply(t, cluster, strings.Join(manifests, "---\n"))
 	}
-	defer func() {
-		l.reset().want(t, exit.OK)
-		for _, cluster := range l.clusters {
-			for _, u := range templates {
-				l.must(t, "kubectl", cluster, "delete", strings.ToLower(u.GetKind()), "-n", u.GetNamespace(), u.GetName())
-			}
-		}
-	}()
 	all := l.examples(t)
 	for _, e := range all {
 		delete(unused, e.server)

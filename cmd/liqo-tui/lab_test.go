@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,8 +34,117 @@ const (
 	labPodCIDR = "10.244.0.0/16"
 )
 
-// useLab gives the lab to a test. Where it must run it can't be skipped.
+// useLab gives the lab to a test, as fresh as it was when it came up. Whatever the test
+// makes of it is gone when it ends, or the test fails.
 func useLab(t *testing.T) lab {
+	t.Helper()
+	l := findLab(t)
+	l.begin(t)
+	return l
+}
+
+// useShape is useLab for a lab of another shape, given as the flags of `lab up`. It takes the
+// place of the one that is there, if that has not the same.
+func useShape(t *testing.T, shape ...string) lab {
+	t.Helper()
+	l := makeShape(t, append(shape, "--load", "../../bin/images/liqo-gateway.tar")...)
+	l.end(t)
+	return l
+}
+
+// makeShape is useShape where images are loaded by the test, and where nothing is compared
+// when it ends.
+func makeShape(t *testing.T, shape ...string) lab {
+	t.Helper()
+	mayMakeLab(t)
+	var l lab
+	l.must(t, append([]string{"fresh"}, shape...)...)
+	return findLab(t)
+}
+
+// mayMakeLab skips a test where a lab may be up that is somebody's.
+func mayMakeLab(t *testing.T) {
+	t.Helper()
+	if os.Getenv("REQUIRE_LAB") == "" {
+		t.Skip("makes a lab of its own, which takes the place of another: set REQUIRE_LAB")
+	}
+}
+
+// fresh tells of the lab in labDir that the test before has left nothing there.
+var fresh struct{ labDir string }
+
+// begin leads the lab back to how it was when it was fresh, and does so again when the test
+// ends. A lab that nobody has marked is taken for fresh.
+func (l lab) begin(t *testing.T) {
+	t.Helper()
+	dir := filepath.Dir(l.kubeconfig)
+	if _, err := os.Stat(filepath.Join(dir, "mark.json")); err != nil {
+		l.must(t, "mark")
+	} else if fresh.labDir != dir {
+		l.must(t, "reset")
+	}
+	l.end(t)
+}
+
+// end has the test fail if it leaves anything in the lab that our own commands and an admin's
+// do not remove. Pods, namespaces and the like are an admin's.
+func (l lab) end(t *testing.T) {
+	fresh.labDir = ""
+	t.Cleanup(func() {
+		began := time.Now()
+		l.uninstall(t)
+		uninstalled := time.Now()
+		out, err := exec.Command(labProgram, "reset").CombinedOutput() //nolint:noctx // the test's context has ended
+		if err != nil {
+			t.Errorf("%s leaves something in the lab: %v\n%s", t.Name(), err, out)
+		} else {
+			fresh.labDir = filepath.Dir(l.kubeconfig)
+		}
+		t.Logf("led the lab back: our commands took %.1f s, the lab's reset %.1f s", uninstalled.Sub(began).Seconds(), time.Since(uninstalled).Seconds())
+	})
+}
+
+// uninstall removes what there is of ours, by our own commands.
+func (l lab) uninstall(t *testing.T) {
+	t.Helper()
+	connected := false
+	for _, cluster := range l.clusters {
+		kubectl := filepath.Join(filepath.Dir(l.kubeconfig), "bin", "kubectl")
+		out, err := exec.Command(kubectl, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, //nolint:noctx // the test's context has ended
+			"get", "namespaces", "-l", "liqo.io/tenant-namespace", "-o", "name").Output()
+		if err != nil {
+			t.Errorf("namespaces of %s: %v", cluster, err)
+		}
+		connected = connected || len(out) > 0
+	}
+	if connected && len(l.clusters) == 2 {
+		if got := l.reset(); got.code != exit.OK {
+			t.Errorf("reset: got exit code %d\n%s%s", got.code, got.out, got.err)
+		}
+	}
+	l.each(t, func(cluster string) result {
+		return l.tui("uninstall", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster)
+	})
+}
+
+// each runs the program for all clusters side by side: it waits most of the time.
+func (l lab) each(t *testing.T, work func(cluster string) result) {
+	t.Helper()
+	results := make([]result, len(l.clusters))
+	var wait sync.WaitGroup
+	for i, cluster := range l.clusters {
+		wait.Go(func() { results[i] = work(cluster) })
+	}
+	wait.Wait()
+	for i, r := range results {
+		if r.code != exit.OK {
+			t.Errorf("%s: got exit code %d\n%s%s", l.clusters[i], r.code, r.out, r.err)
+		}
+	}
+}
+
+// findLab gives the lab to a test as it is. Where it must run it can't be skipped.
+func findLab(t *testing.T) lab {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), labProgram, "kubeconfig").CombinedOutput()
 	if err == nil {
@@ -173,13 +283,23 @@ func TestLab(t *testing.T) {
 	t.Run("uninstall removes what install made", l.testUninstall)
 }
 
-// prepare installs our operator on both clusters, and a pod on each node. What
-// an earlier test may have left of a connection is removed.
+// prepare installs our operator on both clusters, and a pod on each node.
 func (l lab) prepare(t *testing.T) {
 	t.Helper()
+	l.each(t, func(cluster string) result {
+		return l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,
+			"--pod-cidr", labPodCIDR, "--image", labImage)
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	l.runPods(t)
+}
+
+// runPods has a pod run on each node.
+func (l lab) runPods(t *testing.T) {
+	t.Helper()
 	for _, cluster := range l.clusters {
-		l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster,
-			"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exit.OK)
 		for _, node := range l.nodes(t, cluster) {
 			l.apply(t, cluster, webPod(t, node))
 		}
@@ -187,11 +307,6 @@ func (l lab) prepare(t *testing.T) {
 	for _, cluster := range l.clusters {
 		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app=web", "--timeout=60s")
 	}
-	l.reset().want(t, exit.OK)
-	for _, cluster := range l.clusters {
-		l.must(t, "kubectl", cluster, "delete", "namespaces", "-l", "liqo.io/tenant-namespace", "--wait=false")
-	}
-	l.waitForNamespacesGone(t)
 }
 
 func (l lab) testRefusals(t *testing.T) {

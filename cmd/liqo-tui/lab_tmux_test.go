@@ -34,24 +34,12 @@ func (s *terminal) choosePair() {
 	s.press("Enter")
 }
 
-// bare takes our operator away from a cluster without peers.
-func (l lab) bare(t *testing.T, cluster string) {
-	t.Helper()
-	l.tui("uninstall", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster).want(t, exit.OK)
-	l.must(t, "kubectl", cluster, "wait", "--for=delete", "namespace/liqo", "--timeout=180s")
-}
-
 func TestLabWizard(t *testing.T) {
 	l := useLab(t)
-	l.prepare(t)
+	// Nothing is installed on milan: that is a part of the plan.
+	l.installImage(t, "rome", labImage)
+	l.runPods(t)
 	program := buildProgram(t)
-	// Nothing is installed on milan: that is a part of the plan. It gives milan
-	// another ID than the tests that come next expect.
-	l.bare(t, "milan")
-	defer func() {
-		l.reset().want(t, exit.OK)
-		l.bare(t, "milan")
-	}()
 	t.Run("arrows and enter connect two clusters", func(t *testing.T) {
 		s := l.wizard(t, program, 80, 24)
 		s.wait(20*time.Second, "lab-milan", "nothing installed", "ready")

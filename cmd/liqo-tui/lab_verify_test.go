@@ -19,7 +19,6 @@ func TestLabVerify(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
 	l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
-	t.Cleanup(func() { l.reset().want(t, exit.OK) })
 	a, b := l.open(t, "lab-rome"), l.open(t, "lab-milan")
 
 	t.Run("a good path", func(t *testing.T) {

@@ -29,7 +29,6 @@ func TestLabDashboardWatchesFaults(t *testing.T) {
 	l.prepare(t)
 	program := buildProgram(t)
 	l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
-	defer func() { l.reset().want(t, exit.OK) }()
 
 	c := connection{"rome", "milan"}
 	r := &faultRun{lab: l, connections: []connection{c}, nodesOf: map[string][]string{}}

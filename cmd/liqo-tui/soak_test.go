@@ -97,7 +97,7 @@ func TestDashboardSoak(t *testing.T) {
 
 func newSoak(t *testing.T) *soak {
 	t.Helper()
-	s := &soak{lab: useLab(t), t: t, contexts: map[string]string{}, folder: os.Getenv("SOAK_FOLDER")}
+	s := &soak{lab: findLab(t), t: t, contexts: map[string]string{}, folder: os.Getenv("SOAK_FOLDER")}
 	if s.folder == "" {
 		s.folder = t.TempDir()
 	}
