@@ -215,7 +215,7 @@ func readRoutes(text string) []string {
 	return routes
 }
 
-// proxyTable is what kube-proxy calls its tables.
+// What kube-proxy calls its tables, and one of its rules.
 const (
 	proxyTable  = "kube-proxy"
 	unallocated = "Drop traffic to unallocated ClusterIPs"

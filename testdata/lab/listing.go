@@ -117,7 +117,7 @@ func (l listing) add(section, key, value string) {
 	}
 }
 
-// names of what runtimes make for each pod, with what stands for them. No two pods have
+// passing are names of what runtimes make for each pod, with what stands for them. No two pods have
 // the same ones.
 var passing = []struct {
 	name *regexp.Regexp

@@ -409,7 +409,7 @@ func (a api) clean(ctx context.Context, before objects, impatient bool) (objects
 	return now, nil
 }
 
-// jsonOf is how a mark keeps objects.
+// MarshalJSON is how a mark keeps objects.
 func (o object) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Resource schema.GroupVersionResource `json:"resource"`
@@ -417,6 +417,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 	}{o.Resource, o.Object})
 }
 
+// UnmarshalJSON reads what MarshalJSON wrote.
 func (o *object) UnmarshalJSON(text []byte) error {
 	var kept struct {
 		Resource schema.GroupVersionResource `json:"resource"`
