@@ -94,7 +94,7 @@ func (l lab) end(t *testing.T) {
 		began := time.Now()
 		l.uninstall(t)
 		uninstalled := time.Now()
-		out, err := exec.Command(labProgram, "reset").CombinedOutput() //nolint:noctx // the test's context has ended
+		out, err := exec.Command(labProgram, "reset").CombinedOutput()
 		if err != nil {
 			t.Errorf("%s leaves something in the lab: %v\n%s", t.Name(), err, out)
 		} else {
@@ -110,7 +110,7 @@ func (l lab) uninstall(t *testing.T) {
 	connected := false
 	for _, cluster := range l.clusters {
 		kubectl := filepath.Join(filepath.Dir(l.kubeconfig), "bin", "kubectl")
-		out, err := exec.Command(kubectl, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, //nolint:noctx // the test's context has ended
+		out, err := exec.Command(kubectl, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster,
 			"get", "namespaces", "-l", "liqo.io/tenant-namespace", "-o", "name").Output()
 		if err != nil {
 			t.Errorf("namespaces of %s: %v", cluster, err)

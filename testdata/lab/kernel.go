@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,9 +55,7 @@ func (l Lab) kernels(nodes map[string]int) (listing, error) {
 	}
 	all := listing{}
 	for _, part := range parts {
-		for section, things := range part {
-			all[section] = things
-		}
+		maps.Copy(all, part)
 	}
 	return all, nil
 }

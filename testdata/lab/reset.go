@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,9 +30,7 @@ type mark struct {
 // listing is all that is compared.
 func (m mark) listing(fresh mark) listing {
 	all := listing{}
-	for section, things := range m.Kernels {
-		all[section] = things
-	}
+	maps.Copy(all, m.Kernels)
 	for cluster, found := range m.Objects {
 		var before objects
 		if fresh.Objects != nil {
@@ -388,7 +387,7 @@ func makeFresh(ctx context.Context, asked Lab, archives []string, patience time.
 		return err
 	}
 	if asked.resettable() != nil {
-		return nil
+		return nil //nolint:nilerr // such a lab is not reset but remade
 	}
 	return asked.markLab(ctx, made, r)
 }
