@@ -131,15 +131,19 @@ func (l Lab) markLab(ctx context.Context, made string, r *reporter) error {
 func (m mark) complete() error {
 	for cluster, found := range m.Objects {
 		for name, o := range found {
-			if o.GetKind() == "Node" && !o.ready() {
-				return fmt.Errorf("%s: %s is not ready", cluster, name)
+			var needed []string
+			switch o.GetKind() {
+			case "Node":
+				if !o.ready() {
+					return fmt.Errorf("%s: %s is not ready", cluster, name)
+				}
+				needed = []string{"leases.coordination.k8s.io kube-node-lease/" + o.GetName()}
+			case "Namespace":
+				needed = []string{"serviceaccounts " + o.GetName() + "/default", "configmaps " + o.GetName() + "/kube-root-ca.crt"}
 			}
-			if o.GetKind() != "Namespace" {
-				continue
-			}
-			for _, needed := range []string{"serviceaccounts " + o.GetName() + "/default", "configmaps " + o.GetName() + "/kube-root-ca.crt"} {
-				if _, there := found[needed]; !there {
-					return fmt.Errorf("%s: there is no %s yet", cluster, needed)
+			for _, n := range needed {
+				if _, there := found[n]; !there {
+					return fmt.Errorf("%s: there is no %s yet", cluster, n)
 				}
 			}
 		}
