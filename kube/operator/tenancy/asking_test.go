@@ -159,7 +159,7 @@ func public(t *testing.T, private any) any {
 func TestNoWorkerWaitsForASignature(t *testing.T) {
 	c := clusterWith(t)
 	recorder := events.NewFakeRecorder(10)
-	r := &virtualNodes{client: c, recorder: recorder, unsigned: map[types.UID]time.Time{}, asked: map[types.UID]*serving{}, authority: authority{&rest.Config{}}}
+	r := &virtualNodes{client: c, recorder: recorder, unsigned: map[types.UID]time.Time{}, asked: map[types.UID]*serving{}, authority: authority{config: &rest.Config{}}}
 	v := &offloadingv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", UID: "v"}}
 	p := peering.NodeProgram{VirtualNode: v, Consumer: "rome"}
 	now := time.Now()

@@ -1,25 +1,34 @@
 package tenancy
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // authority is this cluster's certificate authority, by which its API server is known.
 // Kubernetes keeps the file in the operator's pod up to date.
-type authority struct{ config *rest.Config }
+type authority struct {
+	config *rest.Config
+	// clients reads which authorities the API server knows its clients by; nil where they don't matter.
+	clients client.Reader
+}
 
 func (a authority) pem() ([]byte, error) {
 	if len(a.config.CAData) > 0 || a.config.CAFile == "" {
-		return a.config.CAData, nil
+		return slices.Clone(a.config.CAData), nil
 	}
 	ca, err := os.ReadFile(a.config.CAFile)
 	if err != nil {
@@ -29,11 +38,25 @@ func (a authority) pem() ([]byte, error) {
 }
 
 // mark tells it from others. What was signed under another one is signed anew: a cluster
-// that replaces its authority replaces what signs for it, too.
-func (a authority) mark() (string, error) {
+// that replaces its authority replaces what signs for it, too. Those of clients may be others
+// than that of the server, and replaced alone.
+func (a authority) mark(ctx context.Context) (string, error) {
 	ca, err := a.pem()
-	return fmt.Sprintf("%x", sha256.Sum256(ca))[:16], err
+	if err != nil || a.clients == nil {
+		return markOf(ca), err
+	}
+	m := &corev1.ConfigMap{}
+	err = a.clients.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}, m)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read by which authorities clients are known: %w", err)
+	}
+	if others := m.Data["client-ca-file"]; !bytes.Contains(ca, bytes.TrimSpace([]byte(others))) {
+		ca = append(ca, others...)
+	}
+	return markOf(ca), nil
 }
+
+func markOf(ca []byte) string { return fmt.Sprintf("%x", sha256.Sum256(ca))[:16] }
 
 // authorityEvery is how often it is looked whether there is another one. Kubernetes takes a
 // minute or two to bring it into the pod.
@@ -42,7 +65,7 @@ const authorityEvery = 10 * time.Second
 // news has everything looked at again when there is another one.
 func (a authority) news(every time.Duration, all func(context.Context) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
-		was, err := a.mark()
+		was, err := a.mark(ctx)
 		if err != nil {
 			return err
 		}
@@ -53,7 +76,7 @@ func (a authority) news(every time.Duration, all func(context.Context) []reconci
 					return
 				case <-tick:
 				}
-				is, err := a.mark()
+				is, err := a.mark(ctx)
 				if err != nil {
 					ctrl.LoggerFrom(ctx).Error(err, "tries again")
 					continue

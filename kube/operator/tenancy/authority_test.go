@@ -20,6 +20,7 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -41,7 +42,7 @@ func authorityFile(t *testing.T) (a authority, change func(string)) {
 		}
 	}
 	change("first")
-	return authority{&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: name}}}, change
+	return authority{config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: name}}}, change
 }
 
 // A certificate that was signed under another authority is good for nothing once that is
@@ -120,6 +121,30 @@ func TestAnotherAuthorityIsAnotherCertificate(t *testing.T) {
 	if same, _ := look(); !bytes.Equal(same, second) {
 		t.Error("it is signed again and again")
 	}
+	// Clients are known by another authority than the server.
+	clients := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"}, Data: map[string]string{"client-ca-file": "second\n"}}
+	if err := c.Create(t.Context(), clients); err != nil {
+		t.Fatal(err)
+	}
+	s.authority.clients = c
+	if same, _ := look(); !bytes.Equal(same, second) {
+		t.Error("the server's is that of clients, and it was signed anew")
+	}
+	clients.Data["client-ca-file"] = "third"
+	if err := c.Update(t.Context(), clients); err != nil {
+		t.Fatal(err)
+	}
+	if kept, _ := look(); !bytes.Equal(kept, second) {
+		t.Error("while it is signed anew for another authority of clients, there is none")
+	}
+	sign()
+	third, _ := look()
+	if bytes.Equal(third, second) {
+		t.Error("under another authority of clients it is the same")
+	}
+	if same, _ := look(); !bytes.Equal(same, third) {
+		t.Error("it is signed again and again")
+	}
 }
 
 // Serving certificates of virtual nodes follow it, too.
@@ -135,7 +160,7 @@ func TestAnotherAuthorityIsAnotherServingCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	mark, err := r.authority.mark()
+	mark, err := r.authority.mark(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,13 +231,35 @@ func TestBothAuthoritiesCountUntilTheNewOneIsUsed(t *testing.T) {
 
 // A slice tells that its provider has another authority.
 func TestASliceTellsOfAnotherAuthority(t *testing.T) {
+	now := time.Now()
+	by := func(authority string, from time.Time) []byte {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed(t, &x509.Certificate{Subject: pkix.Name{CommonName: authority}}, key, key.Public(), from, x509.Certificate{Subject: pkix.Name{CommonName: "rome"}})
+	}
+	c, err := peering.Certificate(by("clients", now))
+	if err != nil {
+		t.Fatal(err)
+	}
 	i := &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}, Spec: authv1beta1.IdentitySpec{ClusterID: "milan", AuthParams: authv1beta1.AuthParams{CA: []byte("a\n")}}}
 	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: "milan", Labels: map[string]string{peering.LabelReplication: "true", peering.LabelDestination: "milan"}}}
-	for says, want := range map[string]bool{"": false, "a": false, "a\n": false, "b": true} {
-		slice.Status.AuthParams = &authv1beta1.AuthParams{CA: []byte(says)}
+	for name, of := range map[string]struct {
+		says authv1beta1.AuthParams
+		want bool
+	}{
+		"nothing":                     {authv1beta1.AuthParams{}, false},
+		"the same":                    {authv1beta1.AuthParams{CA: []byte("a"), SignedCRT: by("clients", now.Add(time.Hour))}, false},
+		"the same, with a line's end": {authv1beta1.AuthParams{CA: []byte("a\n")}, false},
+		"another one":                 {authv1beta1.AuthParams{CA: []byte("b")}, true},
+		"another one of clients":      {authv1beta1.AuthParams{CA: []byte("a"), SignedCRT: by("others", now.Add(time.Hour))}, true},
+		"a former one of clients":     {authv1beta1.AuthParams{CA: []byte("a"), SignedCRT: by("others", now.Add(-time.Hour))}, false},
+	} {
+		slice.Status.AuthParams = &of.says
 		r := &peers{client: clusterWith(t, slice)}
-		if got, err := r.another(t.Context(), i); err != nil || got != want {
-			t.Errorf("it says %q: %t, %v", says, got, err)
+		if got, err := r.another(t.Context(), i, c); err != nil || got != of.want {
+			t.Errorf("it says %s: %t, %v", name, got, err)
 		}
 	}
 }

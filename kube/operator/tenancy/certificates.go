@@ -75,7 +75,7 @@ func holds(s *corev1.Secret, of peering.Certified) bool {
 // A new one is asked for when the last third of its life begins, or it was signed under
 // another authority. again is when to look again, 0 for when something changes.
 func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *corev1.Secret, now time.Time) (certificate []byte, again time.Duration, err error) {
-	mark, err := r.authority.mark()
+	mark, err := r.authority.mark(ctx)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -49,7 +49,7 @@ func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 	if err != nil {
 		return err
 	}
-	another, err := r.another(ctx, i)
+	another, err := r.another(ctx, i, c)
 	if err != nil || !another && time.Now().Before(peering.RenewAt(c.NotBefore, c.NotAfter)) {
 		return err
 	}
@@ -132,15 +132,21 @@ func (r *peers) renew(ctx context.Context, provider *remote.Cluster, i *authv1be
 }
 
 // another reports whether the provider says of a slice that it has an authority by which it
-// is not known here. It says so as soon as it has.
-func (r *peers) another(ctx context.Context, i *authv1beta1.Identity) (bool, error) {
+// is not known here, or had its certificate signed by another one than c. It says so as soon as
+// it has.
+func (r *peers) another(ctx context.Context, i *authv1beta1.Identity, c *x509.Certificate) (bool, error) {
 	var all authv1beta1.ResourceSliceList
 	of := client.MatchingLabels{peering.LabelReplication: "true", peering.LabelDestination: string(i.Spec.ClusterID)}
 	if err := r.client.List(ctx, &all, client.InNamespace(i.Namespace), of); err != nil {
 		return false, fmt.Errorf("list ResourceSlices for %s: %w", i.Spec.ClusterID, err)
 	}
 	return slices.ContainsFunc(all.Items, func(s authv1beta1.ResourceSlice) bool {
-		return s.Status.AuthParams != nil && !bytes.Contains(i.Spec.AuthParams.CA, bytes.TrimSpace(s.Status.AuthParams.CA))
+		if s.Status.AuthParams == nil {
+			return false
+		}
+		of, err := peering.Certificate(s.Status.AuthParams.SignedCRT)
+		signed := err == nil && of.NotBefore.After(c.NotBefore) && !(bytes.Equal(of.RawIssuer, c.RawIssuer) && bytes.Equal(of.AuthorityKeyId, c.AuthorityKeyId))
+		return signed || !bytes.Contains(i.Spec.AuthParams.CA, bytes.TrimSpace(s.Status.AuthParams.CA))
 	}), nil
 }
 

@@ -57,7 +57,7 @@ func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip st
 	if err := r.read(ctx, client.ObjectKey{Namespace: p.Namespace, Name: peering.ServingName(p.Name)}, stored); err != nil {
 		return 0, err
 	}
-	mark, err := r.authority.mark()
+	mark, err := r.authority.mark(ctx)
 	if err != nil {
 		return 0, err
 	}

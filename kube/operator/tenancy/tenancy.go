@@ -100,7 +100,7 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 		if err != nil {
 			return err
 		}
-		t := &tenants{signer: signer{client: c, reader: reader, authority: authority{mgr.GetConfig()}}, recorder: recorder, options: o}
+		t := &tenants{signer: signer{client: c, reader: reader, authority: authority{mgr.GetConfig(), reader}}, recorder: recorder, options: o}
 		errs = append(errs,
 			(&nonces{client: c, reader: reader}).setup(mgr, of.Tell()),
 			t.setup(mgr, of.Tell()),

@@ -52,7 +52,7 @@ type virtualNodes struct {
 }
 
 func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
-	r.authority = authority{mgr.GetConfig()}
+	r.authority = authority{config: mgr.GetConfig()}
 	r.unsigned, r.asked = map[types.UID]time.Time{}, map[types.UID]*serving{}
 	if r.client, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()}); err != nil {
 		return err
