@@ -51,6 +51,9 @@ func (in diagnosis) left(con flows.Side) Result {
 			me.Context.Kubectl(), at.Namespace, at.Name, peering.AnnotationWithdrawn, strings.Join(slices.Sorted(maps.Keys(l.withdrawn)), ",")))
 	}
 	l.slices(me, other)
+	if at != nil || !me.Lending.Hidden["NamespaceMap"] {
+		l.twins(at, me.ID, other)
+	}
 	switch {
 	case len(l.found) > 0:
 		r := result(Warn, l.found[0], l.fix...)
@@ -163,6 +166,29 @@ func (l *lefts) node(n *corev1.Node, consumer, provider render.ClusterID) {
 	}
 	if more > 0 {
 		l.found = append(l.found, fmt.Sprintf("%d more on %s: run check again when these are gone", more, provider))
+	}
+}
+
+// twins are the provider's namespaces that no map asks for: the provider's copy was lost, or comes from a
+// backup, and the consumer has taken the namespace back meanwhile.
+func (l *lefts) twins(at *offloadingv1beta1.NamespaceMap, consumer render.ClusterID, other flows.ClusterFacts) {
+	if other.Lending == nil || other.Lending.Hidden["Namespace"] || other.Lending.Hidden["NamespaceMap"] {
+		l.unseen = append(l.unseen, fmt.Sprintf("namespaces or NamespaceMaps of %s can't be read: whether it has one that %s does not ask for is not known", other.ID, consumer))
+		return
+	}
+	for i := range other.Namespaces {
+		ns := &other.Namespaces[i]
+		original := ns.Annotations[peering.AnnotationOriginal]
+		switch {
+		case !peering.IsTwin(ns) || ns.Labels[render.LabelRemoteCluster] != string(consumer) || ns.DeletionTimestamp != nil:
+		case at != nil && at.Spec.DesiredMapping[original] == ns.Name: // the copy is made again
+		case slices.ContainsFunc(other.Lending.Maps, func(c offloadingv1beta1.NamespaceMap) bool {
+			return peering.TwinOf(&c) == ns.Annotations[peering.AnnotationMapped] && (c.Spec.DesiredMapping[original] == ns.Name || c.Status.CurrentMapping[original].RemoteNamespace == ns.Name)
+		}): // it stays, or goes
+		default:
+			l.found = append(l.found, fmt.Sprintf("namespace %s on %s: %s does not ask for it", ns.Name, other.ID, consumer))
+			l.fix = append(l.fix, fmt.Sprintf("to remove it there, unless a backup brings back what asks for it: %s delete namespace %s", other.Context.Kubectl(), ns.Name))
+		}
 	}
 }
 

@@ -87,7 +87,7 @@ func lendingTexts() map[flows.Code]Text {
 		},
 		LentLeftovers: {
 			"no leftovers on the provider",
-			"What a consumer has on a provider is deleted when the consumer's operator, or the program of a virtual node, sees that its object at home is deleted. What was deleted while neither ran, or is absent because the cluster was restored from a backup, stays there.",
+			"What a consumer has on a provider is deleted when the consumer's operator, or the program of a virtual node, sees that its object at home is deleted. What was deleted while neither ran, or is absent because one of the clusters was restored from a backup, stays there.",
 			[]string{"The finding names each such object, with the command that removes it on the provider.", "If a backup is still to be restored, wait: what comes back goes on to run.", "Not known: the program of a virtual node did not see all of the namespaces, here or on the provider."},
 		},
 		Offloading: {

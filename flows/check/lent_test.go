@@ -237,6 +237,9 @@ func TestLeftoversAreNamed(t *testing.T) {
 	kept := func(rome, _ *lending.Facts) {
 		rome.Maps[0].Annotations = map[string]string{peering.AnnotationLeft: "shop", peering.AnnotationWithdrawn: "uid:0"}
 	}
+	unasked := func(rome, milan *lending.Facts) {
+		rome.Maps[0].Spec, rome.Maps[0].Status, milan.Maps = offloadingv1beta1.NamespaceMapSpec{}, offloadingv1beta1.NamespaceMapStatus{}, nil
+	}
 	text := peering.LeftoversText([]peering.Leftover{{Kind: "ShadowPod", Namespace: "shop-rome", Name: "web", UID: "1"}, {Kind: "Secret", Namespace: "shop-rome", Name: "password", UID: "2"}})
 	many := make([]peering.Leftover, 60)
 	for i := range many {
@@ -258,6 +261,9 @@ func TestLeftoversAreNamed(t *testing.T) {
 			both(none, func(rome, _ *lending.Facts) { rome.Slices = nil }), check.Warn, "ResourceSlice liqo-tenant-rome/milan on milan: there is none of this name on rome",
 			"kubectl --context kind-milan -n liqo-tenant-rome delete resourceslices.authentication.liqo.io milan",
 		},
+		"a namespace that nobody asks for":           {both(none, unasked), check.Warn, "namespace shop-rome on milan: rome does not ask for it", "kubectl --context kind-milan delete namespace shop-rome"},
+		"a namespace whose copy is lost":             {both(none, func(_, m *lending.Facts) { m.Maps = nil }), check.Pass, "none", ""},
+		"its namespaces may not be read":             {both(none, func(_, m *lending.Facts) { m.Hidden = map[string]bool{"Namespace": true} }), check.Inconclusive, "namespaces or NamespaceMaps of milan can't be read", ""},
 		"many":                                       {condition(corev1.ConditionTrue, peering.LeftoversText(many)), check.Warn, "10 more on milan", "uid:1"},
 		"the program does not know":                  {condition(corev1.ConditionUnknown, "milan does not answer"), check.Inconclusive, "milan does not answer", ""},
 		"the program is an earlier one":              {func(_, _ *lending.Facts) {}, check.Inconclusive, "its program is an earlier one", ""},
@@ -273,7 +279,10 @@ func TestLeftoversAreNamed(t *testing.T) {
 			r.Maps = nil
 		}), check.Inconclusive, "namespace shop-rome on milan: the operator of rome has not taken it over yet", ""},
 		"slices may not be read": {both(none, func(_, m *lending.Facts) { m.Hidden = map[string]bool{"ResourceSlice": true} }), check.Inconclusive, "ResourceSlices of both clusters can't be read", ""},
-		"no namespace": {func(r, _ *lending.Facts) {
+		"a namespace that goes": {func(r, m *lending.Facts) {
+			c := peering.MapCopy(&r.Maps[0], "rome", "liqo-tenant-rome")
+			c.Spec, c.Status = offloadingv1beta1.NamespaceMapSpec{}, r.Maps[0].Status
+			m.Maps = append(m.Maps, *c)
 			r.Maps[0].Spec, r.Maps[0].Status = offloadingv1beta1.NamespaceMapSpec{}, offloadingv1beta1.NamespaceMapStatus{}
 		}, check.Pass, "none", ""},
 	} {
@@ -281,6 +290,7 @@ func TestLeftoversAreNamed(t *testing.T) {
 			f := lentPair(t)
 			f.Local.Software = flows.Operator
 			f.Local.Lending.Nodes[0].Annotations = map[string]string{peering.AnnotationNamespaces: "shop"}
+			f.Remote.Namespaces = append(f.Remote.Namespaces, *peering.Twin(peering.MapCopy(&f.Local.Lending.Maps[0], "rome", "liqo-tenant-rome"), "rome", "shop", "shop-rome"))
 			c.edit(f.Local.Lending, f.Remote.Lending)
 			for _, r := range check.Diagnose(f, nil) {
 				if r.ID == check.LentLeftovers {

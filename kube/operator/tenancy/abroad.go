@@ -41,7 +41,7 @@ type abroad struct {
 	recorder events.EventRecorder
 	keys     *keys
 	home     string
-	seen     *deletions
+	seen     *own.Deletions
 	answers  answers
 }
 
@@ -57,7 +57,7 @@ func (r *abroad) setup(mgr ctrl.Manager) error {
 		WithOptions(workers(asking)).
 		For(&corev1.Namespace{}).
 		Watches(&authv1beta1.Identity{}, namespace).
-		Watches(&authv1beta1.ResourceSlice{}, r.seen.seen(namespace)).
+		Watches(&authv1beta1.ResourceSlice{}, r.seen.Seen(namespace)).
 		Watches(&offloadingv1beta1.NamespaceMap{}, namespace).
 		WatchesRawSource(source.Channel(r.answers.told, namespace)).
 		Complete(r)
@@ -161,7 +161,7 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 		errs = append(errs, err)
 	}
 	for _, c := range copies {
-		if gone[c.Name] || r.seen.has(ofSlice(client.ObjectKey{Namespace: plane.Namespace, Name: c.Name})) {
+		if gone[c.Name] || r.seen.Has(ofSlice(client.ObjectKey{Namespace: plane.Namespace, Name: c.Name})) {
 			errs = append(errs, own.Delete(ctx, remote, c))
 		}
 	}

@@ -70,11 +70,11 @@ func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1be
 		}
 		errs = append(errs, answered, complain(ctx, r.client, r.recorder, m, problem))
 	}
-	ended := r.seen.ended(all, client.ObjectKey{Namespace: plane.Namespace, Name: string(plane.Spec.ClusterID)})
+	over := ended(r.seen, all, client.ObjectKey{Namespace: plane.Namespace, Name: string(plane.Spec.ClusterID)})
 	for _, c := range copies {
 		switch {
 		case c.DeletionTimestamp != nil:
-		case ended || len(c.Spec.DesiredMapping) == 0:
+		case over || len(c.Spec.DesiredMapping) == 0:
 			errs = append(errs, own.Delete(ctx, remote, c))
 		default:
 			errs = append(errs, r.bringHome(ctx, plane, nil, c.Spec.DesiredMapping))
@@ -136,8 +136,8 @@ func (r *abroad) showMap(ctx context.Context, remote client.Client, m, c *offloa
 			return fmt.Errorf("show NamespaceMap %s: %w", m.Name, err)
 		}
 	}
-	if equality.Semantic.DeepEqual(m.Status, c.Status) {
-		return nil
+	if unanswered := len(c.Status.CurrentMapping) == 0 && len(c.Spec.DesiredMapping) > 0; unanswered || equality.Semantic.DeepEqual(m.Status, c.Status) {
+		return nil // a copy that was made again has the same namespaces as the one before
 	}
 	before := m.DeepCopy()
 	m.Status = *c.Status.DeepCopy()

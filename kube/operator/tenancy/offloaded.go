@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/offload"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -33,7 +34,7 @@ type offloadings struct {
 	slices  []authv1beta1.ResourceSlice      // ours, for providers
 	rights  []rbacv1.RoleBinding             // of programs, in offloaded namespaces
 	taken   map[string]bool                  // namespaces in which somebody else has what would give these rights
-	seen    *deletions
+	seen    *own.Deletions
 }
 
 // offered is a virtual node.
@@ -125,7 +126,7 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 	for i := range o.maps {
 		m := &o.maps[i]
 		key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
-		if p.maps[key] == nil && (len(m.Status.CurrentMapping) > 0 || len(withdraws(m)) > 0) && !o.seen.ended(o.slices, key) {
+		if p.maps[key] == nil && (len(m.Status.CurrentMapping) > 0 || len(withdraws(m)) > 0) && !ended(o.seen, o.slices, key) {
 			p.maps[key] = map[string]string{}
 		}
 	}
@@ -203,12 +204,12 @@ func (o offloadings) asked(provider types.NamespacedName) map[string]string {
 // keep has providers go on with the namespaces that they have, until an admin takes them back. What
 // chooses a provider, a VirtualNode and the labels of a Node, is made by this operator: if it is
 // gone, or made again without an admin's label, nobody has taken anything back. Nor has anybody if an
-// admin's own object is not there, see [deletions].
+// admin's own object is not there, see [own.Deletions].
 func (o offloadings) keep(p offloadingPlan) {
 	for i := range o.maps {
 		m := &o.maps[i]
 		key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
-		if o.seen.ended(o.slices, key) {
+		if ended(o.seen, o.slices, key) {
 			continue
 		}
 		said := peering.Withdrawn(m)
@@ -262,7 +263,7 @@ func (o offloadings) offeredIn(namespace string) *offloadingv1beta1.NamespaceOff
 // virtual nodes are not selected. What comes from a backup has no status yet: it is no change.
 func (o offloadings) takenBack(n *offloadingv1beta1.NamespaceOffloading, namespace string, provider types.NamespacedName) bool {
 	if n == nil {
-		return o.seen.has(ofOffloading(namespace))
+		return o.seen.Has(ofOffloading(namespace))
 	}
 	changed := n.Status.OffloadingPhase != "" && n.Generation > n.Status.ObservedGeneration
 	return n.DeletionTimestamp != nil || o.taken[namespace] ||

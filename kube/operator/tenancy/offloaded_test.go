@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/offload"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -294,7 +295,7 @@ func TestNothingIsTakenBackBecauseSomethingIsAbsent(t *testing.T) {
 	ending := metav1.Unix(1, 0)
 	deleted := func(o client.Object) func(*offloadings) {
 		return func(of *offloadings) {
-			of.seen.set(o, true)
+			of.seen.Set(o, true)
 		}
 	}
 	all := func(changes ...func(*offloadings)) func(*offloadings) {
@@ -343,7 +344,7 @@ func TestNothingIsTakenBackBecauseSomethingIsAbsent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := offloadings{
 				id: "rome", offered: []offloadingv1beta1.NamespaceOffloading{*selected.DeepCopy()}, nodes: []offered{nodeOf("milan", "milan")},
-				maps: []offloadingv1beta1.NamespaceMap{*had.DeepCopy()}, slices: []authv1beta1.ResourceSlice{*slice.DeepCopy()}, seen: &deletions{},
+				maps: []offloadingv1beta1.NamespaceMap{*had.DeepCopy()}, slices: []authv1beta1.ResourceSlice{*slice.DeepCopy()}, seen: own.NewDeletions(deletionsOf),
 			}
 			tc.change(&o)
 			p := o.plan(time.Unix(0, 0))
@@ -386,9 +387,9 @@ func TestADeletionIsSeenOrNot(t *testing.T) {
 			h.Create(t.Context(), event.CreateEvent{Object: &o}, nil)
 		}, false},
 	} {
-		d := &deletions{}
-		c.events(d.seen(handler.Funcs{}))
-		if got := d.has(ofOffloading("demo")); got != c.want {
+		d := own.NewDeletions(deletionsOf)
+		c.events(d.Seen(handler.Funcs{}))
+		if got := d.Has(ofOffloading("demo")); got != c.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}

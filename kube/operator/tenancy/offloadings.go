@@ -35,7 +35,7 @@ type offloader struct {
 	client client.Client // not cached
 	cached client.Reader
 	home   string
-	seen   *deletions
+	seen   *own.Deletions
 }
 
 func (r *offloader) setup(mgr ctrl.Manager) (err error) {
@@ -46,10 +46,10 @@ func (r *offloader) setup(mgr ctrl.Manager) (err error) {
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.OffloadedAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("offloading").
 		WithOptions(workers(1)).
-		Watches(&offloadingv1beta1.NamespaceOffloading{}, r.seen.seen(all)).
+		Watches(&offloadingv1beta1.NamespaceOffloading{}, r.seen.Seen(all)).
 		Watches(&offloadingv1beta1.NamespaceMap{}, all).
 		Watches(&offloadingv1beta1.VirtualNode{}, all).
-		Watches(&authv1beta1.ResourceSlice{}, r.seen.seen(all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&authv1beta1.ResourceSlice{}, r.seen.Seen(all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(labelled(peering.LabelNodeOf), predicate.LabelChangedPredicate{})).
 		Watches(&rbacv1.RoleBinding{}, all, builder.WithPredicates(ours)).
 		Complete(r)

@@ -35,6 +35,7 @@ type grants struct {
 	*tenants
 
 	used twins.Used
+	seen *own.Deletions // of Tenants
 }
 
 func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
@@ -52,9 +53,9 @@ func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 			was, is := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 			return lends(was) != lends(is) || !equality.Semantic.DeepEqual(was.Status.Allocatable, is.Status.Allocatable)
 		}})).
-		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		Watches(&authv1beta1.Tenant{}, r.seen.Seen(handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			return r.slices(ctx, func(*authv1beta1.ResourceSlice) bool { return true }, client.InNamespace(o.GetNamespace()))
-		})).
+		}))).
 		Watches(&certificatesv1.CertificateSigningRequest{}, ownerIn(peering.AnnotationSlice)).
 		WatchesRawSource(r.authority.news(authorityEvery, func(ctx context.Context) []reconcile.Request {
 			return r.slices(ctx, func(*authv1beta1.ResourceSlice) bool { return true })
@@ -98,9 +99,10 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	switch {
 	case err != nil:
 		return ctrl.Result{}, err
-	case in.tenant == nil || in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained:
-		// Who asks is nobody here, or is to have nothing.
+	case in.over: // who asks is to have nothing
 		return ctrl.Result{}, own.Delete(ctx, r.client, s)
+	case in.tenant == nil: // who asks is nobody here yet, or not any more
+		return ctrl.Result{}, nil
 	}
 	a := answer{now: metav1.Now()}
 	a.AuthParams, a.again, a.refused, err = r.authenticate(ctx, in)
@@ -124,6 +126,7 @@ const usedAgain = 10 * time.Second
 type asked struct {
 	slice  *authv1beta1.ResourceSlice
 	tenant *authv1beta1.Tenant // nil if there is none that may ask
+	over   bool                // the Tenant is drained, or was deleted
 	home   render.ClusterID
 	all    []authv1beta1.Tenant
 	others []authv1beta1.ResourceSlice // that this cluster has answered
@@ -136,20 +139,25 @@ type asked struct {
 }
 
 func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*asked, error) {
-	in := &asked{slice: s, lend: r.options.Lend}
+	in := &asked{slice: s, lend: r.options.Lend, over: r.seen.Has(twins.OfTenant(s.Namespace))}
 	var tenants authv1beta1.TenantList
 	if err := r.reader.List(ctx, &tenants); err != nil {
 		return nil, fmt.Errorf("list Tenants: %w", err)
 	}
 	for i := range tenants.Items {
-		if t := &tenants.Items[i]; t.DeletionTimestamp == nil {
+		t := &tenants.Items[i]
+		if t.DeletionTimestamp == nil {
 			in.all = append(in.all, *t)
-			if t.Namespace == s.Namespace && t.Status.AuthParams != nil && in.tenant == nil {
-				in.tenant = t
-			}
+		}
+		if t.Namespace != s.Namespace {
+			continue
+		}
+		in.over = t.DeletionTimestamp != nil || t.Spec.TenantCondition == authv1beta1.TenantConditionDrained
+		if t.DeletionTimestamp == nil && t.Status.AuthParams != nil && in.tenant == nil {
+			in.tenant = t
 		}
 	}
-	if in.tenant == nil {
+	if in.over || in.tenant == nil {
 		return in, nil
 	}
 	var err error

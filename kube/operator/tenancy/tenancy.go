@@ -96,7 +96,8 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 			}
 			errs = append(errs, mgr.Add(p), (&way{client: c, reader: reader, home: o.Home}).setup(mgr))
 		}
-		used, err := twins.SetUp(mgr, recorder, o.Home)
+		seen := own.NewDeletions(twins.DeletionsOf)
+		used, err := twins.SetUp(mgr, recorder, o.Home, seen)
 		if err != nil {
 			return err
 		}
@@ -104,11 +105,11 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 		errs = append(errs,
 			(&nonces{client: c, reader: reader}).setup(mgr, of.Tell()),
 			t.setup(mgr, of.Tell()),
-			(&grants{tenants: t, used: used}).setup(mgr, of.Tell()),
+			(&grants{tenants: t, used: used, seen: seen}).setup(mgr, of.Tell()),
 			(&renews{client: c}).setup(mgr))
 	}
 	if o.Role.Consumes() {
-		seen := &deletions{}
+		seen := own.NewDeletions(deletionsOf)
 		errs = append(errs,
 			mgr.Add(k),
 			(&signatures{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),

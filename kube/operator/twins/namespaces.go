@@ -57,15 +57,15 @@ func (r *namespaces) setup(mgr ctrl.Manager) error {
 	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.ConsumerAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("twin").
 		WithOptions(workers(4)).
-		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.NamespaceMap{}, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.NamespaceMap{}, r.seen.Seen(&handler.EnqueueRequestForObject{}))).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.Namespace{}, twin)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.ResourceQuota{}, ofTwin, unlessUsed())).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.LimitRange{}, ofTwin)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &networkingv1.NetworkPolicy{}, ofTwin)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &rbacv1.RoleBinding{}, ofTwin)).
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &rbacv1.RoleBinding{}, ofTenant, access)).
-		Watches(&authv1beta1.Tenant{}, ofTenant).
-		Watches(&authv1beta1.ResourceSlice{}, ofTenant).
+		Watches(&authv1beta1.Tenant{}, r.seen.Seen(ofTenant)).
+		Watches(&authv1beta1.ResourceSlice{}, r.seen.Seen(ofTenant)).
 		Watches(&networkingv1beta1.Configuration{}, ofTenant).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(addressNews())).
 		Watches(&ipamv1alpha1.Network{}, all, builder.WithPredicates(rangeNews(r.home))).
@@ -132,27 +132,25 @@ func (r *namespaces) mapOf(ctx context.Context, twin string) []reconcile.Request
 // Reconcile brings the twins of one map about.
 func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	m := &offloadingv1beta1.NamespaceMap{}
-	switch err := r.reader.Get(ctx, req.NamespacedName, m); {
-	case apierrors.IsNotFound(err):
-		m = nil
-	case err != nil:
+	if err := r.reader.Get(ctx, req.NamespacedName, m); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("read NamespaceMap %s: %w", req, err)
-	case m.DeletionTimestamp != nil:
-		m = nil
 	}
 	there, err := r.twinsOf(ctx, req)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if m == nil || peering.MapOf(m) == "" {
-		return ctrl.Result{}, r.removeAll(ctx, there)
+	if m.UID == "" || m.DeletionTimestamp != nil || peering.MapOf(m) == "" {
+		deleted := m.DeletionTimestamp != nil || r.seen.Has(ofMap(req.NamespacedName))
+		return ctrl.Result{}, r.unasked(ctx, req.Namespace, there, deleted)
 	}
 	t, err := r.tenant(ctx, req.Namespace, peering.MapOf(m))
-	if err != nil {
+	switch {
+	case err != nil:
 		return ctrl.Result{}, err
-	}
-	if t.gone() { // who asks is nobody here, or is to have nothing
-		return ctrl.Result{}, errors.Join(r.removeAll(ctx, there), own.Delete(ctx, r.client, m))
+	case t.over:
+		return ctrl.Result{}, errors.Join(r.each(ctx, there, r.remove), own.Delete(ctx, r.client, m))
+	case t.Tenant == nil: // it may come back from a backup
+		return ctrl.Result{}, r.each(ctx, there, r.withdraw)
 	}
 	if err := r.guarded(ctx); err != nil {
 		return ctrl.Result{RequeueAfter: policiesAgain}, own.Complain(ctx, r.client, r.recorder, m, err)
@@ -197,10 +195,28 @@ func (r *namespaces) twinsOf(ctx context.Context, req ctrl.Request) (map[string]
 	return out, nil
 }
 
-func (r *namespaces) removeAll(ctx context.Context, twins map[string]*corev1.Namespace) error {
+// unasked looks after twins whose map is not there. The consumer shows it again, if somebody has
+// deleted it here, or this cluster was restored from a backup: the twins stay. They go with the
+// consumer. One that gives back all that it was granted deletes its map, too; both were seen then.
+func (r *namespaces) unasked(ctx context.Context, namespace string, twins map[string]*corev1.Namespace, deleted bool) error {
+	return r.each(ctx, twins, func(ctx context.Context, ns *corev1.Namespace) error {
+		t, err := r.tenant(ctx, namespace, render.ClusterID(ns.Labels[render.LabelRemoteCluster]))
+		switch {
+		case err != nil:
+			return err
+		case t.over || deleted && !t.asks && r.seen.Has(ofSlices(namespace)):
+			return r.remove(ctx, ns)
+		case !t.admitted || len(t.users) == 0:
+			return r.withdraw(ctx, ns)
+		}
+		return nil
+	})
+}
+
+func (r *namespaces) each(ctx context.Context, twins map[string]*corev1.Namespace, do func(context.Context, *corev1.Namespace) error) error {
 	var errs []error
 	for _, ns := range twins {
-		errs = append(errs, r.remove(ctx, ns))
+		errs = append(errs, do(ctx, ns))
 	}
 	return errors.Join(errs...)
 }
@@ -272,15 +288,23 @@ func (m *mapping) bringAbout(ctx context.Context) error {
 		}
 	}
 	for name, ns := range m.there {
-		if wanted[name] == ns.Annotations[peering.AnnotationOriginal] && wanted[name] != "" {
+		original := ns.Annotations[peering.AnnotationOriginal]
+		if wanted[name] == original && original != "" || !m.hasAsked(ns) {
 			continue
 		}
 		errs = append(errs, m.remove(ctx, ns))
-		if original := ns.Annotations[peering.AnnotationOriginal]; m.status[original].Phase == "" {
+		if m.status[original].Phase == "" {
 			m.status[original] = offloadingv1beta1.RemoteNamespaceStatus{RemoteNamespace: name, Phase: offloadingv1beta1.MappingTerminating}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// hasAsked reports whether this map has asked for a twin: it was there before it, or was told of it.
+// Another map of its name may have: one that comes back from a backup, or is made again, is younger
+// than the twin, and what it does not ask for it may have forgotten.
+func (m *mapping) hasAsked(ns *corev1.Namespace) bool {
+	return !ns.CreationTimestamp.Before(&m.of.CreationTimestamp) || m.of.Status.CurrentMapping[ns.Annotations[peering.AnnotationOriginal]].RemoteNamespace == ns.Name
 }
 
 // order is that in which namespaces are judged: those that are there come first.

@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -39,8 +40,39 @@ import (
 // Used says what the pods of all consumers count, by the tenant namespace.
 type Used func(context.Context) (map[string]corev1.ResourceList, error)
 
-// SetUp adds the controllers. home is the operator's namespace.
-func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string) (Used, error) {
+// OfTenant is the deletion of the Tenant in a namespace.
+func OfTenant(namespace string) own.Deletion {
+	return own.Deletion{Of: authv1beta1.TenantKind, NamespacedName: types.NamespacedName{Namespace: namespace}}
+}
+
+func ofSlices(namespace string) own.Deletion {
+	return own.Deletion{Of: authv1beta1.ResourceSliceKind, NamespacedName: types.NamespacedName{Namespace: namespace}}
+}
+
+func ofMap(key types.NamespacedName) own.Deletion {
+	return own.Deletion{Of: "NamespaceMap", NamespacedName: key}
+}
+
+// DeletionsOf are those after which a consumer has less here.
+func DeletionsOf(o client.Object) []own.Deletion {
+	switch o := o.(type) {
+	case *authv1beta1.Tenant:
+		return []own.Deletion{OfTenant(o.Namespace)}
+	case *authv1beta1.ResourceSlice:
+		if asks(o) {
+			return []own.Deletion{ofSlices(o.Namespace)}
+		}
+	case *offloadingv1beta1.NamespaceMap:
+		return []own.Deletion{ofMap(client.ObjectKeyFromObject(o))}
+	}
+	return nil
+}
+
+// asks reports whether a ResourceSlice is a consumer's, and not one of this cluster's own.
+func asks(s *authv1beta1.ResourceSlice) bool { return s.Labels[peering.LabelReplication] != "true" }
+
+// SetUp adds the controllers. home is the operator's namespace. seen is to keep what [DeletionsOf] says.
+func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string, seen *own.Deletions) (Used, error) {
 	here, err := cluster.New(mgr.GetConfig(), func(o *cluster.Options) {
 		o.Scheme = mgr.GetScheme()
 		o.Cache = caches()
@@ -48,7 +80,7 @@ func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string) (Used, 
 	if err != nil {
 		return nil, fmt.Errorf("watch what runs for consumers: %w", err)
 	}
-	b := base{client: here.GetClient(), peers: mgr.GetClient(), reader: mgr.GetAPIReader(), cache: here.GetCache(), recorder: recorder, home: home}
+	b := base{client: here.GetClient(), peers: mgr.GetClient(), reader: mgr.GetAPIReader(), cache: here.GetCache(), recorder: recorder, home: home, seen: seen}
 	books := newLedger(b)
 	return books.Used, errors.Join(mgr.Add(here), (&namespaces{base: b, books: books, guards: own.Guards{Reader: b.reader, Role: render.PeeringProvider}}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
 }
@@ -105,13 +137,16 @@ type base struct {
 	cache    cache.Cache
 	recorder events.EventRecorder
 	home     string
+	seen     *own.Deletions
 }
 
 // tenant is what a consumer has here.
 type tenant struct {
 	*authv1beta1.Tenant // nil if there is none
 
-	admitted bool // and has access now
+	over     bool // it is drained, or was deleted: the consumer is to have nothing here
+	admitted bool // it has access now
+	asks     bool // for resources
 	users    []string
 	granted  corev1.ResourceList // by all its slices: who asked for a pod is not known
 }
@@ -119,21 +154,24 @@ type tenant struct {
 // id is the consumer.
 func (t *tenant) id() render.ClusterID { return render.ClusterID(t.Spec.ClusterID) }
 
-// gone reports whether it is to have nothing here.
-func (t *tenant) gone() bool {
-	return t.Tenant == nil || t.Spec.TenantCondition == authv1beta1.TenantConditionDrained
-}
+// gone reports whether it may have nothing here now.
+func (t *tenant) gone() bool { return t.Tenant == nil || t.over }
 
 // tenant is the one of a namespace, for a cluster.
 func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID) (*tenant, error) {
-	t := &tenant{granted: corev1.ResourceList{}}
+	t := &tenant{granted: corev1.ResourceList{}, over: b.seen.Has(OfTenant(namespace))}
 	var all authv1beta1.TenantList
 	if err := b.peers.List(ctx, &all, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list Tenants of namespace %s: %w", namespace, err)
 	}
 	for i := range all.Items {
-		if o := &all.Items[i]; o.DeletionTimestamp == nil && render.ClusterID(o.Spec.ClusterID) == id && t.Tenant == nil {
-			t.Tenant = o
+		o := &all.Items[i]
+		switch {
+		case render.ClusterID(o.Spec.ClusterID) != id || t.Tenant != nil:
+		case o.DeletionTimestamp != nil:
+			t.over = true
+		default:
+			t.Tenant, t.over = o, o.Spec.TenantCondition == authv1beta1.TenantConditionDrained
 		}
 	}
 	if t.Tenant == nil {
@@ -154,8 +192,12 @@ func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID
 	}
 	for i := range answered.Items {
 		s := &answered.Items[i]
-		if s.Labels[peering.LabelReplication] == "true" || s.DeletionTimestamp != nil || s.Status.AuthParams == nil {
-			continue // this cluster's own, or not answered
+		if !asks(s) || s.DeletionTimestamp != nil {
+			continue
+		}
+		t.asks = true
+		if s.Status.AuthParams == nil {
+			continue // not answered
 		}
 		t.users = append(t.users, peering.SliceUser(s.Name, id).User)
 		offload.Add(t.granted, s.Status.Resources)
@@ -179,11 +221,18 @@ func (b *base) network(ctx context.Context, namespace string) (*networkingv1beta
 	return render.First(slices.DeleteFunc(all.Items, func(c networkingv1beta1.Configuration) bool { return c.DeletionTimestamp != nil })), nil
 }
 
-// mapsIn are the copies of consumers' maps in a namespace.
+// mapsIn are the copies of consumers' maps in a namespace, and those by which there are twins, which
+// may be gone.
 func (b *base) mapsIn(ctx context.Context, namespace string) (out []reconcile.Request) {
 	var all offloadingv1beta1.NamespaceMapList
-	if err := b.client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+	var twins corev1.NamespaceList
+	if err := errors.Join(b.client.List(ctx, &all, client.InNamespace(namespace)), b.client.List(ctx, &twins)); err != nil {
 		return nil // the cache fails when it ends
+	}
+	for i := range twins.Items {
+		if of := tenantOf(&twins.Items[i]); namespace == "" || of == namespace {
+			out = append(out, mapNamed(&twins.Items[i])...)
+		}
 	}
 	for i := range all.Items {
 		if peering.MapOf(&all.Items[i]) != "" {
