@@ -1,11 +1,15 @@
 package tenancy_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +19,13 @@ import (
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -45,12 +53,14 @@ func TestNothingIsDeletedBecauseItIsAbsent(t *testing.T) {
 	w.peer(t)
 	w.workload(t)
 	seed := sample.Seed(t)
+	w.hasNoGap(t)
 	for _, part := range []struct {
 		name string
 		test func(*testing.T)
 	}{
 		{"what is derived is deleted", func(t *testing.T) { w.testDerivedDeleted(t, rand.New(rand.NewPCG(seed, 1)), way) }},
 		{"a backup comes back", func(t *testing.T) { w.testRestored(t, rand.New(rand.NewPCG(seed, 2))) }},
+		{"the provider loses what rome has shown it", func(t *testing.T) { w.testCopiesLost(t, rand.New(rand.NewPCG(seed, 3)), way) }},
 		{"what was deleted unseen is left", w.testLeft},
 	} {
 		if !t.Run(part.name, part.test) {
@@ -113,82 +123,61 @@ func (w *pair) settled(t *testing.T) {
 func (w *pair) onProvider(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	add := func(list client.ObjectList, of func() map[string]any, options ...client.ListOption) {
+	add := func(o client.Object, content ...any) {
 		t.Helper()
-		if err := w.milan.List(t.Context(), list, options...); err != nil {
+		text, err := json.Marshal(append(content, o.GetUID(), o.GetDeletionTimestamp()))
+		if err != nil {
 			t.Fatal(err)
 		}
-		for name, content := range of() {
-			text, err := json.Marshal(content)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out[fmt.Sprintf("%T %s", list, name)] = string(text)
-		}
+		out[fmt.Sprintf("%T %s", o, o.GetName())] = string(text)
 	}
 	twin, tenant := client.InNamespace("demo-rome"), client.InNamespace("liqo-tenant-rome")
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo-rome"}}
 	var pods corev1.PodList
-	add(&pods, func() map[string]any {
-		all := map[string]any{}
-		for _, p := range pods.Items {
-			all[p.Name] = []any{p.UID, p.DeletionTimestamp, p.Spec, p.Status.ContainerStatuses[0].RestartCount}
-		}
-		return all
-	}, twin)
 	var asked offloadingv1beta1.ShadowPodList
-	add(&asked, func() map[string]any {
-		all := map[string]any{}
-		for _, p := range asked.Items {
-			all[p.Name] = []any{p.UID, p.DeletionTimestamp, p.Spec}
-		}
-		return all
-	}, twin)
 	var served corev1.ServiceList
-	add(&served, func() map[string]any {
-		all := map[string]any{}
-		for _, s := range served.Items {
-			all[s.Name] = []any{s.UID, s.DeletionTimestamp, s.Spec}
-		}
-		return all
-	}, twin)
 	var settings corev1.ConfigMapList
-	add(&settings, func() map[string]any {
-		all := map[string]any{}
-		for _, c := range settings.Items {
-			all[c.Name] = []any{c.UID, c.DeletionTimestamp, c.Data}
-		}
-		return all
-	}, twin, client.HasLabels{peering.LabelPodOrigin})
 	var secrets corev1.SecretList
-	add(&secrets, func() map[string]any {
-		all := map[string]any{}
-		for _, s := range secrets.Items {
-			all[s.Name] = []any{s.UID, s.DeletionTimestamp, s.Data}
-		}
-		return all
-	}, twin)
-	var maps offloadingv1beta1.NamespaceMapList
-	add(&maps, func() map[string]any {
-		all := map[string]any{}
-		for _, m := range maps.Items {
-			all[m.Name] = []any{m.UID, m.DeletionTimestamp, m.Spec}
-		}
-		return all
-	}, tenant)
+	var mapped offloadingv1beta1.NamespaceMapList
 	var resources authv1beta1.ResourceSliceList
-	add(&resources, func() map[string]any {
-		all := map[string]any{}
-		for _, s := range resources.Items {
-			all[s.Name] = []any{s.UID, s.DeletionTimestamp, s.Spec.Resources}
-		}
-		return all
-	}, tenant)
-	ns := &corev1.Namespace{}
-	if err := w.milan.Get(t.Context(), client.ObjectKey{Name: "demo-rome"}, ns); err != nil {
+	err := errors.Join(w.milan.Get(t.Context(), client.ObjectKeyFromObject(ns), ns),
+		w.milan.List(t.Context(), &pods, twin), w.milan.List(t.Context(), &asked, twin), w.milan.List(t.Context(), &served, twin),
+		w.milan.List(t.Context(), &settings, twin, client.HasLabels{peering.LabelPodOrigin}), w.milan.List(t.Context(), &secrets, twin),
+		w.milan.List(t.Context(), &mapped, tenant), w.milan.List(t.Context(), &resources, tenant))
+	if err != nil {
 		t.Fatal(err)
 	}
-	out["Namespace"] = fmt.Sprint(ns.UID, ns.DeletionTimestamp)
+	add(ns)
+	for _, p := range pods.Items {
+		add(&p, p.Spec, p.Status.ContainerStatuses[0].RestartCount)
+	}
+	for _, p := range asked.Items {
+		add(&p, p.Spec)
+	}
+	for _, s := range served.Items {
+		add(&s, s.Spec)
+	}
+	for _, c := range settings.Items {
+		add(&c, c.Data)
+	}
+	for _, s := range secrets.Items {
+		add(&s, s.Data)
+	}
+	for _, m := range mapped.Items {
+		add(&m, m.Spec)
+	}
+	for _, s := range resources.Items {
+		add(&s, s.Spec.Resources)
+	}
 	return out
+}
+
+// runs are those that are a workload, or keep it.
+func runs(all map[string]string) map[string]string {
+	maps.DeleteFunc(all, func(name, _ string) bool {
+		return strings.HasPrefix(name, "*v1beta1.NamespaceMap ") || strings.HasPrefix(name, "*v1beta1.ResourceSlice ")
+	})
+	return all
 }
 
 func (w *pair) same(t *testing.T, before map[string]string, after string) {
@@ -196,6 +185,44 @@ func (w *pair) same(t *testing.T, before map[string]string, after string) {
 	if diff := cmp.Diff(before, w.onProvider(t)); diff != "" {
 		t.Fatalf("after %s milan has something else (-before +now):\n%s", after, diff)
 	}
+}
+
+// hasNoGap watches, until the part about what is left begins, that each pod and the Service on milan
+// could be asked at any time: a pod that is not ready for a moment, or is another one, is a gap. That
+// packets arrive is not seen here.
+func (w *pair) hasNoGap(t *testing.T) {
+	t.Helper()
+	c, err := client.NewWithWatch(w.milan.config, client.Options{Scheme: w.milan.Scheme(), Mapper: w.milan.RESTMapper()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.ServiceList{}} {
+		if err := c.List(ctx, list, client.InNamespace("demo-rome")); err != nil {
+			t.Fatal(err)
+		}
+		// It goes on after the last event if a connection is lost.
+		events, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &toolscache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.Watch(ctx, list.DeepCopyObject().(client.ObjectList), &client.ListOptions{Namespace: "demo-rome", Raw: &o})
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			for e := range events.ResultChan() {
+				pod, is := e.Object.(*corev1.Pod)
+				if e.Type == watch.Deleted || e.Type == watch.Error || is && (pod.DeletionTimestamp != nil || !isReady(pod)) {
+					t.Errorf("a gap: %s %v", e.Type, e.Object)
+				}
+			}
+			if ctx.Err() == nil {
+				t.Error("whether there is a gap was not watched to the end")
+			}
+		})
+	}
+	w.watched = sync.OnceFunc(func() { cancel(); all.Wait() })
+	t.Cleanup(w.watched)
 }
 
 // derived are what rome's operator makes of what its admin has made.
@@ -217,7 +244,7 @@ func derived() []client.Object {
 // the operator for some.
 func (w *pair) testDerivedDeleted(t *testing.T, random *rand.Rand, way *valve) {
 	before := w.onProvider(t)
-	for round := range sample.Of(2, 6) {
+	for round := range sample.Of(1, 6) {
 		all := derived()
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		from, to := part(random, len(all))
@@ -282,7 +309,7 @@ func (w *pair) quiet(t *testing.T) {
 // testRestored has rome lose everything but its installation, and gets it back object by object.
 func (w *pair) testRestored(t *testing.T, random *rand.Rand) {
 	before := w.onProvider(t)
-	for round := range sample.Of(2, 6) {
+	for round := range sample.Of(1, 6) {
 		backup := ofAdmin()
 		namespaces := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-milan"}}}
 		for _, o := range append(backup, namespaces...) {
@@ -372,8 +399,102 @@ func (w *pair) lose(t *testing.T) {
 	}
 }
 
+// shown are the provider's copies, and what its operator makes of them and of the Tenant.
+func shown() []client.Object {
+	access := metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: render.ConsumerAccessName}
+	return []client.Object{
+		mapTo("liqo-tenant-rome"), slice("liqo-tenant-rome", "milan"), &rbacv1.RoleBinding{ObjectMeta: access}, &corev1.ResourceQuota{ObjectMeta: access},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: access.Namespace, Name: peering.SliceCertificateName("milan")}},
+		&rbacv1.RoleBinding{ObjectMeta: inTwin(render.TwinAccessName)}, &rbacv1.RoleBinding{ObjectMeta: inTwin(render.TwinOperatorName)},
+		&corev1.ResourceQuota{ObjectMeta: inTwin(render.TwinAccessName)}, &corev1.LimitRange{ObjectMeta: inTwin(render.TwinAccessName)},
+		&networkingv1.NetworkPolicy{ObjectMeta: inTwin(render.TwinAccessName)},
+		&corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "rome"}},
+	}
+}
+
+// testCopiesLost has somebody on milan delete what rome has shown it, and milan come back from a
+// backup that lacks it, or that is older.
+func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
+	before := runs(w.onProvider(t))
+	same := func(after string) {
+		t.Helper()
+		if diff := cmp.Diff(before, runs(w.onProvider(t))); diff != "" {
+			t.Fatalf("after %s milan runs something else (-before +now):\n%s", after, diff)
+		}
+	}
+	lose := func(all ...client.Object) {
+		t.Helper()
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		for _, o := range all {
+			if err := w.milan.Delete(t.Context(), o); client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	back := func() {
+		t.Helper()
+		for _, o := range shown() {
+			until(t, w.milan, o, "there", func(o client.Object) bool { return o.GetDeletionTimestamp() == nil })
+		}
+		until(t, w.milan, mapTo("liqo-tenant-rome"), "answered", func(m *offloadingv1beta1.NamespaceMap) bool {
+			return m.Status.CurrentMapping["demo"].Phase == offloadingv1beta1.MappingAccepted
+		})
+		w.settled(t)
+	}
+	// While all look.
+	for range sample.Of(1, 4) {
+		m := until(t, w.milan, mapTo("liqo-tenant-rome"), "there", func(*offloadingv1beta1.NamespaceMap) bool { return true })
+		lose(slices.DeleteFunc(shown(), func(o client.Object) bool { return o.GetName() == "milan" && random.IntN(2) == 0 && !isMap(o) })...)
+		until(t, w.milan, mapTo("liqo-tenant-rome"), "made again", func(o *offloadingv1beta1.NamespaceMap) bool { return o.UID != m.UID })
+		back()
+		same("the copies were deleted")
+	}
+	// While rome is away: milan's operator finds nothing but the twins.
+	restored := func(change func()) {
+		t.Helper()
+		way.set(true)
+		w.milan.stop()
+		change()
+		w.milan.runOperator(render.PeeringProvider)
+	}
+	rightless := func() { // it has looked
+		t.Helper()
+		untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: inTwin(render.TwinAccessName)})
+	}
+	restored(func() { lose(shown()...) })
+	rightless()
+	same("milan has lost the copies")
+	way.set(false)
+	back()
+	same("rome has shown them again")
+	// The backup has a map that knows of another namespace alone.
+	restored(func() {
+		m := until(t, w.milan, mapTo("liqo-tenant-rome"), "there", func(*offloadingv1beta1.NamespaceMap) bool { return true })
+		lose(m.DeepCopy())
+		m.UID, m.ResourceVersion, m.ManagedFields, m.CreationTimestamp = "", "", nil, metav1.Time{}
+		m.Spec.DesiredMapping = map[string]string{"other": "other-rome"}
+		w.milan.create(m)
+	})
+	until(t, w.milan, mapTo("liqo-tenant-rome"), "answered", func(m *offloadingv1beta1.NamespaceMap) bool {
+		return m.Status.CurrentMapping["other"].Phase == offloadingv1beta1.MappingAccepted
+	})
+	same("milan has an older map")
+	way.set(false)
+	back()
+	same("rome has shown its map")
+	until(t, w.rome, mapTo("liqo-tenant-milan"), "aware of what is left", func(m *offloadingv1beta1.NamespaceMap) bool { return peering.Left(m)["other"] })
+	w.asCheckSays(t, "namespace other-rome on milan")
+	untilGone(t, w.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other-rome"}})
+}
+
+func isMap(o client.Object) bool {
+	_, is := o.(*offloadingv1beta1.NamespaceMap)
+	return is
+}
+
 // testLeft deletes while nobody of rome looks. What is left is named, and goes when the admin says so.
 func (w *pair) testLeft(t *testing.T) {
+	w.watched()
 	before := w.onProvider(t)
 	w.quiet(t)
 	w.rome.runDeletePod(t, onMilan("demo", "db"))
