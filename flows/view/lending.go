@@ -60,11 +60,11 @@ const (
 )
 
 // Grade is whether something of a peering is as it should be.
-type Grade uint8
+type Grade int8
 
-// The grades.
+// The grades, from good to bad. The zero value means that nobody has looked.
 const (
-	Good   Grade = iota
+	Good   Grade = iota - 1
 	Unseen       // it may not be read
 	Open         // somebody has not done their part yet
 	Wrong        // it does not become good by itself
@@ -194,12 +194,12 @@ func (l lent) identity(i *authv1beta1.Identity) Standing {
 		}
 		switch state, message := lending.Reached(c); {
 		case state == corev1beta1.ConditionStatusEstablished:
-			return ofProblem(i, Standing{State: "accepted, reaches " + way})
+			return ofProblem(i, Standing{State: "accepted, reaches " + way, Grade: Good})
 		case state != "":
 			return Standing{State: "accepted, does not reach " + way, Why: message, Grade: Wrong}
 		}
 	}
-	return ofProblem(i, Standing{State: "accepted, at " + way})
+	return ofProblem(i, Standing{State: "accepted, at " + way, Grade: Good})
 }
 
 // ofProblem is what stands, made worse by what our operator says of the object.
@@ -219,7 +219,7 @@ func (l lent) provider() []Lending {
 		if string(t.Spec.ClusterID) != string(l.peer) {
 			continue
 		}
-		there, out.access = true, Standing{State: "accepted"}
+		there, out.access = true, Standing{State: "accepted", Grade: Good}
 		switch state := t.Spec.TenantCondition; {
 		case t.Status.AuthParams == nil:
 			out.access = Standing{State: "not accepted yet", Grade: Open}
@@ -258,7 +258,7 @@ func (l lent) addSlices(out *Lending, is func(*authv1beta1.ResourceSlice) bool) 
 			}
 		}
 		if standing.Grade == Open && lending.Granted(s) {
-			standing = Standing{Name: s.Name, State: "granted"}
+			standing = Standing{Name: s.Name, State: "granted", Grade: Good}
 			add(&out.Quota, s.Status.Resources)
 		}
 		out.Slices = append(out.Slices, ofProblem(s, standing))
@@ -277,7 +277,7 @@ func (l lent) addNamespaces(out *Lending) {
 			s := Standing{Name: name, State: "not there yet", Grade: Open}
 			switch at := m.Status.CurrentMapping[name]; at.Phase {
 			case offloadingv1beta1.MappingAccepted:
-				s = Standing{Name: name, State: "is " + at.RemoteNamespace + " there"}
+				s = Standing{Name: name, State: "is " + at.RemoteNamespace + " there", Grade: Good}
 			case offloadingv1beta1.MappingCreationLoopBackOff:
 				s = Standing{Name: name, State: "is not made there", Grade: Wrong, Why: m.Annotations[render.AnnotationProblem]}
 			case offloadingv1beta1.MappingTerminating:
@@ -344,7 +344,7 @@ func (l *Lending) wait(p *corev1.Pod) {
 }
 
 func nodeStanding(n *corev1.Node) Standing {
-	s := Standing{Name: n.Name, State: "Ready"}
+	s := Standing{Name: n.Name, State: "Ready", Grade: Good}
 	switch {
 	case lending.NodeCondition(n, corev1.NodeNetworkUnavailable) == corev1.ConditionTrue:
 		s.State, s.Why, s.Grade = "network unavailable", lending.NodeMessage(n, corev1.NodeNetworkUnavailable), Wrong
@@ -376,7 +376,8 @@ func (l Lending) Healthy() bool {
 }
 
 // Worst is the worst grade of things, Good of none.
-func Worst(all ...Standing) (worst Grade) {
+func Worst(all ...Standing) Grade {
+	worst := Good
 	for _, s := range all {
 		worst = max(worst, s.Grade)
 	}

@@ -56,6 +56,24 @@ func pod(name, node, origin, cpu string, phase corev1.PodPhase) corev1.Pod {
 // Each end says what it knows: who is let in, what was granted, and what is used of it.
 // Pods of other nodes and other consumers do not count, nor do those that have ended as
 // used.
+func TestAStandingThatNobodyHasJudgedIsNotGood(t *testing.T) {
+	good := view.Standing{Grade: view.Good}
+	for name, c := range map[string]struct {
+		of   []view.Standing
+		want view.Grade
+	}{
+		"the zero value":   {[]view.Standing{{}}, view.Unseen},
+		"one of two":       {[]view.Standing{good, {}, good}, view.Unseen},
+		"beside a trouble": {[]view.Standing{{Grade: view.Wrong}, {}}, view.Wrong},
+		"all are good":     {[]view.Standing{good, good}, view.Good},
+		"there is none":    {nil, view.Good},
+	} {
+		if got := view.Worst(c.of...); got != c.want {
+			t.Errorf("%s: got %d, want %d", name, got, c.want)
+		}
+	}
+}
+
 func TestWhatEachEndSaysOfALending(t *testing.T) {
 	pair := peered(t, peer.Params{CPU: "2", Memory: "1Gi", Pods: "10"})
 	rome, milan := pair.A.Facts(), pair.B.Facts()
