@@ -193,6 +193,10 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	return c, nil
 }
 
+// LogsIn reports whether a request may start a program of the kubeconfig's user that logs
+// in, which may open a browser or ask for a password.
+func (c *Cluster) LogsIn() bool { return c.transport.LogsIn() }
+
 // Reader reads any object, for who collects them.
 func (c *Cluster) Reader() client.Reader { return c.client }
 

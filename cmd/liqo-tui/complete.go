@@ -81,14 +81,23 @@ func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Complet
 }
 
 // completePeers are those of the cluster that the command line has named, if it answers
-// in time.
+// in time. Where that would start a login, there are none: nobody has asked for one by
+// pressing a key.
 func completePeers(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	c := clusterFlags{context: cmd.Flag("context").Value.String(), namespace: cmd.Flag("liqo-namespace").Value.String()}
 	files := cmd.Flag("kubeconfig").Value.(*kubeconfigs)
 	c.files, c.kubeconfig = files.files, files.kubeconfig
 	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 	defer cancel()
-	f, err := look(ctx, c)
+	cluster, err := c.open()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer cluster.Close()
+	if cluster.LogsIn() {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	f, err := lookAt(ctx, cluster)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -498,13 +498,19 @@ func NewTransport(config *rest.Config, reload func() (*rest.Config, error)) (*Tr
 // person may have to log in. It does not ask the API server. Where no plug-in is
 // used, it returns at once.
 func (r *Transport) Ready(ctx context.Context) error {
-	r.mu.Lock()
-	plugin := r.plugin
-	r.mu.Unlock()
-	if plugin == nil {
-		return nil
+	if plugin := r.usesPlugin(); plugin != nil {
+		return plugin.ready(ctx)
 	}
-	return plugin.ready(ctx)
+	return nil
+}
+
+// LogsIn reports whether credentials are those of a plug-in.
+func (r *Transport) LogsIn() bool { return r.usesPlugin() != nil }
+
+func (r *Transport) usesPlugin() *pluginTransport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.plugin
 }
 
 // newTransport reaches the API server as config says. Config stays as it is.
