@@ -40,7 +40,7 @@ type announcer struct {
 	given   *givenRanges  // by the pod network
 	look    func() ([]netip.Prefix, []netip.Addr, error)
 	mtuTo   func(netip.Addr) int              // 0: not known
-	refused func() (map[string]uint64, error) // packets of peers, by gateway
+	refused func() (map[string]uint64, error) // packets of peers, by gateway; nil: not counted
 	resolv  string                            // file with the DNS servers that the node asks
 	woken   chan struct{}
 
@@ -259,13 +259,17 @@ func (a *announcer) lookAround(ctx context.Context) error {
 }
 
 // sameNames reports whether the same gateways are named: that a peer sends what is
-// refused is news, how much it sends is written with whatever is written next.
+// refused is news, and that nothing counts it; how much it sends is written with whatever
+// is written next.
 func sameNames[V any](a, b map[string]V) bool {
-	return maps.EqualFunc(a, b, func(V, V) bool { return true })
+	return (a == nil) == (b == nil) && maps.EqualFunc(a, b, func(V, V) bool { return true })
 }
 
-// first are the first few by name: they stay the same.
+// first are the first few by name: they stay the same. Of nil, it is nil.
 func first[V any](all map[string]V, few int) (kept map[string]V, more bool) {
+	if all == nil {
+		return nil, false
+	}
 	kept = map[string]V{}
 	for i, name := range slices.Sorted(maps.Keys(all)) {
 		if i == few {

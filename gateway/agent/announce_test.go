@@ -442,6 +442,14 @@ func TestANodeSaysWhatItRefusesOfPeers(t *testing.T) {
 	if got := status(n.after(resync)); len(got.Refused) != render.NodeStatusMax || !got.More {
 		t.Errorf("of many peers: got %+v", got)
 	}
+	counts = nil // somebody has deleted the node's rules
+	if s, err := render.ParseNodeStatus(n.after(resync).Annotations); err != nil || s.Refused != nil {
+		t.Errorf("where nothing counts: got %+v, %v", s, err)
+	}
+	counts = map[string]uint64{}
+	if got := status(n.after(resync)); len(got.Refused) != 0 {
+		t.Errorf("with new rules: got %+v", got)
+	}
 	n.refused = func() (map[string]uint64, error) { return nil, errors.New("busy") }
 	if _, err := n.announce(t.Context(), n.now.Add(resync)); err == nil {
 		t.Error("no error, although the counters are not known")

@@ -359,10 +359,11 @@ func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.Unfit) gateway.No
 	return in
 }
 
-// refused are the packets of peers that the node has refused, by gateway.
+// refused are the packets of peers that the node has refused, by gateway; nil where nothing
+// counts them.
 func (f *fabric) refused() (map[string]uint64, error) {
 	counted, err := f.kernel.Refused()
-	if err != nil {
+	if err != nil || counted == nil {
 		return nil, err
 	}
 	f.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -55,7 +56,7 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 		}
 		if counters, err := g.counters(); err == nil {
 			h.pods = h.pods.next(now, counters[gateway.PodsSent].Packets, counters[gateway.PodsReceived].Packets)
-			r.Refused = new(counters[gateway.DroppedNodes].Packets + counters[gateway.DroppedInput].Packets)
+			r.Refused = refusedOf(counters)
 		}
 		r.PodTraffic = cmp.Or(h.pods.passed, h.last.PodTraffic)
 		conn, err := g.write(ctx, value, r)
@@ -71,6 +72,16 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 		}
 		h.value, h.last, h.written = value, r, now
 	}
+}
+
+// refusedOf are the peer's packets for nodes or the gateway itself; nil where nothing counts
+// them, as before the gateway's rules are set.
+func refusedOf(counters map[string]linux.Counter) *uint64 {
+	nodes, ok := counters[gateway.DroppedNodes]
+	if !ok {
+		return nil
+	}
+	return new(nodes.Packets + counters[gateway.DroppedInput].Packets)
 }
 
 // history is what was reported last.

@@ -298,6 +298,16 @@ func TestPodTrafficIsWhatPassesBothWaysFromNowOn(t *testing.T) {
 	}
 }
 
+func TestNothingIsRefusedOnlyWhereItIsCounted(t *testing.T) {
+	if got := refusedOf(map[string]linux.Counter{}); got != nil {
+		t.Errorf("without rules: got %d", *got)
+	}
+	got := refusedOf(map[string]linux.Counter{gateway.DroppedNodes: {Packets: 3}, gateway.DroppedInput: {Packets: 4}, gateway.DroppedSource: {Packets: 9}})
+	if got == nil || *got != 7 {
+		t.Errorf("got %v, want 7", got)
+	}
+}
+
 // A client that hears no answer calls from another port several times a second.
 func TestReportOfAnEndpointWaitsALittle(t *testing.T) {
 	written := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)

@@ -162,7 +162,8 @@ func (s *session) readCounters() (map[string]expr.Counter, error) {
 }
 
 // Refused are the packets that a node has refused of each range of a peer, by the
-// range's first address. They are those since the range is there.
+// range's first address. They are those since the range is there; nil where nothing
+// counts, as before the node's rules are set.
 func (k *Kernel) Refused() (map[netip.Addr]uint64, error) {
 	s, err := open()
 	if err != nil {
