@@ -72,15 +72,15 @@ func checkNftables() error {
 
 // Networks are what the machine's routing leads to: its own networks, and what an admin,
 // DHCP, a routing protocol or a VPN added. VPNs have tables of their own, with rules that
-// come behind those of a node: Tailscale 52, wg-quick 51820.
+// come behind those of a node: Tailscale 52, wg-quick 51820. So do those of VRFs.
 func Networks() ([]netip.Prefix, error) {
 	rules, err := dump(func() ([]netlink.Rule, error) { return netlink.RuleList(netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("list rules: %w", err)
 	}
-	used := map[int]bool{}
-	for _, r := range rules {
-		used[r.Table] = r.Table != gateway.KernelLocal && !ourTable(r.Table)
+	links, err := dump(netlink.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list devices: %w", err)
 	}
 	routes, err := dump(func() ([]netlink.Route, error) {
 		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
@@ -88,13 +88,28 @@ func Networks() ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
-	var found []netip.Prefix
+	return networks(rules, links, routes), nil
+}
+
+// networks are what the routes lead to that a packet may take.
+func networks(rules []netlink.Rule, links []netlink.Link, routes []netlink.Route) (found []netip.Prefix) {
+	used := map[int]bool{}
+	use := func(table int) { used[table] = table != gateway.KernelLocal && !ourTable(table) }
+	for _, r := range rules {
+		use(r.Table)
+	}
+	for _, l := range links {
+		// One rule, l3mdev, is for all VRFs, and names no table: each device has its own.
+		if vrf, ok := l.(*netlink.Vrf); ok {
+			use(int(vrf.Table))
+		}
+	}
 	for _, r := range routes {
 		if used[r.Table] && r.Protocol != gateway.RouteProtocol && r.Type == unix.RTN_UNICAST && r.Dst != nil {
 			found = append(found, prefix(r.Dst))
 		}
 	}
-	return found, nil
+	return found
 }
 
 // Addresses are those of this machine that it may send from by itself, in order. A route
