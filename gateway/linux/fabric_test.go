@@ -3,9 +3,11 @@
 package linux_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -20,6 +22,71 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
+
+// A pod may send packets of the fabric to a gateway, and so reach a peer as another pod.
+// What is answered goes to that pod.
+func TestAPodHearsNoAnswersToWhatItSaysAsAnother(t *testing.T) {
+	a, b := linuxtest.NewPair(t)
+	linuxtest.Echo(b.Pod(1, "echo", "10.244.2.2"))
+	const echo = "10.60.2.2:7777" // as a sees it
+	victim, forger := a.Pod(1, "victim", "10.244.2.2"), a.Pod(1, "forger", "10.244.2.66")
+	inbox, own := victim.ListenUDP("10.244.2.2:5555"), forger.ListenUDP("0.0.0.0:5555")
+	vni, underlay := a.NodeState(1).Links[0].VNI, netip.MustParseAddr(a.GatewayIP)
+	next := func(c *net.UDPConn, within time.Duration) string {
+		t.Helper()
+		if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 100)
+		n, from, err := c.ReadFromUDPAddrPort(b)
+		if err != nil {
+			return ""
+		}
+		return from.String() + " " + string(b[:n])
+	}
+	// All that comes to the forger's device, whatever its address.
+	var wire int
+	var err error
+	forger.Do(func() {
+		ip := int(binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_IP)))
+		wire, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, ip)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(wire) })
+	heard := func() (all []byte) {
+		packet := make([]byte, 2000)
+		for {
+			n, from, err := unix.Recvfrom(wire, packet, 0)
+			if err != nil {
+				return all
+			}
+			if at, ok := from.(*unix.SockaddrLinklayer); ok && at.Pkttype != unix.PACKET_OUTGOING {
+				all = append(all, packet[:n]...)
+			}
+		}
+	}
+	say := func(as, payload string) {
+		t.Helper()
+		frame := vxlan(vni, gateway.FabricMAC(underlay), udp4(as, echo, []byte(payload)))
+		if _, err := own.WriteToUDPAddrPort(frame, netip.AddrPortFrom(underlay, gateway.FabricPort)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("10.244.2.2:5555", "forged")
+	if got := next(inbox, 5*time.Second); got != echo+" forged" {
+		t.Fatalf("the other pod got %q, want the answer to what was said in its name", got)
+	}
+	// The first answer that comes to the forger is to what it has said as itself.
+	say("10.244.2.66:5555", "own")
+	if got := next(own, 5*time.Second); got != echo+" own" {
+		t.Errorf("got %q, want the answer to its own packet", got)
+	}
+	if all := heard(); bytes.Contains(all, []byte("forged")) || !bytes.Contains(all, []byte("own")) {
+		t.Errorf("to the forger came %q, want the answer to its own packet alone", all)
+	}
+}
 
 // The fabric's packets carry no proof of who sent them: a pod that sends some of
 // its own would speak as any pod of another cluster.
