@@ -132,6 +132,12 @@ type ClusterFacts struct {
 	AgentStatus map[string]render.NodeStatus
 	// AgentsUnknown: what agents say may not be read.
 	AgentsUnknown bool
+	// PodsHidden: pods of gateways may not be read, or only those in namespace PodsSeen:
+	// that there is none elsewhere proves nothing.
+	PodsHidden bool
+	PodsSeen   string
+	// ManagersHidden: Deployments may not be read, so NoSoftware proves nothing.
+	ManagersHidden bool
 	// NodePorts is the range for node ports; the zero value if unknown.
 	NodePorts PortRange
 	// LoadBalancers counts the cluster's Services of that type.

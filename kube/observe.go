@@ -141,6 +141,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		case err != nil && !s.minor:
 			facts.Problem = c.problem(fmt.Sprintf("list %s", s.kind), err)
 		}
+		hide(&facts, s, c.tenant())
 		facts.AgentsUnknown = facts.AgentsUnknown || s.kind == networkingv1beta1.InternalNodeKind && s.isHidden()
 		if s.isPolled() {
 			facts.Polled = append(facts.Polled, s.kind)
@@ -166,6 +167,19 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	onOurClock(&facts)
 	c.addDefinitions(ctx, &facts)
 	return facts, c.addKeys(ctx, &facts)
+}
+
+// hide notes whose absence a check can't judge by.
+func hide(f *flows.ClusterFacts, s *store, tenant string) {
+	switch {
+	case s.kind == "Deployment":
+		f.ManagersHidden = s.isHidden()
+	case s.kind != "Pod" || s.narrow == nil || s.lending: // others than gateways' pods
+	case s.isHidden():
+		f.PodsHidden = true
+	case s.isNarrowed():
+		f.PodsHidden, f.PodsSeen = true, tenant
+	}
 }
 
 // watched are the stores of lending kinds, or those of the others.

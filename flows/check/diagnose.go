@@ -109,6 +109,9 @@ func (in diagnosis) operator(side flows.Side) Result {
 	switch elsewhere := flows.InstalledElsewhere(side, c); {
 	case c.Software == flows.NoSoftware && elsewhere != nil:
 		return result(Fail, elsewhere.Reason, elsewhere.Hint)
+	case c.Software == flows.NoSoftware && c.ManagersHidden:
+		return result(Inconclusive, "Deployments in "+c.Namespace+" may not be read",
+			"ask for the right to list deployments there: the Role that liqo-tui rbac prints has it")
 	case c.Software == flows.NoSoftware:
 		return result(Fail, "neither Liqo nor the liqo-tui operator is there", "run: liqo-tui install"+c.Context.Flags(""))
 	case c.Operator.Problem != "":
@@ -266,6 +269,9 @@ func (in diagnosis) pod(side flows.Side) Result {
 	switch {
 	case in.readings[side].Role == "":
 		return result(Inconclusive, "there is no gateway here")
+	case pod == nil && in.cluster(side).PodsHidden && in.cluster(side).PodsSeen != in.peers[side].Tenant.Namespace:
+		return result(Inconclusive, "pods in "+in.peers[side].Tenant.Namespace+" may not be read",
+			"ask for the right to list pods there: the Role that liqo-tui rbac prints has it")
 	case pod == nil:
 		r := result(Fail, "there is no pod", "see: "+kubectl+" get deployments,events")
 		r.Evidence = in.eventsAbout(side, "Deployment", "ReplicaSet")

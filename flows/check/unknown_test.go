@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,32 @@ func TestNoWarningsPassesOnlyIfSomebodyHasAsked(t *testing.T) {
 	r := warnings(func(f *flows.ClusterFacts) { f.Servers, f.Clients = nil, nil })
 	if r.State != check.Inconclusive || r.Summary != "there is no gateway here" {
 		t.Errorf("without a gateway: got %s %q", r.State, r.Summary)
+	}
+}
+
+// What a user may not see is not said to be missing.
+func TestWhatMayNotBeReadIsNotMissing(t *testing.T) {
+	pair := flowtest.NewPair()
+	connect(t, pair)
+	noPods := func(f *flows.ClusterFacts) { f.Pods = nil }
+	for name, c := range map[string]struct {
+		change func(*flows.ClusterFacts)
+		id     flows.Code
+		want   check.State
+	}{
+		"pods may be read":        {noPods, check.GatewayPod, check.Fail},
+		"pods may not":            {func(f *flows.ClusterFacts) { noPods(f); f.PodsHidden = true }, check.GatewayPod, check.Inconclusive},
+		"those in another place":  {func(f *flows.ClusterFacts) { noPods(f); f.PodsHidden, f.PodsSeen = true, "liqo-tenant-other" }, check.GatewayPod, check.Inconclusive},
+		"those where it would be": {func(f *flows.ClusterFacts) { noPods(f); f.PodsHidden, f.PodsSeen = true, "liqo-tenant-milan" }, check.GatewayPod, check.Fail},
+		"nothing is installed":    {func(f *flows.ClusterFacts) { f.Software = flows.NoSoftware }, check.Operator, check.Fail},
+		"Deployments are hidden":  {func(f *flows.ClusterFacts) { f.Software, f.ManagersHidden = flows.NoSoftware, true }, check.Operator, check.Inconclusive},
+	} {
+		f := factsOf(pair)
+		c.change(&f.Local)
+		r := find(t, check.Diagnose(f, nil), c.id)
+		if r.State != c.want || c.want == check.Inconclusive && (!strings.Contains(r.Summary, "may not be read") || len(r.Fix) == 0) {
+			t.Errorf("%s: got %s %q, want %s", name, r.State, r.Summary, c.want)
+		}
 	}
 }
 
