@@ -3,6 +3,7 @@ package tenancy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,11 +37,13 @@ type grants struct {
 
 	used twins.Used
 	seen *own.Deletions // of Tenants
+	lent lent
 }
 
 func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
+	r.lent = lent{client: r.client, reader: r.reader}
 	denied := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
-		return r.slices(ctx, func(s *authv1beta1.ResourceSlice) bool {
+		return r.requests(ctx, func(s *authv1beta1.ResourceSlice) bool {
 			c := peering.Condition(s, authv1beta1.ResourceSliceConditionTypeResources)
 			return c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied
 		})
@@ -54,19 +57,19 @@ func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 			return lends(was) != lends(is) || !equality.Semantic.DeepEqual(was.Status.Allocatable, is.Status.Allocatable)
 		}})).
 		Watches(&authv1beta1.Tenant{}, r.seen.Seen(handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-			return r.slices(ctx, func(*authv1beta1.ResourceSlice) bool { return true }, client.InNamespace(o.GetNamespace()))
+			return r.requests(ctx, func(*authv1beta1.ResourceSlice) bool { return true }, client.InNamespace(o.GetNamespace()))
 		}))).
 		Watches(&certificatesv1.CertificateSigningRequest{}, ownerIn(peering.AnnotationSlice)).
 		WatchesRawSource(r.authority.news(authorityEvery, func(ctx context.Context) []reconcile.Request {
-			return r.slices(ctx, func(*authv1beta1.ResourceSlice) bool { return true })
+			return r.requests(ctx, func(*authv1beta1.ResourceSlice) bool { return true })
 		})).
 		WatchesRawSource(source.Channel(secrets, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.ResourceSlice{}, handler.OnlyControllerOwner()))).
 		Complete(r)
 }
 
-func (r *grants) slices(ctx context.Context, which func(*authv1beta1.ResourceSlice) bool, options ...client.ListOption) (out []reconcile.Request) {
+func (r *grants) requests(ctx context.Context, which func(*authv1beta1.ResourceSlice) bool, options ...client.ListOption) (out []reconcile.Request) {
 	var list authv1beta1.ResourceSliceList
-	if err := r.client.List(ctx, &list, options...); err != nil {
+	if err := r.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil // the cache fails when it ends
 	}
 	for i := range list.Items {
@@ -140,18 +143,12 @@ type asked struct {
 
 func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*asked, error) {
 	in := &asked{slice: s, lend: r.options.Lend, over: r.seen.Has(twins.OfTenant(s.Namespace))}
-	var tenants authv1beta1.TenantList
-	if err := r.reader.List(ctx, &tenants); err != nil {
-		return nil, fmt.Errorf("list Tenants: %w", err)
+	var here authv1beta1.TenantList
+	if err := r.reader.List(ctx, &here, client.InNamespace(s.Namespace)); err != nil {
+		return nil, fmt.Errorf("list Tenants of namespace %s: %w", s.Namespace, err)
 	}
-	for i := range tenants.Items {
-		t := &tenants.Items[i]
-		if t.DeletionTimestamp == nil {
-			in.all = append(in.all, *t)
-		}
-		if t.Namespace != s.Namespace {
-			continue
-		}
+	for i := range here.Items {
+		t := &here.Items[i]
 		in.over = t.DeletionTimestamp != nil || t.Spec.TenantCondition == authv1beta1.TenantConditionDrained
 		if t.DeletionTimestamp == nil && t.Status.AuthParams != nil && in.tenant == nil {
 			in.tenant = t
@@ -164,17 +161,11 @@ func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*
 	if in.home, err = clusterID(ctx, r.reader, r.options.Home); err != nil {
 		return nil, err
 	}
-	var slices authv1beta1.ResourceSliceList
-	if err := r.reader.List(ctx, &slices); err != nil {
-		return nil, fmt.Errorf("list ResourceSlices: %w", err)
-	}
-	for i := range slices.Items {
-		if o := &slices.Items[i]; o.UID != s.UID && !asksOthers(o) {
-			in.others = append(in.others, *o)
-		}
+	if in.others, err = r.lent.others(ctx, s); err != nil {
+		return nil, err
 	}
 	var nodes corev1.NodeList
-	if err := r.client.List(ctx, &nodes); err != nil {
+	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
 	in.nodes = nodes.Items
@@ -186,7 +177,11 @@ func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*
 		return nil, err
 	}
 	in.admitted = holds(certificate, peering.OfTenant(in.tenant))
-	in.stored, err = r.stored(ctx, s.Namespace, peering.SliceCertificateName(s.Name))
+	if in.stored, err = r.stored(ctx, s.Namespace, peering.SliceCertificateName(s.Name)); err != nil {
+		return nil, err
+	}
+	in.all, err = r.allTenants(ctx, holds(in.stored, peering.OfSlice(s, in.tenant)))
+	in.all = slices.DeleteFunc(in.all, func(t authv1beta1.Tenant) bool { return t.DeletionTimestamp != nil })
 	return in, err
 }
 
@@ -363,8 +358,10 @@ func (r *grants) answer(ctx context.Context, s *authv1beta1.ResourceSlice, a ans
 	s.Status = authv1beta1.ResourceSliceStatus{Conditions: a.conditions(before), Resources: a.Resources, AuthParams: a.AuthParams}
 	if !equality.Semantic.DeepEqual(before.Status, s.Status) {
 		if err := r.client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(own.Manager)); err != nil {
+			r.lent.failed(err)
 			return fmt.Errorf("answer ResourceSlice %s/%s: %w", s.Namespace, s.Name, err)
 		}
+		r.lent.say(s)
 		if was := peering.Condition(before, authv1beta1.ResourceSliceConditionTypeResources); a.denied != nil && (was == nil || was.Message != a.denied.Error()) {
 			r.recorder.Eventf(s, nil, corev1.EventTypeWarning, "Denied", "Grant", "%s", a.denied.Error())
 		}

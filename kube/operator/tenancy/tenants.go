@@ -67,7 +67,7 @@ func (r *tenants) inNamespace(ctx context.Context, o client.Object) []reconcile.
 
 func (r *tenants) list(ctx context.Context, options ...client.ListOption) (out []reconcile.Request) {
 	var list authv1beta1.TenantList
-	if err := r.client.List(ctx, &list, options...); err != nil {
+	if err := r.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil // the cache fails when it ends
 	}
 	for i := range list.Items {
@@ -151,16 +151,11 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	if in.home, err = clusterID(ctx, r.reader, r.options.Home); err != nil {
 		return nil, err
 	}
-	var all authv1beta1.TenantList
-	if err := r.reader.List(ctx, &all); err != nil {
-		return nil, fmt.Errorf("list Tenants: %w", err)
-	}
-	in.all = all.Items
 	if in.stored, err = r.stored(ctx, key.Namespace, peering.CertificateName); err != nil {
 		return nil, err
 	}
-	if in.accepted() {
-		return in, nil
+	if in.all, err = r.allTenants(ctx, in.accepted()); err != nil || in.accepted() {
+		return in, err
 	}
 	if in.nonces, err = noncesIn(ctx, r.client, key.Namespace); err != nil {
 		return nil, err
@@ -172,6 +167,21 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	in.users = sliceUsers(in.all, slices.Items, in.id())
 	in.strangers, err = r.strangers(ctx, in.id())
 	return in, err
+}
+
+// allTenants are those of all consumers, to look at. Who gets a name is compared with what the
+// API server has. Who has one already needs no more than the cache: a restart looks at each of
+// a thousand consumers, and a list of all of them is 4 MB.
+func (r *signer) allTenants(ctx context.Context, cached bool) ([]authv1beta1.Tenant, error) {
+	from, how := r.reader, []client.ListOption(nil)
+	if cached {
+		from, how = r.client, []client.ListOption{client.UnsafeDisableDeepCopy}
+	}
+	var all authv1beta1.TenantList
+	if err := from.List(ctx, &all, how...); err != nil {
+		return nil, fmt.Errorf("list Tenants: %w", err)
+	}
+	return all.Items, nil
 }
 
 // strangers are the users and groups that have rights here which this operator has not

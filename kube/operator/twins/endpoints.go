@@ -95,7 +95,7 @@ func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile
 		return nil
 	}
 	var twins corev1.NamespaceList
-	if r.client.List(ctx, &twins) != nil {
+	if r.client.List(ctx, &twins, client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
 	for i := range twins.Items {

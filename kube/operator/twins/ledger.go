@@ -279,7 +279,7 @@ func (a *account) all() (keys []client.ObjectKey) {
 // given back what it was granted may still have some.
 func (l *ledger) Used(ctx context.Context) (map[string]corev1.ResourceList, error) {
 	var twins corev1.NamespaceList
-	if err := l.client.List(ctx, &twins); err != nil {
+	if err := l.client.List(ctx, &twins, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list namespaces of consumers: %w", err)
 	}
 	for i := range twins.Items {

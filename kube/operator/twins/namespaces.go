@@ -183,13 +183,13 @@ func (r *namespaces) guarded(ctx context.Context) error {
 // twinsOf are those of a map, by their names.
 func (r *namespaces) twinsOf(ctx context.Context, req ctrl.Request) (map[string]*corev1.Namespace, error) {
 	var all corev1.NamespaceList
-	if err := r.client.List(ctx, &all); err != nil {
+	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list namespaces of consumers: %w", err)
 	}
 	out := map[string]*corev1.Namespace{}
 	for i := range all.Items {
 		if ns := &all.Items[i]; peering.IsTwin(ns) && ns.Annotations[peering.AnnotationMapped] == req.String() {
-			out[ns.Name] = ns
+			out[ns.Name] = ns.DeepCopy()
 		}
 	}
 	return out, nil
@@ -241,7 +241,7 @@ func (r *namespaces) withdraw(ctx context.Context, ns *corev1.Namespace) error {
 func (r *namespaces) ownRanges(ctx context.Context) ([]netip.Prefix, error) {
 	var networks ipamv1alpha1.NetworkList
 	var nodes corev1.NodeList
-	if err := errors.Join(r.peers.List(ctx, &networks, client.InNamespace(r.home)), r.peers.List(ctx, &nodes)); err != nil {
+	if err := errors.Join(r.peers.List(ctx, &networks, client.InNamespace(r.home)), r.peers.List(ctx, &nodes, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, fmt.Errorf("list the cluster's own ranges: %w", err)
 	}
 	var own []netip.Prefix

@@ -1,0 +1,94 @@
+package tenancy
+
+import (
+	"context"
+	"fmt"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// lent is what slices were granted. The cache may not know the last answer yet, and a list of
+// all slices of a thousand consumers is 4 MB: it is read once in a term, and what is answered
+// since then is written down. One worker uses it.
+type lent struct {
+	client client.Client
+	reader client.Reader                   // not cached
+	last   map[client.ObjectKey]lastAnswer // nil: not known
+}
+
+type lastAnswer struct {
+	uid     types.UID
+	granted corev1.ResourceList
+}
+
+// say writes down what a slice has, as the API server has just said.
+func (l *lent) say(s *authv1beta1.ResourceSlice) {
+	if l.last != nil {
+		l.last[client.ObjectKeyFromObject(s)] = lastAnswer{s.UID, s.Status.Resources.DeepCopy()}
+	}
+}
+
+// failed is of an answer of which it may not be known whether it was written.
+func (l *lent) failed(why error) {
+	if !apierrors.IsConflict(why) && !apierrors.IsNotFound(why) {
+		l.last = nil
+	}
+}
+
+// others are the slices that this cluster answers, without s, with what they have now.
+func (l *lent) others(ctx context.Context, s *authv1beta1.ResourceSlice) (out []authv1beta1.ResourceSlice, err error) {
+	if l.last == nil {
+		var all authv1beta1.ResourceSliceList
+		if err := l.reader.List(ctx, &all); err != nil {
+			return nil, fmt.Errorf("list ResourceSlices: %w", err)
+		}
+		l.last = map[client.ObjectKey]lastAnswer{}
+		for i := range all.Items {
+			l.say(&all.Items[i])
+		}
+	}
+	l.say(s)
+	var all authv1beta1.ResourceSliceList
+	if err := l.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list ResourceSlices: %w", err)
+	}
+	unseen := make(map[client.ObjectKey]bool, len(l.last)) // by the cache, as they were answered
+	for key := range l.last {
+		unseen[key] = true
+	}
+	count := func(o *authv1beta1.ResourceSlice) {
+		if !asksOthers(o) && (o.Namespace != s.Namespace || o.Name != s.Name) {
+			out = append(out, *o)
+		}
+	}
+	for i := range all.Items {
+		o := &all.Items[i] // a copy, but for what it points to
+		key := client.ObjectKeyFromObject(o)
+		if last, answered := l.last[key]; answered {
+			if last.uid != o.UID {
+				continue // of one of the same name, before or after
+			}
+			o.Status.Resources = last.granted
+		}
+		delete(unseen, key)
+		count(o)
+	}
+	delete(unseen, client.ObjectKeyFromObject(s))
+	for key := range unseen { // new, or gone
+		o := &authv1beta1.ResourceSlice{}
+		switch err := l.reader.Get(ctx, key, o); {
+		case apierrors.IsNotFound(err):
+			delete(l.last, key)
+		case err != nil:
+			return nil, fmt.Errorf("read ResourceSlice %s: %w", key, err)
+		default:
+			l.say(o)
+			count(o)
+		}
+	}
+	return out, nil
+}
