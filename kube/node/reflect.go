@@ -170,6 +170,10 @@ func (m *mirror) wanted(ctx context.Context, s *space, v home.View) (map[thing]a
 			out[thing{kind, name}] = along{of, version, func(ctx context.Context) (client.Object, error) { return m.content(ctx, v, kind, of, version) }}
 		}
 	}
+	maps.DeleteFunc(s.said, func(t thing, _ refusal) bool {
+		_, still := out[t]
+		return !still // names may change for ever, as those of a job's Secrets do
+	})
 	return out, nil
 }
 
