@@ -209,7 +209,7 @@ screenshots: bin/liqo-tui bin/screenshots ## Take the README's pictures from the
 bin/screenshots: $(wildcard build/screenshots/*.go) build/screenshots/go.mod build/screenshots/go.sum
 	@build/gobuild.sh build/screenshots bin/screenshots . "-s -w"
 
-bench-operator: bin/kubernetes ## Measure what the operator costs, and how fast it serves 200 peers
+bench-operator: bin/kubernetes ## Measure what the operator costs, how fast it serves 200 peers, and a restart with 1000 consumers
 	@build/bench-operator.sh
 
 golden: ## Rewrite the golden files

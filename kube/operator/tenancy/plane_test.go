@@ -222,6 +222,7 @@ func (p *plane) runControllers(admin *envtest.AuthenticatedUser, folder string) 
 		"kube-controller-manager", "--kubeconfig", file, "--leader-elect=false", "--secure-port=0",
 		"--cluster-signing-cert-file", filepath.Join(folder, "ca.crt"), "--cluster-signing-key-file", filepath.Join(folder, "ca.key"),
 		"--controllers=certificatesigningrequest-signing-controller,namespace-controller,garbage-collector-controller,resourcequota-controller",
+		"--kube-api-qps=1000", "--kube-api-burst=1000", // a quota that is not counted within seconds is made again
 	}
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
