@@ -22,7 +22,8 @@ import (
 
 // access keeps the list of gateways whose pods may read where pods are. It is one
 // list, with one writer: the operator may change no other ClusterRoleBinding. A gateway
-// without a peer gets no pods, so its account, whatever else it is for, gets no right.
+// without a peer, or whose peer's ranges are not known, gets no pods, so its account,
+// whatever else it is for, gets no right.
 type access struct{ client client.Client }
 
 func (a *access) setup(mgr ctrl.Manager) error {
@@ -33,6 +34,7 @@ func (a *access) setup(mgr ctrl.Manager) error {
 		WithOptions(workers(1)).
 		Watches(&networkingv1beta1.GatewayServer{}, one, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&networkingv1beta1.GatewayClient{}, one, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&networkingv1beta1.Configuration{}, one, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&rbacv1.ClusterRoleBinding{}, one).
 		Complete(a)
 }
@@ -48,12 +50,28 @@ func (a *access) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	if err := a.client.List(ctx, &clients, ofPeers, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list GatewayClients: %w", err)
 	}
+	var known networkingv1beta1.ConfigurationList
+	if err := a.client.List(ctx, &known, ofPeers, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list Configurations: %w", err)
+	}
+	peer := func(o client.Object) [2]string {
+		return [2]string{o.GetNamespace(), o.GetLabels()[render.LabelRemoteCluster]}
+	}
+	peers := map[[2]string]bool{}
+	for i := range known.Items {
+		peers[peer(&known.Items[i])] = true
+	}
 	var gateways []types.NamespacedName
+	add := func(o client.Object) {
+		if peers[peer(o)] {
+			gateways = append(gateways, client.ObjectKeyFromObject(o))
+		}
+	}
 	for i := range servers.Items {
-		gateways = append(gateways, client.ObjectKeyFromObject(&servers.Items[i]))
+		add(&servers.Items[i])
 	}
 	for i := range clients.Items {
-		gateways = append(gateways, client.ObjectKeyFromObject(&clients.Items[i]))
+		add(&clients.Items[i])
 	}
 	slices.SortFunc(gateways, func(x, y types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))

@@ -124,7 +124,8 @@ func (w *world) testAccess() {
 		Tenant: tenant, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"}, Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
 	})
 	w.create(gateway)
-	await("the gateway is there", true)
+	w.create(render.Configuration(tenant, render.Networks{Pod: []networkingv1beta1.CIDR{"10.245.0.0/16"}, External: []networkingv1beta1.CIDR{"10.75.0.0/16"}}))
+	await("the gateway is there, and its peer's ranges are", true)
 	if err := pod.List(w.t.Context(), &corev1.NodeList{}); !apierrors.IsForbidden(err) {
 		w.t.Errorf("it lists Nodes: %v, want that forbidden", err)
 	}
