@@ -20,10 +20,12 @@ import (
 // that waits has it within retryPeriod; after a crash of the node, it takes
 // leaseDuration more. The lease is written every retryPeriod, all day long.
 // Who can't write it stops its work retryPeriod + renewDeadline after the last
-// time, one second before another replica may begin.
+// time, three seconds before another replica may begin. A term that ends drops all
+// caches, and the next one lists everything again: an etcd that is slow for a few
+// seconds can least bear that.
 const (
-	leaseDuration = 8 * time.Second
-	renewDeadline = 5 * time.Second
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 

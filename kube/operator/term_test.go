@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -27,8 +28,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// TestLeadsAgain is one process through two misfortunes: an API server that is
-// silent for longer than the lease, and one that answers with errors.
+// TestLeadsAgain is one process through three misfortunes: an API server that answers
+// with errors, one that is silent for 6 s, which ends nothing, and one that is silent
+// for longer than the lease.
 func TestLeadsAgain(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	w := newWorld(t)
@@ -48,6 +50,12 @@ func TestLeadsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var lost atomic.Int64
+	r.log = funcr.New(func(_, args string) {
+		if strings.Contains(args, "lost the Lease") {
+			lost.Add(1)
+		}
+	}, funcr.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.serve(ctx) }()
@@ -65,9 +73,19 @@ func TestLeadsAgain(t *testing.T) {
 	server := w.apiServer()
 	w.signal(server, syscall.SIGSTOP)
 	defer w.signal(server, syscall.SIGCONT) // or it could not be ended
+	time.Sleep(6 * time.Second)             // of silence
+	w.signal(server, syscall.SIGCONT)
+	w.peer("paris", "10.244.0.0/16")
+	if lost.Load() > 0 {
+		t.Error("6 s without an answer have cost it the Lease")
+	}
+	w.signal(server, syscall.SIGSTOP)
 	w.untilHealth(r, standingBy, "")
 	w.signal(server, syscall.SIGCONT)
 	w.untilHealth(r, working, "")
+	if lost.Load() != 1 {
+		t.Errorf("it says %d times that the Lease is lost, want once", lost.Load())
+	}
 	w.peer("turin", "10.244.0.0/16")
 
 	cancel()
