@@ -27,7 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -62,10 +64,15 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 	if err != nil {
 		return err
 	}
+	nodes, err := labels.NewRequirement(peering.LabelNodeOf, selection.Exists, nil)
+	if err != nil {
+		return err
+	}
 	// The manager keeps the Deployments of gateways alone.
 	programs, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: cache.TransformStripManagedFields(),
 		DefaultLabelSelector: labels.NewSelector().Add(*named),
+		ByObject:             map[client.Object]cache.ByObject{&coordinationv1.Lease{}: {Label: labels.NewSelector().Add(*nodes)}},
 	})
 	if err != nil {
 		return err
@@ -86,17 +93,23 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 	label := func(key string) func(client.Object) string {
 		return func(o client.Object) string { return o.GetLabels()[key] }
 	}
+	ofNode := by(label(peering.LabelNodeOf), client.Object.GetName)
+	// A Lease is renewed every 10 s. Its node's program may not make it.
+	deleted := predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}
 	ofProgram := handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, label(peering.LabelVirtualNode)))
 	b := ctrl.NewControllerManagedBy(mgr).Named("virtual-node").
 		WithOptions(workers(1)).
 		For(&authv1beta1.ResourceSlice{}).
 		Watches(&offloadingv1beta1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, client.Object.GetName))).
 		Watches(&authv1beta1.Identity{}, handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, label(peering.LabelSliceName)))).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(by(label(peering.LabelNodeOf), client.Object.GetName)), builder.WithPredicates(labelled(peering.LabelNodeOf))).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(ofNode), builder.WithPredicates(labelled(peering.LabelNodeOf))).
 		Watches(&corev1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.slicesFor)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.slicesIn)).
 		WatchesRawSource(r.authority.news(authorityEvery, func(ctx context.Context) []reconcile.Request { return r.slices(ctx, client.InNamespace("")) })).
-		WatchesRawSource(source.Kind(programs, client.Object(&corev1.Pod{}), ofProgram))
+		WatchesRawSource(source.Kind(programs, client.Object(&corev1.Pod{}), ofProgram)).
+		WatchesRawSource(source.Kind(programs, client.Object(&coordinationv1.Lease{}), handler.EnqueueRequestsFromMapFunc(ofNode), deleted))
 	// What the program is made of: each is made again if somebody deletes it.
 	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 		b = b.WatchesRawSource(source.Kind(programs, o, ofProgram))
