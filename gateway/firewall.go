@@ -118,6 +118,7 @@ const (
 	InputIn                             // Name: set of interfaces
 	OutputIn                            // Name: set of interfaces
 	SourceIn                            // Name: set of prefixes
+	OriginalSourceIn                    // Name: set of prefixes; where the connection's first packet was sent from
 	DestinationIn                       // Name: set of prefixes
 	DestinationHere                     // an address of this machine
 	DestinationUnicast                  // an address of another machine, and not of all or several
@@ -135,6 +136,7 @@ const (
 	Established     // of a connection that was answered
 	Answer          // of a connection that was begun from where the packet goes, or an error about it
 	Redirected      // of a connection whose destination is translated
+	Masqueraded     // from where the connection was begun, under another source
 	MarkIs          // Number
 	TCPSYN
 	SetZone // Number
@@ -190,6 +192,8 @@ func (s Statement) String() string {
 		return "oifname " + in
 	case SourceIn:
 		return "ip saddr " + in
+	case OriginalSourceIn:
+		return "ct original ip saddr " + in
 	case DestinationIn:
 		return "ip daddr " + in
 	case FrameNotTo:
@@ -230,6 +234,8 @@ func (s Statement) String() string {
 		return "ct direction reply"
 	case Redirected:
 		return "ct status dnat"
+	case Masqueraded:
+		return "ct direction original ct status snat"
 	case TCPSYN:
 		return "tcp flags syn"
 	case SetZone:

@@ -81,6 +81,13 @@ func ComputeNode(in NodeInputs) (State, error) {
 			{Name: "arrive", Type: "filter", Hook: "input", Priority: priorityMangle, Rules: in.arriveRules()},
 			{Name: "pass", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: passRules()},
 			{Name: "keep-source", Type: "nat", Hook: "postrouting", Priority: beforeMasquerade, Rules: in.keepSourceRules()},
+			{Name: "leave", Type: "filter", Hook: "postrouting", Priority: priorityLast, Rules: []FirewallRule{
+				// Another node takes for a gateway's what comes from the address of a gateway's
+				// node. The destination is no help to tell: nodes have addresses in the pods'
+				// range, and a Service may lead from another port to this one.
+				rule("but for gateways, nobody sends over the fabric as this node", Statement{Op: UDPDestinationPort, Number: FabricPort},
+					Statement{Op: Masqueraded}, Statement{Op: OriginalSourceIn, Not: true, Name: setGateways}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}),
+			}},
 		},
 	}
 	s.sort()
@@ -168,8 +175,9 @@ func (in NodeInputs) given() []Element {
 // its packets carry no proof of who sent them. A node drops them where it sees
 // them first, before they may get its own address by masquerading.
 //
-// What goes to the gateways' pods can't be judged so: a node sends to them from
-// whatever address its way there has, which may be in the pods' range.
+// What goes to the pods' range can't be judged so: gateways are there, and a node
+// sends to them from whatever address its way there has, which may be in that range,
+// like the nodes' own addresses. The chain "leave" judges it if it is masqueraded.
 func fabricRules() []FirewallRule {
 	count, drop := Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}
 	return []FirewallRule{

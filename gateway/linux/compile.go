@@ -89,6 +89,8 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 			is.Op = expr.CmpOpNeq
 		}
 		return []expr.Any{&expr.Fib{Register: register, FlagDADDR: true, ResultADDRTYPE: true}, is}, nil
+	case gateway.OriginalSourceIn:
+		return []expr.Any{&expr.Ct{Key: expr.CtKeySRCIP, Register: register, Direction: expr.CtDirOriginal}, member}, nil
 	case gateway.OriginalDestinationIn:
 		return []expr.Any{&expr.Ct{Key: expr.CtKeyDSTIP, Register: register, Direction: expr.CtDirOriginal}, member}, nil
 	case gateway.InputSourceIn:
@@ -117,9 +119,11 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 	case gateway.Related:
 		return connectionBit(expr.CtKeySTATE, expr.CtStateBitRELATED), nil
 	case gateway.Answer:
-		return []expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: register}, equal([]byte{expr.CtDirReply})}, nil
+		return direction(expr.CtDirReply), nil
 	case gateway.Redirected:
 		return connectionBit(expr.CtKeySTATUS, 1<<5), nil // IPS_DST_NAT of nf_conntrack_common.h
+	case gateway.Masqueraded:
+		return append(direction(expr.CtDirOriginal), connectionBit(expr.CtKeySTATUS, 1<<4)...), nil // IPS_SRC_NAT
 	case gateway.TCPSYN:
 		return []expr.Any{
 			load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_TCP}),
@@ -187,6 +191,10 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 	default:
 		return nil, fmt.Errorf("statement %q: unknown", st)
 	}
+}
+
+func direction(is byte) []expr.Any {
+	return []expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: register}, equal([]byte{is})}
 }
 
 func connectionBit(key expr.CtKey, bit uint32) []expr.Any {

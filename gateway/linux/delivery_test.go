@@ -127,6 +127,7 @@ func TestNodesSendNothingToAGatewayThatIsGone(t *testing.T) {
 		a.SyncTo(a.Nodes[1], a.NodeKernels[1], s)
 	}
 	heir := a.Pod(0, "heir", "10.244.1.66")
+	a.Nodes[0].NFT("add element ip liqo-tui gateways { 10.244.1.66 }") // as all nodes do
 	inbox := heir.ListenUDP("10.244.1.66:6092")
 	// What leaves the cluster by the default route is seen there.
 	a.Nodes[1].NFT(`table ip watch {

@@ -142,6 +142,7 @@ func TestPodsDoNotSpeakOverTheFabric(t *testing.T) {
 	// Without the rules, such a packet arrives, and is the first that does.
 	for _, n := range a.Nodes {
 		n.Run("nft", "flush", "chain", "ip", "liqo-tui", "fabric")
+		n.Run("nft", "flush", "chain", "ip", "liqo-tui", "leave")
 	}
 	forge(far, a.NodeIP(1), remote)
 	if err := inbox.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
@@ -150,6 +151,73 @@ func TestPodsDoNotSpeakOverTheFabric(t *testing.T) {
 	n, from, err := inbox.ReadFromUDPAddrPort(make([]byte, 100))
 	if err != nil || n != len("forged") || from.String() != remote {
 		t.Errorf("without the rules: got %d bytes from %v, %v: the packets of this test prove nothing", n, from, err)
+	}
+	if err := inbox.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if n, from, err := inbox.ReadFromUDPAddrPort(make([]byte, 100)); err == nil {
+		t.Errorf("got another %d bytes from %v, want what was dropped to be gone", n, from)
+	}
+}
+
+// Pod networks masquerade: a plain one all that leaves its node. From the node of a gateway
+// the packet would come to another node under an address that gateways' packets have.
+func TestAMasqueradeMakesNobodyAGateway(t *testing.T) {
+	const ofBridge, guestAt = "10.244.2.1", "172.17.0.2"
+	a, b := linuxtest.NewPair(t)
+	near, victim := a.Nodes[0], a.Pod(1, "victim", "10.244.2.2")
+	inbox := victim.ListenUDP("10.244.2.2:7777")
+	pod, guest := a.Pod(0, "pod", "10.244.1.66"), a.Pod(0, "guest", guestAt) // which Kubernetes does not know
+	a.Nodes[1].Run("ip", "addr", "add", ofBridge+"/32", "dev", "lo")
+	near.NFT(`add rule ip cni masq ip saddr { 10.244.1.0/24, ` + guestAt + ` } ip daddr != 10.244.1.0/24 masquerade`)
+	near.NFT(`table ip proxy2 { chain services { type nat hook prerouting priority dstnat
+		ip daddr 10.96.0.9 udp dport 53 dnat to ` + a.NodeIP(1) + fmt.Sprintf(":%d", gateway.FabricPort) + `
+	}; }`)
+	frame := vxlan(a.NodeState(1).Links[0].VNI, gateway.FabricMAC(netip.MustParseAddr(a.NodeIP(1))), udp4("10.60.2.2:5555", "10.244.2.2:7777", []byte("forged")))
+	cases := []struct {
+		what string
+		from *netns.Namespace
+		to   netip.AddrPort
+	}{
+		{"a pod, to a node's address in the pods' range", pod, netip.AddrPortFrom(netip.MustParseAddr(ofBridge), gateway.FabricPort)},
+		{"a pod, by a Service", pod, netip.MustParseAddrPort("10.96.0.9:53")},
+		{"a container beside Kubernetes", guest, netip.AddrPortFrom(netip.MustParseAddr(a.NodeIP(1)), gateway.FabricPort)},
+	}
+	send := func(from *netns.Namespace, to netip.AddrPort) {
+		t.Helper()
+		socket := from.ListenUDP("0.0.0.0:0")
+		defer socket.Close()
+		if _, err := socket.WriteToUDPAddrPort(frame, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dropped := func() (n uint64) {
+		near.Do(func() {
+			counters, err := a.NodeKernels[0].Counters()
+			if err != nil {
+				t.Error(err)
+			}
+			n = counters[gateway.DroppedFabric].Packets
+		})
+		return n
+	}
+	for _, c := range cases {
+		before := dropped()
+		send(c.from, c.to)
+		linuxtest.WaitFor(t, "drop of what comes from "+c.what, func() bool { return dropped() == before+1 })
+	}
+	// A gateway's packets pass, which are masqueraded as well.
+	linuxtest.ExpectFrom(t, b.Pod(1, "client", "10.244.2.3"), "10.61.2.7", whoami(a, 1, "other", "10.244.2.7", "10.60.2.3"))
+
+	near.Run("nft", "flush", "chain", "ip", "liqo-tui", "leave")
+	for _, c := range cases {
+		send(c.from, c.to)
+		if err := inbox.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if n, from, err := inbox.ReadFromUDPAddrPort(make([]byte, 100)); err != nil || from.String() != "10.60.2.2:5555" {
+			t.Errorf("without the rule, from %s: got %d bytes from %v, %v: the packets of this test prove nothing", c.what, n, from, err)
+		}
 	}
 	if err := inbox.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 		t.Fatal(err)
