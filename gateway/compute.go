@@ -20,7 +20,8 @@ const lastResort = math.MaxInt32
 
 // Counters of packets that the gateway refused.
 const (
-	// DroppedSource: came out of the tunnel with a source that is not the peer's.
+	// DroppedSource: came out of the tunnel with a source that is not the peer's, or
+	// that could not be translated.
 	DroppedSource = "dropped-source"
 	// DroppedDestination: came out of the tunnel for an address that is not ours.
 	DroppedDestination = "dropped-destination"
@@ -51,6 +52,7 @@ const SetRefused = "refused"
 const (
 	setTunnels     = "tunnels"
 	setPeers       = "peer-sources"
+	setSeen        = "peer-sources-here"
 	setOwn         = "own-addresses" // as the peers know them
 	setEnds        = "tunnel-addresses"
 	setPeerEnds    = "peer-tunnel-addresses"

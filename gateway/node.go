@@ -187,15 +187,15 @@ func fabricRules() []FirewallRule {
 		// A gateway's own packets are its errors about pods' packets, the ones that
 		// are too long above all, where addresses are not remapped: else the error
 		// is translated as well, and comes from the peer's address.
-		rule("from gateways come the pods of other clusters, the gateways' errors, and nobody else",
-			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Not: true, Name: setRemotes},
-			Statement{Op: SourceIn, Not: true, Name: setGateways}, count, drop),
+		//
 		// Many distributions set net.ipv4.conf.all.rp_filter, and loose is as strict as
 		// strict for a device without addresses (__fib_validate_source): what comes
 		// from where the node knows another way to is dropped.
 		rule("gateways' own errors: their way back is the fabric too",
 			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Name: setGateways},
-			Statement{Op: ICMPUnreachable}, Statement{Op: SetMark, Number: errorMark}),
+			Statement{Op: ICMPUnreachable}, Statement{Op: SetMark, Number: errorMark}, Statement{Op: Accept}),
+		rule("from gateways come the pods of other clusters, the gateways' errors, and nobody else",
+			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Not: true, Name: setRemotes}, count, drop),
 	}
 }
 

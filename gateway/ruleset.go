@@ -267,6 +267,11 @@ func leaveRules() []FirewallRule {
 		rule("errors of nodes about pods' packets come from the pods",
 			Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
 			Statement{Op: ICMP}, Statement{Op: Related}, Statement{Op: SourceOfError}),
+		// NAT leaves alone what conntrack calls invalid: a lone RST, a segment out of the
+		// window. Its source may be a number of this cluster too, that of a gateway's pod.
+		rule("no peer speaks here under addresses that are not its own here",
+			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputSourceIn, Not: true, Name: setSeen},
+			Statement{Op: Count, Name: DroppedSource}, Statement{Op: Drop}),
 		rule("no peer sees an address that it does not know",
 			Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
 			Statement{Op: Count, Name: DroppedOutput}, Statement{Op: Drop}),
@@ -278,6 +283,7 @@ func (in Inputs) sets(peers []Peer) []Set {
 	own := append(elements("pods", in.Local.Pod), elements("external", in.Local.External)...)
 	tunnels := Set{Name: setTunnels, Key: KeyInterface, Comment: "WireGuard devices: one per peer"}
 	sources := Set{Name: setPeers, Key: KeyInterfaceAddress, Comment: "what each peer sends from"}
+	seen := Set{Name: setSeen, Key: KeyInterfaceAddress, Comment: "what each peer sends from, as seen from here"}
 	ends := Set{Name: setEnds, Key: KeyInterfaceAddress, Comment: "this gateway inside the tunnels"}
 	others := Set{Name: setPeerEnds, Key: KeyInterfaceAddress, Comment: "the peers' gateways inside the tunnels"}
 	toReal := Set{Name: mapToReal, Key: KeyAddress, Value: ValuePrefix, Comment: "a peer's networks as seen from here : as they are"}
@@ -301,6 +307,7 @@ func (in Inputs) sets(peers []Peer) []Set {
 				about = "external of " + p.name()
 			}
 			sources.Elements = append(sources.Elements, Element{Interface: dev, Prefix: actual, Comment: about})
+			seen.Elements = append(seen.Elements, Element{Interface: dev, Prefix: remapped[i], Comment: about})
 			toPeers.Elements = append(toPeers.Elements, Element{Prefix: remapped[i], Mark: Mark(p.Index), Comment: about})
 			if actual == remapped[i] {
 				continue
@@ -310,13 +317,14 @@ func (in Inputs) sets(peers []Peer) []Set {
 		}
 		for _, a := range p.aliases() {
 			about := "while " + p.name() + " is renumbered"
+			seen.Elements = append(seen.Elements, Element{Interface: dev, Prefix: a.Seen, Comment: about})
 			toPeers.Elements = append(toPeers.Elements, Element{Prefix: a.Seen, Mark: Mark(p.Index), Comment: about})
 			if a.Seen != a.Real {
 				toReal.Elements = append(toReal.Elements, Element{Prefix: a.Seen, To: a.Real, Comment: about})
 			}
 		}
 	}
-	return []Set{tunnels, sources, ends, others, addressSet(setOwn, "this cluster, as its peers know it", own), fromPeers, toPeers, toReal, toRemapped}
+	return []Set{tunnels, sources, seen, ends, others, addressSet(setOwn, "this cluster, as its peers know it", own), fromPeers, toPeers, toReal, toRemapped}
 }
 
 // senders is where the nodes' packets come from. A node's way to a pod may begin

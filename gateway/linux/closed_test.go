@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -522,11 +524,87 @@ func TestAPeersPacketsHaveNoMark(t *testing.T) {
 	}
 }
 
+// NAT leaves alone what belongs to no connection. Its source is a number of the peer's,
+// which may be that of a gateway's pod here.
+func TestWhatIsNotTranslatedSpeaksAsNobody(t *testing.T) {
+	const as, at = "10.244.2.5", "10.244.2.2"
+	a, b := linuxtest.NewPair(t)
+	node, victim := a.Nodes[1], a.Pod(1, "victim", at)
+	node.Sysctl("conf/all/rp_filter", "0") // the packets' source is behind another device
+	hostile(b)
+	victim.NFT(`table ip watch { counter as-local { }; counter as-remote { }; chain look { type filter hook prerouting priority -400;
+		ip saddr ` + as + ` counter name as-local
+		ip saddr 10.60.2.5 counter name as-remote
+	}; }`)
+	from, to := netip.MustParseAddr(as), netip.MustParseAddr(at)
+	packets := map[string][]byte{
+		"a lone RST":           segment(as+":4444", at+":8080", 4),
+		"SYN and FIN":          segment(as+":4444", at+":8080", 3),
+		"a chunk of SCTP":      packet(unix.IPPROTO_SCTP, from, to, make([]byte, 28)),
+		"an answer to no echo": packet(unix.IPPROTO_ICMP, from, to, []byte{0, 0, 0xff, 0xfd, 0, 1, 0, 1}),
+	}
+	refusedBy := map[string]func() uint64{
+		"gateway": func() uint64 { return a.Counters()[gateway.DroppedSource].Packets },
+		"nodes": func() (n uint64) {
+			node.Do(func() {
+				counters, err := a.NodeKernels[1].Counters()
+				if err != nil {
+					t.Error(err)
+				}
+				n = counters[gateway.DroppedFabric].Packets
+			})
+			return n
+		},
+		"none": func() uint64 {
+			seen := regexp.MustCompile(`packets (\d+) `).FindStringSubmatch(victim.Run("nft", "list", "counter", "ip", "watch", "as-local"))
+			n, err := strconv.ParseUint(seen[1], 10, 64)
+			if err != nil {
+				t.Error(err)
+			}
+			return n
+		},
+	}
+	arrived := refusedBy["none"]
+	for _, fence := range []string{"gateway", "nodes", "none"} {
+		a.SyncNodes()
+		node.NFT("add element ip liqo-tui gateways { " + as + " }") // as with the gateway of another peer
+		if fence != "gateway" {
+			a.Gateway.Run("nft", "flush", "chain", "ip", "liqo-tui", "leave")
+		}
+		if fence != "nodes" {
+			node.Run("nft", "flush", "chain", "ip", "liqo-tui", "fabric")
+		}
+		for what, p := range packets {
+			before := refusedBy[fence]()
+			b.Gateway.Do(func() { sendRaw(t, p, to) })
+			linuxtest.WaitFor(t, fence+": drop of "+what+", or its arrival without a fence", func() bool { return refusedBy[fence]() == before+1 })
+		}
+		if got := arrived(); fence != "none" && got != 0 {
+			t.Errorf("%s alone: %d packets came from a local pod's address", fence, got)
+		}
+	}
+	// What is translated arrives.
+	b.Gateway.Do(func() { sendRaw(t, udp4(as+":4444", at+":8080", []byte("x")), to) })
+	linuxtest.WaitFor(t, "datagram from the peer's address", func() bool {
+		return !strings.Contains(victim.Run("nft", "list", "counter", "ip", "watch", "as-remote"), "packets 0 ")
+	})
+}
+
+// segment is one of TCP, with these flags.
+func segment(src, dst string, flags byte) []byte {
+	p := syn(src, dst, 1000)
+	sum := uint32(^binary.BigEndian.Uint16(p[36:])) + uint32(flags) + uint32(^uint16(p[33])) // RFC 1624
+	p[33] = flags
+	binary.BigEndian.PutUint16(p[36:], ^uint16(sum>>16+sum&0xffff))
+	return p
+}
+
 // A node answers no echo of a peer, and takes no packet that belongs to nothing.
 func TestNodesAnswerPeersNothing(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	a.Nodes[1].Script("ip link add cni0 type bridge\nip addr add 10.244.2.1/24 brd + dev cni0\nip link set cni0 up")
 	hostile(b)
+	a.Gateway.Run("nft", "flush", "chain", "ip", "liqo-tui", "leave") // which drops what is not translated
 	send := func(what, to string, packet []byte) {
 		t.Helper()
 		before := refused(a)
@@ -537,11 +615,9 @@ func TestNodesAnswerPeersNothing(t *testing.T) {
 	echo := []byte{8, 0, 0, 0, 0, 1, 0, 1}
 	binary.BigEndian.PutUint16(echo[2:], checksum(echo))
 	send("an echo", to.String(), packet(unix.IPPROTO_ICMP, from, to, echo))
-	// Of no connection, with flags and a checksum that none has: conntrack calls it invalid,
+	// Of no connection, with flags that none has: conntrack calls it invalid,
 	// and does not translate its source.
-	segment := syn("10.244.2.3:4444", "10.244.2.1:10250", 1000)[20:]
-	segment[13] = 0x3f
-	send("a packet of no connection", to.String(), packet(unix.IPPROTO_TCP, from, to, segment))
+	send("a packet of no connection", to.String(), segment("10.244.2.3:4444", "10.244.2.1:10250", 0x3f))
 	for _, to := range []string{"10.244.2.255:9", "10.244.2.1:9"} {
 		send("a datagram to "+to, netip.MustParseAddrPort(to).Addr().String(), udp4("10.244.2.3:4444", to, []byte("all of you")))
 	}
