@@ -85,7 +85,9 @@ type ClusterFacts struct {
 	// UIDStandsIn: kube-system may not be read, and UID is that of another object. It
 	// tells clusters apart that this user sees, and nobody else knows a cluster by it.
 	UIDStandsIn bool
-	Version     string // of Kubernetes
+	// AsPeer: seen with an account that the cluster's admin made for the other one's.
+	AsPeer  bool
+	Version string // of Kubernetes
 	// ClockAhead is how far the cluster's clock is ahead of this machine's,
 	// negative if it is behind; 0 while they are a few seconds apart at most. The
 	// times in objects are by the cluster's clock; [Peer.Reading], Pods and

@@ -180,7 +180,7 @@ func Allocate(taken []Reservation, r Request, pools []netip.Prefix) (got netip.P
 	case blocked:
 		why = "it overlaps " + inTheWay.String()
 	case r.Remap:
-		why = "the peer has said it after the connection was made"
+		why = "the peer may have said it without an admin of this cluster"
 	case private(r.Want) || slices.ContainsFunc(pools, func(pool netip.Prefix) bool { return Contains(pool, r.Want) }):
 		return r.Want, "", nil
 	default:

@@ -253,6 +253,7 @@ func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flow
 		c.uid, c.version = string(ns.UID), version.GitVersion
 	}
 	facts.UID, facts.Version = c.uid, c.version
+	facts.AsPeer = c.userTenant.Load() != nil && c.userTenant.Load() != ""
 	return nil
 }
 

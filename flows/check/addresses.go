@@ -114,7 +114,7 @@ func Views(f flows.Facts, side flows.Side) ([]View, error) {
 			v := View{Use: r.use, Real: want, Predicted: true}
 			if me.Software != flows.Liqo {
 				var err error
-				if v.Remapped, _, err = ipam.Allocate(taken, ipam.Request{Want: want, Peer: string(other.ID), Kind: r.kind}, pools(me)); err != nil {
+				if v.Remapped, _, err = ipam.Allocate(taken, ipam.Request{Want: want, Peer: string(other.ID), Kind: r.kind, Remap: me.AsPeer}, pools(me)); err != nil {
 					errs = append(errs, fmt.Errorf("%s %s: %w", r.use, want, err))
 					continue
 				}

@@ -288,6 +288,26 @@ func TestViewsArePredicted(t *testing.T) {
 	}
 }
 
+// What an account of the peer's admin says draws nobody's traffic, also where it is free.
+func TestWhatAPeersAccountSaysIsPredictedRemapped(t *testing.T) {
+	for _, account := range []bool{false, true} {
+		pair := flowtest.NewPair()
+		pair.A.Be(func(f *flows.ClusterFacts) { f.AsPeer = account })
+		pair.B.Be(func(f *flows.ClusterFacts) {
+			f.Networks = render.Networks{Pod: cidrs("10.1.0.0/16"), External: cidrs("10.71.0.0/16")}
+		})
+		views, err := check.Views(factsOf(pair), flows.A)
+		if err != nil || len(views) != 2 {
+			t.Fatalf("got %v, %v", views, err)
+		}
+		for _, v := range views {
+			if remapped := v.Real != v.Remapped; remapped != account {
+				t.Errorf("by such an account %v: %s", account, v)
+			}
+		}
+	}
+}
+
 // Liqo has pools and rules of its own: what ours would choose is not what it will.
 func TestWhatLiqoChoosesIsNotPredicted(t *testing.T) {
 	pair := flowtest.NewPair()

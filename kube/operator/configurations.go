@@ -29,6 +29,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // configurations decides how this cluster sees the addresses of each peer. The
@@ -397,10 +398,14 @@ func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Co
 		render.LabelCIDRType: kind, render.LabelManagedBy: FieldManager,
 		render.LabelRemoteCluster: conf.Labels[render.LabelRemoteCluster],
 	}
-	if slices.Contains(ranges.Carried(conf), cidr) {
+	unasked, err := r.unasked(ctx, conf, cidr)
+	if err != nil {
+		return nil, err
+	}
+	if unasked {
 		annotate(n, render.AnnotationCarriedRanges, "true")
 	}
-	err := r.client.Create(ctx, n)
+	err = r.client.Create(ctx, n)
 	if apierrors.IsAlreadyExists(err) { // the cache is late
 		return n, r.reader.Get(ctx, client.ObjectKeyFromObject(n), n)
 	}
@@ -408,6 +413,21 @@ func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Co
 		return nil, fmt.Errorf("create Network %s/%s: %w", n.Namespace, n.Name, err)
 	}
 	return n, nil
+}
+
+// unasked reports whether no admin of this cluster may have agreed to a range: the peer's
+// operator has carried it, or the peer's admin has an account here and may have said it.
+// Who of the two admins wrote a Configuration, nothing in it proves.
+func (r *configurations) unasked(ctx context.Context, conf *networkingv1beta1.Configuration, cidr networkingv1beta1.CIDR) (bool, error) {
+	if slices.Contains(ranges.Carried(conf), cidr) {
+		return true, nil
+	}
+	account := client.ObjectKey{Namespace: conf.Namespace, Name: peering.UserName}
+	err := r.reader.Get(ctx, account, &corev1.ServiceAccount{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("look for the account of the peer's admin, ServiceAccount %s: %w", account, err)
+	}
+	return err == nil, nil
 }
 
 func networkName(conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR) string {

@@ -70,6 +70,12 @@ func TestAPeeringUserIsBounded(t *testing.T) {
 	}
 	may("a nonce", func() error { return apply(peering.Nonce(rome)) })
 	may("a Configuration", func() error { return apply(configuration()) })
+	// Its ranges may be what nodes know by their default route only: a resolver, a VPN.
+	seen := until(t, milan, configuration(), "with ranges", func(c *networkingv1beta1.Configuration) bool { return c.Status.Remote != nil })
+	said, got := configuration().Spec.Remote.CIDR, seen.Status.Remote.CIDR
+	if len(got.Pod) != 1 || len(got.External) != 1 || got.Pod[0] == said.Pod[0] || got.External[0] == said.External[0] {
+		t.Errorf("what it says is seen as %v and %v: it draws what was for somebody else", got.Pod, got.External)
+	}
 	may("a GatewayServer", func() error { return apply(server(asPlanned)) })
 	live := &networkingv1beta1.GatewayServer{}
 	if err := admin.Get(ctx, client.ObjectKey{Namespace: rome.Namespace, Name: "rome"}, live); err != nil {
