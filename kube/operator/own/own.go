@@ -61,8 +61,9 @@ func OfAnother(live, want client.Object) bool {
 }
 
 // Delete deletes o as it was seen: what was made under its name since then stays.
-func Delete(ctx context.Context, c client.Client, o client.Object) error {
-	err := c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: new(o.GetUID())})
+func Delete(ctx context.Context, c client.Client, o client.Object, options ...client.DeleteOption) error {
+	options = append(options, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: new(o.GetUID())})
+	err := c.Delete(ctx, o, options...)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete %s, which nothing needs any more: %w", render.Name(o), err)
 	}

@@ -487,19 +487,44 @@ func (l *lent) testTwinsEnd(t *testing.T) {
 	s := shadow("demo-rome", "last", nil)
 	l.want(t, s)
 	l.has(t, s)
+	abuses.Permitted(t, "the consumer", "read its ShadowPod", l.slice.Get(t.Context(), client.ObjectKeyFromObject(s), s.DeepCopy()))
 	untilGone(t, l.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "three-rome"}})
 	l.says(t, "three", "") // it is gone
+	// Pods that kubelets run end when they want to, as far as they may.
+	running := map[string]*corev1.Pod{}
+	for name, grace := range map[string]int64{"hasty": 5, "patient": 600, "leaving": 600} {
+		s := shadow("demo-rome", name, func(s *offloadingv1beta1.ShadowPod) { s.Spec.Pod.TerminationGracePeriodSeconds = new(grace) })
+		l.want(t, s)
+		running[name] = l.has(t, s)
+		l.milan.runPod(t.Context(), running[name])
+		until(t, l.milan, running[name], "on a node", func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
+	}
+	ends := func(name string, grace int64) {
+		t.Helper()
+		until(t, l.milan, running[name], fmt.Sprintf("ending within %d s", grace), func(p *corev1.Pod) bool {
+			return p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == grace
+		})
+	}
+	if err := l.slice.Delete(t.Context(), shadow("demo-rome", "leaving", nil)); err != nil {
+		t.Fatal(err)
+	}
+	ends("leaving", 600) // its owner ends it
 	// Drained: the rights go, and the namespaces.
 	tenant := until(t, l.milan, tenantIn(l.milan), "there", func(*authv1beta1.Tenant) bool { return true })
 	tenant.Spec.TenantCondition = authv1beta1.TenantConditionDrained
 	if err := l.milan.Update(t.Context(), tenant); err != nil {
 		t.Fatal(err)
 	}
+	ends("hasty", 5)
+	ends("patient", 30)
+	ends("leaving", 30)
+	abuses.Refused(t, "the consumer", "a session in a pod that takes 10 minutes to end", fmt.Errorf("the pod ends within %d s", *running["patient"].DeletionGracePeriodSeconds))
+	for _, p := range running {
+		l.milan.runPod(t.Context(), p)
+	}
 	for _, name := range []string{"demo-rome", "two-rome"} {
 		untilGone(t, l.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	untilGone(t, l.milan, l.mapped(nil))
-	if err := l.slice.Get(t.Context(), client.ObjectKeyFromObject(s), s); !apierrors.IsForbidden(err) {
-		t.Errorf("after the end: got %v", err)
-	}
+	abuses.Refused(t, "the consumer", "its ShadowPod, after the end", l.slice.Get(t.Context(), client.ObjectKeyFromObject(s), s))
 }

@@ -226,7 +226,29 @@ func (r *namespaces) remove(ctx context.Context, ns *corev1.Namespace) error {
 	if err := r.withdraw(ctx, ns); err != nil || ns.DeletionTimestamp != nil {
 		return err
 	}
+	if err := r.endPods(ctx, ns); err != nil {
+		return err
+	}
 	return own.Delete(ctx, r.client, ns)
+}
+
+// endPods ends pods soon whose consumer is to have nothing here. This comes before the end of the
+// namespace, with which the operator's rights over the pods go.
+func (r *namespaces) endPods(ctx context.Context, ns *corev1.Namespace) error {
+	t, err := r.tenant(ctx, tenantOf(ns), render.ClusterID(ns.Labels[render.LabelRemoteCluster]))
+	if err != nil || !t.gone() {
+		return err
+	}
+	var pods corev1.PodList
+	if err := r.client.List(ctx, &pods, client.InNamespace(ns.Name)); err != nil {
+		return fmt.Errorf("list pods of namespace %s: %w", ns.Name, err)
+	}
+	for i := range pods.Items {
+		if err := r.endSoon(ctx, &pods.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *namespaces) withdraw(ctx context.Context, ns *corev1.Namespace) error {

@@ -101,9 +101,11 @@ func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if in.pod == nil {
 			r.books.hold(in.key, nil)
 		}
-		return ctrl.Result{}, r.end(ctx, in.pod)
+		return ctrl.Result{}, r.end(ctx, in)
+	case in.pod != nil && in.tenant.gone(): // it was made while that was found out
+		return ctrl.Result{}, r.end(ctx, in)
 	case in.pod != nil && in.pod.Annotations[peering.AnnotationShadow] != string(in.shadow.UID):
-		return ctrl.Result{}, r.end(ctx, in.pod) // of one of the same name before
+		return ctrl.Result{}, r.end(ctx, in) // of one of the same name before
 	case in.pod != nil:
 		return ctrl.Result{}, r.follow(ctx, in)
 	case in.twin.DeletionTimestamp != nil || offload.Ended(in.shadow.Status.Phase):
@@ -171,12 +173,17 @@ func (r *shadowPods) settle(ctx context.Context, in *asked) (known bool, err err
 }
 
 // end deletes a pod for which there is no ShadowPod, sooner than Kubernetes' garbage
-// collector would.
-func (r *shadowPods) end(ctx context.Context, p *corev1.Pod) error {
-	if p == nil || p.DeletionTimestamp != nil {
+// collector would, or no consumer.
+func (r *shadowPods) end(ctx context.Context, in *asked) error {
+	switch {
+	case in.pod == nil:
+		return nil
+	case in.tenant.gone():
+		return r.endSoon(ctx, in.pod)
+	case in.pod.DeletionTimestamp != nil:
 		return nil
 	}
-	return own.Delete(ctx, r.client, p)
+	return own.Delete(ctx, r.client, in.pod)
 }
 
 // follow says how a pod is, and has it be labelled as its ShadowPod is now.

@@ -108,7 +108,7 @@ func untouched(o cache.ByObject) cache.ByObject {
 	return o
 }
 
-// slimPod keeps of a pod whose it is, what it counts, and how it is.
+// slimPod keeps of a pod whose it is, what it counts, how it is, and how long it may take to end.
 func slimPod(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
@@ -117,6 +117,7 @@ func slimPod(o any) (any, error) {
 	slim := &corev1.Pod{ObjectMeta: p.ObjectMeta}
 	slim.ManagedFields = nil
 	slim.Status.Phase = p.Status.Phase
+	slim.Spec.TerminationGracePeriodSeconds = p.Spec.TerminationGracePeriodSeconds
 	for _, containers := range []struct {
 		from []corev1.Container
 		to   *[]corev1.Container
@@ -204,6 +205,27 @@ func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID
 	}
 	offload.GrantDisk(t.granted)
 	return t, nil
+}
+
+// lastGrace is how long a pod may take to end whose consumer is to have nothing here, if it
+// has not asked for less. Kubernetes asks once, when a session begins, whether somebody may
+// exec: only the end of the pod ends the session. It is Kubernetes' default for all pods.
+const lastGrace = int64(30) // seconds
+
+// endSoon deletes a pod within lastGrace, also one that is being deleted and has more time. It
+// keeps that if somebody refuses it, or the operator's rights have gone with the namespace.
+func (b *base) endSoon(ctx context.Context, p *corev1.Pod) error {
+	if g := p.DeletionGracePeriodSeconds; g != nil && *g <= lastGrace {
+		return nil
+	}
+	grace := lastGrace
+	if asked := p.Spec.TerminationGracePeriodSeconds; asked != nil {
+		grace = min(grace, *asked)
+	}
+	if err := own.Delete(ctx, b.client, p, client.GracePeriodSeconds(grace)); !apierrors.IsForbidden(err) {
+		return err
+	}
+	return nil
 }
 
 // tenantOf is the namespace of the Tenant that a twin is of.
