@@ -97,6 +97,7 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 		return func() error { return c.Create(ctx, o) }
 	}
 	const rbac, inside, steers = "cannot", "inside of the cluster only", "steer programs of the provider"
+	const given = "the address that the API server gives them"
 	tryAll(t, "the consumer, beside its pods", []abuse{
 		{"a port of nodes", inside, service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort })},
 		{"a load balancer", inside, service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeLoadBalancer })},
@@ -104,6 +105,19 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 			s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "kubernetes.default.svc"}
 		})},
 		{"others' addresses", inside, service(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.1"} })},
+		{"an address of its choice", given, service(func(s *corev1.Service) { s.Spec.ClusterIP = "10.0.0.77" })},
+		{"an address of its choice, unsaid", given, service(func(s *corev1.Service) { // who resets these says nothing of what it has set
+			s.Spec.ClusterIP, s.ManagedFields = "10.0.0.78", []metav1.ManagedFieldsEntry{{}}
+		})},
+		{"an address of its choice, by an update", given, func() error {
+			s := serviceOf("demo-rome", "x")
+			s.Spec.ClusterIPs = []string{"10.0.0.79"}
+			s.Spec.ClusterIP = "10.0.0.79"
+			return c.Update(ctx, s)
+		}},
+		{"a load balancer's address", inside, service(func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.1" })},
+		{"a number of a port of nodes", "", service(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30123 })},
+		{"a port of nodes for health checks", "", service(func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 30124 })},
 		{"where it leads, later", inside, func() error {
 			return c.Patch(ctx, serviceOf("demo-rome", "web"), mergePatch(`{"spec":{"externalIPs":["192.0.2.1"]}}`))
 		}},
