@@ -256,7 +256,7 @@ func (r PeeringRole) Guards() []string {
 		all = append(all, NodeAccessName, OffloadedAccessName, OperatorName+"-nodes", OperatorName+"-offloading")
 	}
 	if r.Provides() {
-		all = append(all, ConsumerAccessName, TwinAccessName, TwinAccessName+"-pods", TwinAccessName+"-writers", OperatorName+"-twins")
+		all = append(all, ConsumerAccessName, TwinAccessName, TwinAccessName+"-pods", TwinAccessName+"-sessions", TwinAccessName+"-writers", OperatorName+"-twins")
 	}
 	if len(all) > 0 {
 		all = append(all, OperatorName+"-certificates", OperatorName+"-rights")

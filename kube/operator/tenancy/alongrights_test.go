@@ -1,6 +1,7 @@
 package tenancy_test
 
 import (
+	"strings"
 	"testing"
 
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
@@ -175,3 +176,37 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 		}},
 	})
 }
+
+// testSessions: a consumer is in its own pods, and in none that an account of the provider has
+// put beside them.
+func (l *lent) testSessions(t *testing.T, own *corev1.Pod) {
+	ctx := t.Context()
+	l.milan.writesInto(t, "demo-rome")
+	theirs := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "of-an-admin"}, Spec: shadow("", "", nil).Spec.Pod}
+	theirs.Spec.AutomountServiceAccountToken = new(false)
+	l.milan.create(theirs)
+	defer l.milan.runDelete(t, theirs)
+	in := func(c client.Client, p *corev1.Pod, kind string, options client.Object) error {
+		return c.SubResource(kind).Create(ctx, p.DeepCopy(), options)
+	}
+	// Whoever may begin a session learns that no kubelet has the pod.
+	begun := func(err error) error {
+		if apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not have a host assigned") {
+			return nil
+		}
+		return err
+	}
+	abuses.Permitted(t, "the consumer", "a shell in its own pod", begun(in(l.slice, own, "exec", session())))
+	abuses.Permitted(t, "an admin, of sessions", "a shell in that pod", begun(in(l.milan, theirs, "exec", session())))
+	const why = "in its own pods only"
+	until(t, l.milan, theirs, "known to the policy", func(p *corev1.Pod) bool { return apierrors.IsInvalid(in(l.slice, p, "exec", session())) })
+	tryAll(t, "the consumer", []abuse{
+		{"a shell in a pod of others", why, func() error { return in(l.slice, theirs, "exec", session()) }},
+		{"another's terminal", why, func() error { return in(l.slice, theirs, "attach", session()) }},
+		{"the ports of a pod of others", why, func() error { return in(l.slice, theirs, "portforward", session()) }},
+	})
+}
+
+// session has no options: they are in a request's address, and these requests have a body that
+// nobody reads.
+func session() client.Object { return &corev1.Pod{} }
