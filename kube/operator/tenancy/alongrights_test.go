@@ -1,6 +1,7 @@
 package tenancy_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/abuses"
+	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -210,3 +212,57 @@ func (l *lent) testSessions(t *testing.T, own *corev1.Pod) {
 // session has no options: they are in a request's address, and these requests have a body that
 // nobody reads.
 func session() client.Object { return &corev1.Pod{} }
+
+// testForeignServices: endpoints of a consumer are for its own Services.
+func (l *lent) testForeignServices(t *testing.T) {
+	port := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}
+	endpoints := func(service string) *offloadingv1beta1.ShadowEndpointSlice {
+		s := &offloadingv1beta1.ShadowEndpointSlice{ObjectMeta: ofRome("demo-rome", "of-"+service)}
+		s.Labels["kubernetes.io/service-name"] = service
+		return s
+	}
+	made := func(service string) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "home-of-" + service}}
+	}
+	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "providers-db"}, Spec: port}
+	l.milan.create(theirs)
+	defer l.milan.runDelete(t, theirs)
+	// The endpoints come first: they wait for their Service.
+	for _, name := range []string{"own-db", "providers-db"} {
+		if err := l.slice.Create(t.Context(), endpoints(name)); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := l.slice.Delete(t.Context(), endpoints(name)); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	refused := func(service string) error {
+		t.Helper()
+		s := until(t, l.milan, endpoints(service), "refused", func(s *offloadingv1beta1.ShadowEndpointSlice) bool {
+			return strings.Contains(s.Annotations[render.AnnotationProblem], "is not of cluster rome")
+		})
+		untilGone(t, l.milan, made(service))
+		return errors.New(s.Annotations[render.AnnotationProblem])
+	}
+	own := &corev1.Service{ObjectMeta: ofRome("demo-rome", "own-db"), Spec: port}
+	if err := l.slice.Create(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	until(t, l.milan, made("own-db"), "made", func(*discoveryv1.EndpointSlice) bool { return true })
+	abuses.Permitted(t, "the consumer", "endpoints of its own Service", nil)
+	abuses.Refused(t, "the consumer", "endpoints of a Service of others", refused("providers-db"))
+	// Another one takes the name.
+	if err := l.slice.Delete(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	untilGone(t, l.milan, made("own-db"))
+	later := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "own-db"}, Spec: port}
+	l.milan.create(later)
+	defer l.milan.runDelete(t, later)
+	if err := l.slice.Patch(t.Context(), endpoints("own-db"), mergePatch(`{"metadata":{"annotations":{"liqo-tui.dev/of-version":"2"}}}`)); err != nil { // its next change
+		t.Fatal(err)
+	}
+	abuses.Refused(t, "the consumer", "endpoints of a Service of others, later", refused("own-db"))
+}

@@ -153,6 +153,7 @@ func (l *lent) testTwinRights(t *testing.T) {
 	t.Run("others' objects", func(t *testing.T) { l.testOthersInTwins(t) })
 	t.Run("what goes along with pods", func(t *testing.T) { l.testRefusedAlong(t) })
 	t.Run("sessions", func(t *testing.T) { l.testSessions(t, pod) })
+	t.Run("endpoints of others", func(t *testing.T) { l.testForeignServices(t) })
 	t.Run("ShadowPods", func(t *testing.T) { l.testRefusedShadowPods(t) })
 	t.Run("pods of anybody", func(t *testing.T) { l.testRefusedPods(t) })
 	t.Run("the operator", func(t *testing.T) { l.testOperatorOfTwins(t) })

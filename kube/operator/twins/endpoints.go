@@ -2,6 +2,7 @@ package twins
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -49,11 +50,15 @@ func (r *endpoints) setup(mgr ctrl.Manager) error {
 		}
 		return nil
 	})
+	ofService := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		return r.shadowsIn(ctx, o.GetNamespace(), client.MatchingLabels{discoveryv1.LabelServiceName: o.GetName()})
+	})
 	ofTunnel := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request { return r.news(ctx, o.GetNamespace()) })
 	return ctrl.NewControllerManagedBy(mgr).Named("shadow-endpoints").
 		WithOptions(r.fairly(4)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.ShadowEndpointSlice{}, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &discoveryv1.EndpointSlice{}, made)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.Service{}, ofService)).
 		Watches(&networkingv1beta1.Configuration{}, ofTunnel).
 		Watches(&networkingv1beta1.Connection{}, ofTunnel).
 		Complete(r)
@@ -102,13 +107,18 @@ func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile
 		if tenantOf(&twins.Items[i]) != namespace {
 			continue
 		}
-		var all offloadingv1beta1.ShadowEndpointSliceList
-		if r.client.List(ctx, &all, client.InNamespace(twins.Items[i].Name)) != nil {
-			return out
-		}
-		for i := range all.Items {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-		}
+		out = append(out, r.shadowsIn(ctx, twins.Items[i].Name)...)
+	}
+	return out
+}
+
+func (r *endpoints) shadowsIn(ctx context.Context, namespace string, which ...client.ListOption) (out []reconcile.Request) {
+	var all offloadingv1beta1.ShadowEndpointSliceList
+	if r.client.List(ctx, &all, append(which, client.InNamespace(namespace))...) != nil {
+		return nil // the cache fails when it ends
+	}
+	for i := range all.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
 	}
 	return out
 }
@@ -135,6 +145,9 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if t.gone() || !t.admitted {
 		return ctrl.Result{RequeueAfter: accessAgain}, r.remove(ctx, req)
 	}
+	if theirs, why, err := r.leads(ctx, s, id); err != nil || !theirs {
+		return ctrl.Result{}, errors.Join(err, r.remove(ctx, req), client.IgnoreNotFound(own.Complain(ctx, r.client, r.recorder, s, why)))
+	}
 	ranges, tunnel, err := r.tunnel(ctx, namespace)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -154,6 +167,28 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		again = max(time.Until(tunnel.Until), 0) + time.Second
 	}
 	return ctrl.Result{RequeueAfter: again}, client.IgnoreNotFound(own.Complain(ctx, r.client, r.recorder, s, nil))
+}
+
+// leads reports whether the Service that s is for is the consumer's, and why it may not be led. One
+// that is not there yet tells when it comes.
+func (r *endpoints) leads(ctx context.Context, s *offloadingv1beta1.ShadowEndpointSlice, id render.ClusterID) (theirs bool, why, err error) {
+	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
+	service := &corev1.Service{}
+	switch err := r.client.Get(ctx, key, service); {
+	case err == nil && service.Labels[peering.LabelPodOrigin] == string(id):
+		return true, nil, nil
+	case client.IgnoreNotFound(err) != nil:
+		return false, nil, fmt.Errorf("read Service %s: %w", key, err)
+	case key.Name == "":
+		return false, nil, nil
+	}
+	switch err := r.reader.Get(ctx, key, service); {
+	case apierrors.IsNotFound(err) || err == nil && service.Labels[peering.LabelPodOrigin] == string(id): // its event comes
+		return false, nil, nil
+	case err != nil:
+		return false, nil, fmt.Errorf("read Service %s: %w", key, err)
+	}
+	return false, fmt.Errorf("%sService %s is not of cluster %s, which has endpoints for its own Services only", render.ProblemRefused, key.Name, id), nil
 }
 
 // silent has the next report be news, if it was found out without one that packets don't

@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -88,6 +89,7 @@ func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string, seen *o
 // caches hold what is in twins and no more: the manager's have the same kinds, of others.
 func caches() cache.Options {
 	twin := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelTwin: "true"})}
+	written, _ := labels.NewRequirement(peering.LabelPodOrigin, selection.Exists, nil) // of a constant: it does not fail
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
@@ -97,6 +99,7 @@ func caches() cache.Options {
 			&networkingv1.NetworkPolicy{}: untouched(twin),
 			&rbacv1.RoleBinding{}:         untouched(twin),
 			&discoveryv1.EndpointSlice{}:  untouched(twin),
+			&corev1.Service{}:             {Label: labels.NewSelector().Add(*written)}, // those of consumers: a policy has them say so
 			&corev1.Pod{}:                 {Label: labels.SelectorFromSet(labels.Set{peering.LabelMadeBy: peering.MadeByShadowPod}), Transform: slimPod},
 		},
 	}
