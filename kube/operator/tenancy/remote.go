@@ -145,7 +145,7 @@ func (r *peers) another(ctx context.Context, i *authv1beta1.Identity, c *x509.Ce
 			return false
 		}
 		of, err := peering.Certificate(s.Status.AuthParams.SignedCRT)
-		signed := err == nil && of.NotBefore.After(c.NotBefore) && !(bytes.Equal(of.RawIssuer, c.RawIssuer) && bytes.Equal(of.AuthorityKeyId, c.AuthorityKeyId))
+		signed := err == nil && of.NotBefore.After(c.NotBefore) && (!bytes.Equal(of.RawIssuer, c.RawIssuer) || !bytes.Equal(of.AuthorityKeyId, c.AuthorityKeyId))
 		return signed || !bytes.Contains(i.Spec.AuthParams.CA, bytes.TrimSpace(s.Status.AuthParams.CA))
 	}), nil
 }
