@@ -248,7 +248,7 @@ func TestResetRemovesOrNamesWhatIsLeft(t *testing.T) {
 		e := e2e{t, e.program, e.dir}
 		e.must("", "kubectl", "solo", "create", "configmap", "kept")
 		e.must("", "kubectl", "solo", "patch", "configmap", "kept", "--type=merge", `-p={"metadata":{"finalizers":["left.example/keep"]}}`)
-		e.must("", "exec", "peer", "--", "ip", "link", "add", "left0", "type", "dummy")
+		e.must("", "exec", "peer", "--", "ip", "link", "add", "left0", "type", "bridge")
 		if out, err := exec.CommandContext(t.Context(), "ip", "-n", "e2e-wan", "rule", "add", "priority", "99", "lookup", "main").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -340,7 +340,7 @@ func (e e2e) leaveObjects() {
 func (e e2e) leaveOnNode(node string) {
 	e.t.Helper()
 	for _, command := range []string{
-		"ip link add left0 type dummy && ip addr add 192.0.2.9/32 dev left0 && ip link set left0 up",
+		"ip link add left0 type bridge && ip addr add 192.0.2.9/32 dev left0 && ip link set left0 up",
 		"ip route add 198.51.100.0/24 via 172.29.0.254",
 		"ip route add unreachable 198.51.100.0/24 table 77",
 		"ip rule add priority 99 lookup 77",

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -96,6 +97,9 @@ func (a api) list(ctx context.Context) (objects, error) {
 	for i, l := range lists {
 		for j := range l.Items {
 			o := object{resources[i], &l.Items[j]}
+			if o.isKubelets() {
+				continue
+			}
 			name := o.listedAs()
 			for n := 2; all[name].Unstructured != nil; n++ {
 				name = fmt.Sprintf("%s (%d)", o.listedAs(), n)
@@ -104,6 +108,12 @@ func (a api) list(ctx context.Context) (objects, error) {
 		}
 	}
 	return all, nil
+}
+
+// isKubelets: a kubelet makes its Lease again, up to ten seconds after it has started.
+// That of a virtual node has labels.
+func (o object) isKubelets() bool {
+	return o.GetKind() == "Lease" && o.GetNamespace() == corev1.NamespaceNodeLease && len(o.GetLabels()) == 0
 }
 
 // listedAs is what a listing calls an object: kind, namespace and name. Those that a

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // markFile is what `lab mark` keeps: how a fresh lab is.
@@ -131,19 +132,15 @@ func (l Lab) markLab(ctx context.Context, made string, r *reporter) error {
 func (m mark) complete() error {
 	for cluster, found := range m.Objects {
 		for name, o := range found {
-			var needed []string
-			switch o.GetKind() {
-			case "Node":
-				if !o.ready() {
-					return fmt.Errorf("%s: %s is not ready", cluster, name)
-				}
-				needed = []string{"leases.coordination.k8s.io kube-node-lease/" + o.GetName()}
-			case "Namespace":
-				needed = []string{"serviceaccounts " + o.GetName() + "/default", "configmaps " + o.GetName() + "/kube-root-ca.crt"}
+			if o.GetKind() == "Node" && !o.ready() {
+				return fmt.Errorf("%s: %s is not ready", cluster, name)
 			}
-			for _, n := range needed {
-				if _, there := found[n]; !there {
-					return fmt.Errorf("%s: there is no %s yet", cluster, n)
+			if o.GetKind() != "Namespace" {
+				continue
+			}
+			for _, needed := range []string{"serviceaccounts " + o.GetName() + "/default", "configmaps " + o.GetName() + "/kube-root-ca.crt"} {
+				if _, there := found[needed]; !there {
+					return fmt.Errorf("%s: there is no %s yet", cluster, needed)
 				}
 			}
 		}
@@ -210,7 +207,41 @@ func (l Lab) revive(ctx context.Context, r *reporter) error {
 	if l.networkComplete() && len(nodes) == len(l.cgroups()) {
 		return nil
 	}
+	// A kubelet makes its Node when it starts, and not again: `up` would wait for it.
+	unknown, err := l.unregistered(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	if err := l.killNodes(unknown); err != nil {
+		return err
+	}
 	return up(ctx, l, r)
+}
+
+// unregistered are the running nodes, by folder, whose Nodes are gone. Of a cluster whose first
+// node is dead, nothing is known.
+func (l Lab) unregistered(ctx context.Context, nodes map[string]int) (map[string]int, error) {
+	out := map[string]int{}
+	for _, c := range l.Plan() {
+		if nodes[l.nodeDir(c.Nodes[0])] == 0 {
+			continue
+		}
+		api, err := apiClient(l.adminKubeconfig(c))
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range c.Nodes {
+			dir := l.nodeDir(n)
+			_, err := api.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+			switch {
+			case ignoreNotFound(err) != nil:
+				return nil, fmt.Errorf("read Node %s: %w", n.Name, err)
+			case err != nil && nodes[dir] != 0:
+				out[dir] = nodes[dir]
+			}
+		}
+	}
+	return out, nil
 }
 
 // leadBack removes what an admin can remove, and returns what there is as soon as it is as
