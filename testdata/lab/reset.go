@@ -64,30 +64,41 @@ func (l Lab) look(ctx context.Context) (m mark, err error) {
 	if err != nil {
 		return m, err
 	}
-	m = mark{Objects: map[string]objects{}, Loaded: l.Loaded}
+	m = mark{Loaded: l.Loaded}
 	var group errgroup.Group
 	group.Go(func() (err error) {
 		m.Kernels, err = l.kernels(nodes)
 		return err
 	})
+	group.Go(func() (err error) {
+		m.Objects, err = l.ofClusters(func(a api, _ Cluster) (objects, error) { return a.list(ctx) })
+		return err
+	})
+	return m, group.Wait()
+}
+
+// ofClusters is what read says of each cluster, by name.
+func (l Lab) ofClusters(read func(api, Cluster) (objects, error)) (map[string]objects, error) {
+	var group errgroup.Group
 	var mu sync.Mutex
+	all := map[string]objects{}
 	for _, c := range l.Plan() {
 		group.Go(func() error {
 			a, err := newAPI(l.adminKubeconfig(c))
 			if err != nil {
 				return err
 			}
-			found, err := a.list(ctx)
+			found, err := read(a, c)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.Name, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			m.Objects[c.Name] = found
+			all[c.Name] = found
 			return nil
 		})
 	}
-	return m, group.Wait()
+	return all, group.Wait()
 }
 
 // settled is for how long nothing may have changed in a lab that is taken for fresh: a
@@ -269,26 +280,8 @@ func (l Lab) leadBack(ctx context.Context, fresh mark, patience time.Duration) (
 // step removes what can be removed now, and compares. It looks at the nodes only if the objects are
 // as before: nodes follow them.
 func (l Lab) step(ctx context.Context, fresh mark, impatient bool) (now mark, equal bool, err error) {
-	now.Objects = map[string]objects{}
-	var group errgroup.Group
-	var mu sync.Mutex
-	for _, c := range l.Plan() {
-		group.Go(func() error {
-			a, err := newAPI(l.adminKubeconfig(c))
-			if err != nil {
-				return err
-			}
-			found, err := a.clean(ctx, fresh.Objects[c.Name], impatient)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.Name, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			now.Objects[c.Name] = found
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+	now.Objects, err = l.ofClusters(func(a api, c Cluster) (objects, error) { return a.clean(ctx, fresh.Objects[c.Name], impatient) })
+	if err != nil {
 		return now, false, err
 	}
 	now.Kernels = fresh.Kernels
