@@ -145,8 +145,12 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if t.gone() || !t.admitted {
 		return ctrl.Result{RequeueAfter: accessAgain}, r.remove(ctx, req)
 	}
-	if theirs, why, err := r.leads(ctx, s, id); err != nil || !theirs {
-		return ctrl.Result{}, errors.Join(err, r.remove(ctx, req), client.IgnoreNotFound(own.Complain(ctx, r.client, r.recorder, s, why)))
+	theirs, why, err := r.leads(ctx, s, id)
+	switch {
+	case err != nil: // what leads traffic stays while nothing is known
+		return ctrl.Result{}, err
+	case !theirs:
+		return ctrl.Result{}, errors.Join(r.remove(ctx, req), client.IgnoreNotFound(own.Complain(ctx, r.client, r.recorder, s, why)))
 	}
 	ranges, tunnel, err := r.tunnel(ctx, namespace)
 	if err != nil {
