@@ -63,10 +63,10 @@ run() {
 	done 3<"bin/plan/$part"
 }
 
-# Three tests at a time, of those that wait most of their time.
-part_unit() { run -timeout "$limit" -parallel 3; }
-part_api() { run -timeout "$limit" -parallel 3; }
-part_minor() { KUBEBUILDER_ASSETS=$PWD/bin/kubernetes-$1 run -timeout "$limit" -parallel 3; }
+# Three packages and three tests of each at a time: most of the time they wait.
+part_unit() { run -timeout "$limit" -p 3 -parallel 3; }
+part_api() { run -timeout "$limit" -p 3 -parallel 3; }
+part_minor() { KUBEBUILDER_ASSETS=$PWD/bin/kubernetes-$1 run -timeout "$limit" -p 3 -parallel 3; }
 
 # The virtual machine keeps one processor busy, and what runs beside it mostly
 # waits. It is a process group of its own, which ends with this script.
