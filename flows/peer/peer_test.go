@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
@@ -451,5 +453,68 @@ func TestFailuresAreNamed(t *testing.T) {
 				t.Errorf("once it works again: %v", err)
 			}
 		})
+	}
+}
+
+// The provider has lost what asks for the consumer's namespaces, and nobody removes what is
+// only absent: the plan does, or it would wait for ever.
+func TestUnpeeringEndsWhereTheProviderHasLostWhatAsks(t *testing.T) {
+	for name, c := range map[string]struct {
+		ours bool
+		lost func(render.Object) bool
+		want bool // the plan itself deletes the namespace
+	}{
+		"nothing is lost":                {false, func(render.Object) bool { return false }, false},
+		"the map":                        {false, func(o render.Object) bool { _, is := o.(*offloadingv1beta1.NamespaceMap); return is }, true},
+		"slices, which Liqo needs not":   {false, func(o render.Object) bool { _, is := o.(*authv1beta1.ResourceSlice); return is }, false},
+		"slices, which our operator saw": {true, func(o render.Object) bool { _, is := o.(*authv1beta1.ResourceSlice); return is }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := peered(t)
+			p.A.PutAs("kubectl", namespace("demo"))
+			flowtest.MustRun(t, p, offload(peer.OffloadParams{Namespaces: []string{"demo"}}))
+			p.Settle()
+			p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable, b.Silent = []flowtest.Window{{From: 1}}, true })
+			for _, o := range p.B.Objects() {
+				if c.lost(o) {
+					p.B.Remove(o)
+				}
+			}
+			p.A, p.B = p.B, p.A // the admin of milan has milan as cluster A
+			o := peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}, Consumer: flows.B}
+			if c.ours {
+				p.A.Be(func(f *flows.ClusterFacts) {
+					f.Software, f.Operator.Peering = flows.Operator, render.PeeringProvider
+				})
+			}
+			plan := unpeering(o)()(flowtest.Facts(p))
+			step, found := plan.Step(flows.IDOf(flows.A, "namespace-demo-rome"))
+			if found != c.want || found && !strings.Contains(step.Interrupts, "pods that rome runs on milan are deleted") {
+				t.Errorf("the plan deletes the namespace: %t, want %t; it warns %q", found, c.want, step.Interrupts)
+			}
+			flowtest.MustRun(t, p, unpeering(o)())
+			p.Settle()
+			if p.A.Facts().FindNamespace("demo-rome") != nil {
+				t.Error("milan still has namespace demo-rome")
+			}
+		})
+	}
+}
+
+// Pods that can't be seen are not taken for none: they would be given up with their node.
+func TestUnpeeringRefusesToEmptyWhatItCanNotSee(t *testing.T) {
+	p := peered(t)
+	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {
+		f := flowtest.Facts(p)
+		f.Local.Lending.Hidden = map[string]bool{kind: true}
+		failed := unpeering(peer.RemoveOptions{})()(f).Failure()
+		if failed == nil || failed.Kind != flows.FailedAccess || !strings.Contains(failed.Reason, "of kind "+kind+" on rome") || !strings.Contains(failed.Hint, "rbac --peering") {
+			t.Errorf("%s: got %v", kind, failed)
+		}
+		f.Local.Lending = flowtest.Facts(p).Local.Lending
+		f.Remote.Lending.Hidden = map[string]bool{kind: true} // the provider has no virtual node of this peering
+		if failed = unpeering(peer.RemoveOptions{})()(f).Failure(); failed != nil {
+			t.Errorf("%s of the provider: got %v", kind, failed)
+		}
 	}
 }

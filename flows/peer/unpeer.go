@@ -25,12 +25,14 @@ type RemoveOptions struct {
 	Consumer flows.Side
 	// KeepNetwork leaves the connection of the pods' networks.
 	KeepNetwork bool
+
+	unasked map[string]bool // found out once in a run, before it deletes what asks; nil before
 }
 
-// unplan removes what Plan makes: first pods leave the virtual node, while their quota
+// unplan settles in o what a run has to know from its beginning. It removes what Plan makes: first pods leave the virtual node, while their quota
 // and their access still hold, then the resources go, then the access, then what was
 // made of the network, unless the clusters are peered the other way round too.
-func unplan(o RemoveOptions, f flows.Facts) flows.Plan {
+func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 	reset := flows.PlanReset(o.RemoveOptions, networkOf(withoutContents(f)))
 	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {
 		for i := range reset.Steps {
@@ -43,14 +45,18 @@ func unplan(o RemoveOptions, f flows.Facts) flows.Plan {
 	}
 	p := newPair(Params{Consumer: o.Consumer}, o.Namespaces, f)
 	r := removal{pair: p, local: o.LocalOnly}
-	plan := flows.Plan{A: reset.A, B: reset.B, Owed: owed(o, f)}
-	if plan.Steps = append(r.unfit(), r.unread()...); len(plan.Steps) > 0 {
+	plan := flows.Plan{A: reset.A, B: reset.B, Owed: owed(*o, f)}
+	if plan.Steps = slices.Concat(r.unfit(), r.unread(), r.unseen()); len(plan.Steps) > 0 {
 		return plan
 	}
+	if o.unasked == nil {
+		o.unasked = r.unasked()
+	}
+	r.nobodys = o.unasked
 	plan.Steps = r.steps()
 	done := !slices.ContainsFunc(plan.Steps, func(s flows.Step) bool { return s.Status != flows.Done })
 	plan.Kept = r.stays()
-	remove, stays := r.network(o)
+	remove, stays := r.network(*o)
 	if stays != "" {
 		plan.Kept = append(plan.Kept, stays)
 	}
@@ -124,7 +130,41 @@ func owed(o RemoveOptions, f flows.Facts) []string {
 type removal struct {
 	pair
 
-	local bool // leave side B alone
+	local   bool            // leave side B alone
+	nobodys map[string]bool // namespaces of the provider that the plan removes itself
+}
+
+// unasked are the provider's namespaces of the consumer that no deletion of the plan
+// takes along: the provider has lost its copy of the map, or, where our operator looks for
+// both, those of the slices. What is absent is not deleted, so nobody removes them then.
+func (r removal) unasked() map[string]bool {
+	out := map[string]bool{}
+	copied := in(r.tenant(r.pro).Namespace, r.lending(r.pro).Slices, func(s *authv1beta1.ResourceSlice) bool { return r.copied(s) })
+	if r.asked(r.con) && len(r.maps()) > 0 && (len(r.slices()) > 0 || !r.ours(r.pro)) {
+		return out // the copies are made again
+	}
+	asked := map[string]bool{}
+	for _, m := range r.lending(r.pro).Maps {
+		asked[peering.TwinOf(&m)] = len(copied) > 0 || !r.ours(r.pro)
+	}
+	for _, ns := range r.Facts.Side(r.pro).Namespaces {
+		if r.lent(&ns) && !asked[ns.Annotations[peering.AnnotationMapped]] {
+			out[ns.Name] = true
+		}
+	}
+	return out
+}
+
+// unseen says what of the virtual nodes can't be seen: their pods would be given up
+// unasked, or not be waited for.
+func (r removal) unseen() (steps []flows.Step) {
+	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {
+		if r.asked(r.con) && r.lending(r.con).Hidden[kind] && r.remains() {
+			steps = append(steps, flows.Refuse(r.con, flows.CodePermission, "virtual nodes and their pods", flows.FailedAccess,
+				fmt.Sprintf("this user may not list all objects of kind %s on %s", kind, r.id(r.con)), "ask the cluster's administrator for the Role that liqo-tui rbac --peering prints"))
+		}
+	}
+	return steps
 }
 
 func (r removal) asked(side flows.Side) bool { return side == flows.A || !r.local }
@@ -149,6 +189,10 @@ func (r removal) steps() []flows.Step {
 	}
 	if r.asked(r.pro) {
 		if r.asked(r.con) {
+			before := slices.Clone(steps)
+			for _, s := range r.removeNobodys() {
+				steps = append(steps, ending(s, "needs the consumer to let go", before))
+			}
 			steps = append(steps, blockedBy(r.copiesGone(), "needs the consumer to let go", steps...))
 		} else {
 			steps = append(steps, r.evictConsumer()...)
@@ -368,7 +412,7 @@ func (r removal) evictConsumer() []flows.Step {
 	interrupts := ""
 	for _, ns := range r.Facts.Side(r.pro).Namespaces {
 		if r.lent(&ns) {
-			interrupts = fmt.Sprintf("the pods that %s runs on %s are deleted, with everything in their namespaces", r.id(r.con), r.id(r.pro))
+			interrupts = r.podsEnd()
 		}
 	}
 	for _, o := range r.copies() {
@@ -377,7 +421,22 @@ func (r removal) evictConsumer() []flows.Step {
 	for _, o := range in(r.tenant(r.pro).Namespace, r.lending(r.pro).Renews, func(o *authv1beta1.Renew) bool { return r.copied(o) }) {
 		steps = append(steps, ending(r.remove(r.pro, "renew", o, ""), "", nil))
 	}
+	steps = append(steps, r.removeNobodys()...)
 	return append(steps, blockedBy(r.copiesGone(), "needs the deletions", steps...))
+}
+
+// removeNobodys removes the namespaces that nobody else does.
+func (r removal) removeNobodys() (steps []flows.Step) {
+	for _, ns := range r.Facts.Side(r.pro).Namespaces {
+		if r.nobodys[ns.Name] && r.lent(&ns) {
+			steps = append(steps, ending(r.remove(r.pro, "namespace", &ns, r.podsEnd()), "", nil))
+		}
+	}
+	return steps
+}
+
+func (r removal) podsEnd() string {
+	return fmt.Sprintf("the pods that %s runs on %s are deleted, with everything in their namespaces", r.id(r.con), r.id(r.pro))
 }
 
 // kubeconfigs are the Secrets with the consumer's access.
@@ -473,7 +532,7 @@ func (r removal) stays() []string {
 // nothing is left that would tell.
 func Removing(o RemoveOptions) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan {
-		p := unplan(o, f)
+		p := unplan(&o, f)
 		if o.Peer == "" && p.Failure() == nil && len(p.Steps) > 0 {
 			o.Peer = p.B
 		}
