@@ -140,6 +140,8 @@ type ClusterFacts struct {
 	PodsSeen   string
 	// ManagersHidden: Deployments may not be read, so NoSoftware proves nothing.
 	ManagersHidden bool
+	// PeersHidden: peerings may be in other namespaces than the one that may be read.
+	PeersHidden bool
 	// NodePorts is the range for node ports; the zero value if unknown.
 	NodePorts PortRange
 	// LoadBalancers counts the cluster's Services of that type.

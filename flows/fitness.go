@@ -101,6 +101,8 @@ func UnfitReasons(side Side, c ClusterFacts) (all []Step) {
 			"these kinds came with Liqo v1.2: install or upgrade, with liqo-tui install or Liqo's own installer")
 	case c.Software == NoSoftware && c.Elsewhere.Software != NoSoftware:
 		all = append(all, *InstalledElsewhere(side, c))
+	case (!c.HasCRDs || c.ID == "") && c.Unseen() != "":
+		add(CodeSoftware, "installation", fmt.Sprintf("whether Liqo or the liqo-tui operator is installed on %s is not known: %s", c.Context, c.Unseen()), SeeManagers)
 	case !c.HasCRDs || c.Software == NoSoftware && c.ID == "":
 		add(CodeSoftware, "installation",
 			fmt.Sprintf("nothing is installed on %s yet, neither Liqo nor the liqo-tui operator", c.Context),

@@ -53,8 +53,20 @@ type DefinitionFacts struct {
 // Installable reports whether our operator can be brought to the cluster as the
 // first part of a plan: nothing manages connections there, from no namespace.
 func (c ClusterFacts) Installable() bool {
-	return c.Problem == nil && c.Software == NoSoftware && c.Elsewhere.Software == NoSoftware
+	return c.Problem == nil && c.Software == NoSoftware && c.Elsewhere.Software == NoSoftware && c.Unseen() == ""
 }
+
+// Unseen says why nobody knows whether Liqo or our operator is installed, "" if that is
+// known.
+func (c ClusterFacts) Unseen() string {
+	if c.Software != NoSoftware || c.Elsewhere.Software != NoSoftware || !c.ManagersHidden {
+		return ""
+	}
+	return "Deployments in namespace " + c.Namespace + " may not be read"
+}
+
+// SeeManagers is what to do where [ClusterFacts.Unseen] says something.
+const SeeManagers = "ask for the right to list deployments there: the Role that liqo-tui rbac prints has it"
 
 // installation is what it takes to bring our operator to the sides that want
 // it, and the facts as a plan may count on them.

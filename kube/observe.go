@@ -142,7 +142,6 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 			facts.Problem = c.problem(fmt.Sprintf("list %s", s.kind), err)
 		}
 		hide(&facts, s, c.tenant())
-		facts.AgentsUnknown = facts.AgentsUnknown || s.kind == networkingv1beta1.InternalNodeKind && s.isHidden()
 		if s.isPolled() {
 			facts.Polled = append(facts.Polled, s.kind)
 		}
@@ -174,6 +173,10 @@ func hide(f *flows.ClusterFacts, s *store, tenant string) {
 	switch {
 	case s.kind == "Deployment":
 		f.ManagersHidden = s.isHidden()
+	case s.kind == "Namespace":
+		f.PeersHidden = s.isNarrowed()
+	case s.kind == networkingv1beta1.InternalNodeKind:
+		f.AgentsUnknown = s.isHidden()
 	case s.kind != "Pod" || s.narrow == nil || s.lending: // others than gateways' pods
 	case s.isHidden():
 		f.PodsHidden = true

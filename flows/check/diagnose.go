@@ -109,9 +109,8 @@ func (in diagnosis) operator(side flows.Side) Result {
 	switch elsewhere := flows.InstalledElsewhere(side, c); {
 	case c.Software == flows.NoSoftware && elsewhere != nil:
 		return result(Fail, elsewhere.Reason, elsewhere.Hint)
-	case c.Software == flows.NoSoftware && c.ManagersHidden:
-		return result(Inconclusive, "Deployments in "+c.Namespace+" may not be read",
-			"ask for the right to list deployments there: the Role that liqo-tui rbac prints has it")
+	case c.Unseen() != "":
+		return result(Inconclusive, "not known: "+c.Unseen(), flows.SeeManagers)
 	case c.Software == flows.NoSoftware:
 		return result(Fail, "neither Liqo nor the liqo-tui operator is there", "run: liqo-tui install"+c.Context.Flags(""))
 	case c.Operator.Problem != "":

@@ -70,6 +70,40 @@ func TestWhatMayNotBeReadIsNotMissing(t *testing.T) {
 	}
 }
 
+// Before a connection, too: and nothing is installed beside what can't be seen.
+func TestWhatMayNotBeReadIsNotInstalledOver(t *testing.T) {
+	hidden := func(f *flows.ClusterFacts) { f.Software, f.ManagersHidden = flows.NoSoftware, true }
+	for name, c := range map[string]struct {
+		change func(*flows.ClusterFacts)
+		id     flows.Code
+		want   check.State
+	}{
+		"nothing is installed":                 {bare, flows.CodeSoftware, check.Fail},
+		"Deployments are hidden":               {hidden, flows.CodeSoftware, check.Inconclusive},
+		"they are, and nothing else is there":  {func(f *flows.ClusterFacts) { bare(f); hidden(f) }, flows.CodeSoftware, check.Inconclusive},
+		"the API is there, and no operator":    {func(f *flows.ClusterFacts) { f.Software = flows.NoSoftware }, flows.CodeOperator, check.Fail},
+		"Deployments are hidden, the operator": {hidden, flows.CodeOperator, check.Inconclusive},
+		"all namespaces may be read":           {func(*flows.ClusterFacts) {}, check.Leftovers, check.Pass},
+		"one namespace may be read":            {func(f *flows.ClusterFacts) { f.PeersHidden = true }, check.Leftovers, check.Inconclusive},
+	} {
+		f := factsOf(flowtest.NewPair())
+		c.change(&f.Local)
+		r := preflight(nodePort(), f)[string(c.id)+" A"]
+		if r.State != c.want || c.want == check.Inconclusive && (!strings.Contains(r.Summary, "may not be read") || len(r.Fix) == 0) {
+			t.Errorf("%s: got %s %q, want %s", name, r.State, r.Summary, c.want)
+		}
+		if may := strings.HasPrefix(name, "nothing is installed") || strings.HasPrefix(name, "the API is there"); f.Local.Installable() != may {
+			t.Errorf("%s: installable is %t", name, f.Local.Installable())
+		}
+	}
+	f := factsOf(flowtest.NewPair())
+	bare(&f.Local)
+	hidden(&f.Local)
+	if failed := flows.UnfitSide(flows.A, f.Local); failed == nil || !strings.Contains(failed.Reason, "is not known: Deployments in namespace "+f.Local.Namespace+" may not be read") {
+		t.Errorf("a plan says %v", failed)
+	}
+}
+
 // bare is a cluster on which nothing is installed.
 func bare(f *flows.ClusterFacts) {
 	f.Software, f.HasCRDs, f.ID, f.Networks = flows.NoSoftware, false, "", render.Networks{}

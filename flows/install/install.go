@@ -298,6 +298,10 @@ func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows
 
 // obstacle is what the installation can't be applied for, nil if it can.
 func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.Step {
+	if why := c.Unseen(); why != "" { // a second operator would fight with the first
+		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess,
+			fmt.Sprintf("whether Liqo or the liqo-tui operator is installed on %s is not known: %s", c.Context, why), flows.SeeManagers))
+	}
 	if c.Software == flows.NoSoftware || c.Installation != nil {
 		for _, s := range []*flows.Step{flows.InstalledElsewhere(side, c), installNamespace(side, c, i.params.Namespace), i.newer(side, c), UnusableDefinition(side, i.others(c))} {
 			if s != nil {
@@ -320,7 +324,7 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 		return s
 	}
 	if why := endsAccess(c, i.params.Peering); why != "" {
-		return new(flows.Refuse(side, flows.CodeOwnership, "part in peerings", flows.FailedConflict, why, "run liqo-tui unpeer for each first, then install again"))
+		return new(flows.Refuse(side, flows.CodeOwnership, "part in peerings", flows.FailedConflict, why, "run liqo-tui unpeer for each first, then install again; who they are, an account sees that may read Tenants and Identities"))
 	}
 	return i.toldRange(side, c)
 }
@@ -354,6 +358,8 @@ func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 		return fmt.Sprintf("clusters that have access to it: %d", c.Installation.Tenants)
 	case c.Installation.Identities > 0 && was.Consumes() && !role.Consumes():
 		return fmt.Sprintf("clusters that it has access to: %d", c.Installation.Identities)
+	case c.Installation.Unknown != "" && (was.Provides() && !role.Provides() || was.Consumes() && !role.Consumes()):
+		return "who would lose access is not known: " + c.Installation.Unknown
 	}
 	return ""
 }

@@ -218,6 +218,21 @@ func TestASecondInstallationIsRefused(t *testing.T) {
 	}
 }
 
+// Nothing is installed beside what this user can't see.
+func TestNothingIsInstalledOverWhatMayNotBeRead(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	pair.A.Be(func(f *flows.ClusterFacts) { f.ManagersHidden = true })
+	_, err := alone(t, pair, planned(render.InstallParams{}))
+	var step *flows.StepError
+	if !errors.As(err, &step) || step.Step.Kind != flows.FailedAccess || !strings.Contains(step.Step.Reason, "Deployments in namespace liqo may not be read") || !strings.Contains(step.Hint(), "liqo-tui rbac") {
+		t.Errorf("got %v", err)
+	}
+	if log := pair.Log(); len(log) > 0 {
+		t.Errorf("got writes %v", log)
+	}
+}
+
 // A Helm release is changed and removed by Helm; connecting does not need to.
 func TestAHelmReleaseIsLeftToHelm(t *testing.T) {
 	pair := flowtest.NewPair()

@@ -132,13 +132,13 @@ func (i *Installation) stated(kind string) []string {
 // toldRange refuses to change a range that somebody was told of; nil if there is
 // none.
 func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.Step {
-	peers, hosts := len(c.Configurations), 0
+	peers, hosts, unknown := len(c.Configurations), 0, ""
 	if c.Installation != nil {
-		hosts = c.Installation.Hosts
+		hosts, unknown = c.Installation.Hosts, c.Installation.Unknown
 	}
 	for _, n := range ranges(c) {
 		external := n.Name == render.NetworkExternalCIDR && string(n.Spec.CIDR) != i.external()
-		if peers == 0 && (!external || hosts == 0) || !external && !i.replaces(n) {
+		if peers == 0 && (!external || hosts == 0 && unknown == "") || !external && !i.replaces(n) {
 			continue
 		}
 		from := string(n.Spec.CIDR)
@@ -153,6 +153,9 @@ func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.S
 		if peers == 0 {
 			why = fmt.Sprintf("IPs with an address of the former: %d", hosts)
 			hint = "delete these first (kubectl get ips.ipam.liqo.io -A lists them), then install again"
+			if hosts == 0 {
+				why, hint = "who has an address of the former is not known: "+unknown, "ask the cluster's administrator for the right to read it"
+			}
 		}
 		return new(flows.Refuse(side, flows.CodeOwnership, "address ranges", flows.FailedConflict,
 			fmt.Sprintf("change Network %s/%s from %s to %s: %s", n.Namespace, n.Name, from, to, why), hint))

@@ -171,6 +171,40 @@ func TestAnOperatorThatGivesAccessStays(t *testing.T) {
 	}
 }
 
+// Tenants that may not be listed are not taken for none.
+func TestAnOperatorThatMayGiveAccessStays(t *testing.T) {
+	for _, c := range []struct {
+		role   render.PeeringRole
+		hidden string
+		want   string
+	}{
+		{render.PeeringNone, "you may not list tenants", "who would lose access is not known: you may not list tenants"},
+		{render.PeeringNone, "", ""},
+		{render.PeeringBoth, "you may not list tenants", ""}, // nobody loses any
+	} {
+		pair := flowtest.NewPair()
+		pair.A.Bare()
+		if _, err := alone(t, pair, planned(render.InstallParams{Peering: render.PeeringProvider})); err != nil {
+			t.Fatal(err)
+		}
+		f := flowtest.Facts(pair)
+		there, err := pair.A.Installation(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		there.Unknown = c.hidden
+		f.Local.Installation = &there
+		plan := planned(render.InstallParams{Peering: c.role})(f)
+		reason := ""
+		if s := plan.Failure(); s != nil {
+			reason = s.Reason
+		}
+		if reason != c.want {
+			t.Errorf("part %s: got %q, want %q", c.role, reason, c.want)
+		}
+	}
+}
+
 func TestUninstallRemovesWhatInstallMade(t *testing.T) {
 	theirs := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "precious"}}
 	for name, others := range map[string][]render.Object{"": nil, "it holds Secret precious": {theirs}} {
@@ -251,6 +285,7 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		peers []networkingv1beta1.Configuration
 		hosts int
+		hides string // what of the installation may not be read
 		p     render.InstallParams
 		want  string // the failure's reason
 		gone  []string
@@ -259,6 +294,7 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 		"another external range":     {p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, gone: []string{"Network liqo/external-cidr"}},
 		"of which a peer was told":   {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, want: "change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: peers that were told the former: 1"},
 		"of which a host has one":    {hosts: 1, p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, want: "change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: IPs with an address of the former: 1"},
+		"of which nobody knows":      {hides: "you may not list ips", p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, want: "change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: who has an address of the former is not known: you may not list ips"},
 		"one of two ranges of pods":  {p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}}, // the operator replaces them
 		"with a peer":                {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}, want: "change Network liqo/pod-cidr-2 from 10.2.0.0/16 (Calico) to what is stated: peers that were told the former: 1"},
 		"the same ranges, and peers": {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, ExternalCIDR: "10.80.0.0/16"}},
@@ -269,7 +305,7 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 			f := flowtest.Facts(pair)
 			reserved.Labels[render.LabelManagedBy] = render.ManagedBy
 			f.Local.Configurations, f.Local.ExternalCIDR = c.peers, "10.80.0.0/16"
-			f.Local.Installation = &flows.InstallationFacts{Hosts: c.hosts, Objects: append([]render.Object{external, reserved}, pods...)}
+			f.Local.Installation = &flows.InstallationFacts{Hosts: c.hosts, Unknown: c.hides, Objects: append([]render.Object{external, reserved}, pods...)}
 			p := planned(c.p)(f)
 			reason := ""
 			if s := p.Failure(); s != nil {

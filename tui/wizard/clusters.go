@@ -139,6 +139,9 @@ func (c scene) clusterStatus(k session.Member) status {
 	if why := misplaced(k); why != "" {
 		return status{draw.Fail, "elsewhere", why}
 	}
+	if why := k.Good.Unseen(); why != "" {
+		return status{draw.Warn, "not known", "Whether Liqo or the liqo-tui operator is installed is not known: " + why + withHint(flows.SeeManagers)}
+	}
 	if k.Good.Software == flows.NoSoftware {
 		why := "It has neither Liqo nor the liqo-tui operator."
 		if c.options.Install != nil {
@@ -567,6 +570,8 @@ func (s clustersScreen) text(c scene) []string {
 	add("UID", r.Good.UID)
 	switch {
 	case r.Good.Version == "":
+	case r.Good.Unseen() != "":
+		add("software", "not known: "+r.Good.Unseen())
 	case r.Good.Software == flows.NoSoftware:
 		add("software", r.Good.Software.String())
 	default:

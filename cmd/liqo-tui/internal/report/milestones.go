@@ -49,6 +49,9 @@ func milestones(f flows.Facts) []milestone {
 }
 
 func softwareText(c flows.ClusterFacts) string {
+	if why := c.Unseen(); why != "" {
+		return "what connects it is not known: " + why
+	}
 	if c.Software == flows.NoSoftware {
 		return "nothing that connects it is installed"
 	}
