@@ -27,6 +27,7 @@ type collection struct {
 	deployment *appsv1.Deployment // of Liqo or of our operator
 	pods       []*corev1.Pod      // in its namespace
 	identity   *corev1.ConfigMap
+	agents     map[string]netip.Addr // with which address they work, by node
 }
 
 // add adds one object to the facts; those of a kind come sorted. Objects are
@@ -58,6 +59,12 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 		f.Nodes = append(f.Nodes, nodeFacts(o))
 	case *networkingv1beta1.InternalNode:
 		f.Agents = append(f.Agents, o.Name)
+		if ip, err := netip.ParseAddr(string(o.Spec.Interface.Node.IP)); err == nil {
+			if all.agents == nil {
+				all.agents = map[string]netip.Addr{}
+			}
+			all.agents[o.Name] = ip
+		}
 		if status, err := render.ParseNodeStatus(o.Annotations); err == nil { // else it is as one that says nothing
 			if f.AgentStatus == nil {
 				f.AgentStatus = map[string]render.NodeStatus{}
@@ -133,6 +140,33 @@ func (all *collection) finish(f *flows.ClusterFacts) {
 		}
 	}
 	slices.Sort(f.Taken)
+	all.moved(f)
+}
+
+// moved names the nodes whose agents work with an address that the Node does not have any
+// more. An agent ends when its node loses the address, and is started again with the new one;
+// gateways send to the former one until then, and what an agent said before is out of date.
+func (all *collection) moved(f *flows.ClusterFacts) {
+	for _, n := range f.Nodes {
+		ip, ok := all.agents[n.Name]
+		has := slices.Concat(n.Internal, n.External)
+		if !ok || len(has) == 0 || slices.Contains(has, ip) {
+			continue
+		}
+		if f.AgentStatus == nil {
+			f.AgentStatus = map[string]render.NodeStatus{}
+		}
+		s := f.AgentStatus[n.Name]
+		s.Problem = fmt.Sprintf("its address has changed from %s to %s, and its agent was not started again yet", ip, flows.Joined(addressTexts(has)))
+		f.AgentStatus[n.Name] = s
+	}
+}
+
+func addressTexts(all []netip.Addr) (out []string) {
+	for _, a := range all {
+		out = append(out, a.String())
+	}
+	return out
 }
 
 // elsewhere adds what is installed in namespace, if that is another one than the
@@ -377,6 +411,9 @@ func keepInternalNode(o client.Object) client.Object {
 		return nil
 	}
 	out := &networkingv1beta1.InternalNode{ObjectMeta: kept(o)}
+	if n, ok := o.(*networkingv1beta1.InternalNode); ok {
+		out.Spec.Interface.Node.IP = n.Spec.Interface.Node.IP
+	}
 	out.Annotations = map[string]string{}
 	for _, name := range []string{render.AnnotationUnreached, render.AnnotationStatus} {
 		if text := o.GetAnnotations()[name]; text != "" {

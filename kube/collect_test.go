@@ -281,3 +281,35 @@ func TestNodesThatCantReachAGatewayAreKept(t *testing.T) {
 		t.Errorf("of agents %v:\n%s", f.Agents, diff)
 	}
 }
+
+// Who looks for a node that lost its way is told of an address that has changed.
+func TestANodeWhoseAddressHasChangedIsNamed(t *testing.T) {
+	node := func(name string, addresses ...string) client.Object {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		for _, a := range addresses {
+			n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
+		}
+		return keepNode(n)
+	}
+	says := func(name, ip string) client.Object {
+		return keepInternalNode(render.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, render.NodeReport{IP: netip.MustParseAddr(ip)}))
+	}
+	f := factsOf(node("changed", "192.0.2.7", "2001:db8::7"), node("same", "2001:db8::3", "192.0.2.3"), node("silent", "192.0.2.4"), node("without"),
+		says("changed", "192.0.2.2"), says("same", "192.0.2.3"), says("without", "192.0.2.5"), says("gone", "192.0.2.6"))
+	for name, status := range f.AgentStatus {
+		want := ""
+		if name == "changed" {
+			want = "its address has changed from 192.0.2.2 to 192.0.2.7, 2001:db8::7, and its agent was not started again yet"
+		}
+		if status.Problem != want {
+			t.Errorf("%s: got %q, want %q", name, status.Problem, want)
+		}
+	}
+	if _, said := f.AgentStatus["changed"]; !said {
+		t.Error("nothing is said of the node whose address has changed")
+	}
+	f = factsOf(says("changed", "192.0.2.2")) // Nodes may not be read
+	if got := f.AgentStatus["changed"].Problem; got != "" {
+		t.Errorf("without Nodes: got %q", got)
+	}
+}

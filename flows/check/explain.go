@@ -218,7 +218,7 @@ func diagnosisTexts() map[flows.Code]Text {
 			[]string{"Run liqo-tui network renumber PEER: the cluster sees the peer under another range, and the former one works for a while.", "Where Liqo chooses the ranges, run network reset and network connect."},
 		},
 		NodePaths: {
-			"nodes reach the gateway", "Packets of pods go from their node to the gateway's pod over VXLAN, UDP port 6092. Each node's agent asks each gateway every 20 to 30 s whether it is there, by the same way. It also says what keeps it from leading to a gateway: pods' packets to that peer are then dropped, or go as before.",
+			"nodes reach the gateway", "Packets of pods go from their node to the gateway's pod over VXLAN, UDP port 6092. Each node's agent asks each gateway every 20 to 30 s whether it is there, by the same way. It also says what keeps it from leading to a gateway: pods' packets to that peer are then dropped, or go as before. A node whose address has changed is named: its agent ends within 20 s, and is started again with the new one.",
 			[]string{"Allow UDP port 6092 between all nodes, both ways: in security groups, host firewalls and policies for hosts.", "If one node alone fails, compare its firewall with the others'."},
 		},
 		Closed: {

@@ -116,6 +116,18 @@ func (o FabricOptions) keepAddress(ctx context.Context, every time.Duration, has
 	}
 }
 
+// why the node is not as wanted, "" if it is. Without the node's address no route can be set,
+// and the kernel's word for it is "invalid argument".
+func (o FabricOptions) why(err error, has func(netip.Addr) (bool, error)) string {
+	if err == nil {
+		return ""
+	}
+	if there, unknown := has(o.NodeIP); unknown == nil && !there {
+		return fmt.Sprintf("no device has the node's address %s any more: %v", o.NodeIP, err)
+	}
+	return err.Error()
+}
+
 type fabric struct {
 	options FabricOptions
 	client  client.Client
@@ -155,10 +167,7 @@ func (f *fabric) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 // before: where a cluster has a thousand peers, one that changes costs little.
 func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err error) {
 	defer func() {
-		why := ""
-		if err != nil {
-			why = err.Error()
-		}
+		why := f.options.why(err, linux.HasAddress)
 		f.failed.Store(&why)
 		f.stands(standing(why, f.unfit))
 	}()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -186,5 +187,26 @@ func TestTheAgentEndsWhenTheNodesAddressIsGone(t *testing.T) {
 	}
 	if err := o.keepAddress(t.Context(), time.Millisecond, has); err == nil || !strings.Contains(err.Error(), "192.0.2.1") || len(answers) > 0 {
 		t.Errorf("got %v with %d looks left, want an end at the second in a row that finds nothing", err, len(answers))
+	}
+}
+
+// A route that can't be set since the node has lost its address says so.
+func TestAnAddressThatIsGoneIsTheReason(t *testing.T) {
+	o := FabricOptions{NodeIP: netip.MustParseAddr("192.0.2.2")}
+	failed := errors.New("set route: invalid argument")
+	for name, c := range map[string]struct {
+		err     error
+		has     bool
+		unknown error
+		want    string
+	}{
+		"all is well":                {nil, false, nil, ""},
+		"the address is gone":        {failed, false, nil, "no device has the node's address 192.0.2.2 any more: set route: invalid argument"},
+		"the address is there":       {failed, true, nil, "set route: invalid argument"},
+		"whether it is is not known": {failed, false, errors.New("list addresses"), "set route: invalid argument"},
+	} {
+		if got := o.why(c.err, func(netip.Addr) (bool, error) { return c.has, c.unknown }); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
 	}
 }
