@@ -296,7 +296,7 @@ func (c Connection) Remapped(side Side) Step {
 	case conf == nil:
 		s.Status, s.Reason = Blocked, "needs the Configuration"
 	case !CIDRsConfigured(conf):
-		s.Reason, s.Code = "the operator has assigned no addresses yet"+conditionOf(conf), CodeRemapping
+		s.Reason, s.Code = "the operator has assigned no addresses yet"+ConditionOf(conf), CodeRemapping
 	default:
 		s.Status = Done
 		s.Reason = fmt.Sprintf("sees pods %s as %s", Joined(conf.Spec.Remote.CIDR.Pod), Joined(conf.Status.Remote.CIDR.Pod))
@@ -304,8 +304,8 @@ func (c Connection) Remapped(side Side) Step {
 	return s
 }
 
-// conditionOf is what the operator says, as the end of a sentence.
-func conditionOf(conf *networkingv1beta1.Configuration) string {
+// ConditionOf is what the operator says of the peer's ranges, as the end of a sentence.
+func ConditionOf(conf *networkingv1beta1.Configuration) string {
 	for _, cond := range conf.Status.Conditions {
 		if cond.Type == networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured && cond.Status != "True" && cond.Message != "" {
 			return ": " + cond.Message

@@ -191,7 +191,7 @@ func Allocate(taken []Reservation, r Request, pools []netip.Prefix) (got netip.P
 			return p, why, nil
 		}
 	}
-	return netip.Prefix{}, why, fmt.Errorf("allocate %s: %w", r.Want, ErrExhausted)
+	return netip.Prefix{}, why, fmt.Errorf("allocate %s: %w: %v", r.Want, ErrExhausted, pools)
 }
 
 // private reports whether all addresses of p are of RFC 1918. Its first and its

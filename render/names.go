@@ -232,6 +232,9 @@ func (id ClusterID) Validate() error {
 	return nil
 }
 
+// MoreRoom is what to do where no range is left under which a peer could be seen.
+const MoreRoom = "reset peerings that are no longer needed, or give the operator more ranges: liqo-tui install --pools"
+
 // sliceUser is how the users of consumers' slices end: see peering.SliceUser.
 var sliceUser = regexp.MustCompile(`-[0-9a-f]{12}$`)
 

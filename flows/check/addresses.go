@@ -317,7 +317,7 @@ func (in preflight) overlaps(flows.Side) Result {
 		views, err := Views(in.facts, side)
 		if err != nil {
 			return result(Fail, fmt.Sprintf("%s has no room for %s: %v", me.ID, other.ID, err),
-				"reset peerings that are no longer needed, or connect clusters with smaller ranges")
+				render.MoreRoom)
 		}
 		for _, v := range views {
 			verb := "sees"

@@ -141,7 +141,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 	case conf == nil:
 		return result(Fail, "there is no Configuration for "+string(other), "run: "+in.facts.Network("connect")).planned("make what is missing")
 	case !flows.CIDRsConfigured(conf):
-		r := result(Fail, "the operator has assigned no addresses to "+string(other), "see the operator's log and the Configuration's conditions")
+		r := result(Fail, "the operator has assigned no addresses to "+string(other)+flows.ConditionOf(conf), "see the operator's log and the Configuration's conditions")
 		for _, c := range conf.Status.Conditions {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
 		}

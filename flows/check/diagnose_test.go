@@ -606,3 +606,18 @@ func TestAClientsClockThatIsBehindIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// Where no range is left for a peer, the operator says what to do, and so does the check.
+func TestARangeThatIsNotGivenSaysWhy(t *testing.T) {
+	pair := flowtest.NewPair()
+	connect(t, pair)
+	f := factsOf(pair)
+	conf := &f.Local.Configurations[0]
+	conf.Status.Conditions = []metav1.Condition{{
+		Type: networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, Reason: "NoFreeRange", Message: "no free prefix; " + render.MoreRoom,
+	}}
+	r := find(t, check.Diagnose(f, nil), check.Configured)
+	if want := "the operator has assigned no addresses to milan: no free prefix; " + render.MoreRoom; r.State != check.Fail || r.Summary != want {
+		t.Errorf("got %s %q, want %q", r.State, r.Summary, want)
+	}
+}

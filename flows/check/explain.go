@@ -122,7 +122,7 @@ func preflightTexts() map[flows.Code]Text {
 		Overlaps: {
 			"address overlaps",
 			"Two clusters may use the same addresses. Then each sees the other's pods under different addresses, and its gateway translates them. Applications have to use the addresses that their own cluster sees.",
-			[]string{"There is nothing to do. liqo-tui info peer shows the addresses.", "If there is no room for another range, reset peerings that are no longer needed."},
+			[]string{"There is nothing to do. liqo-tui info peer shows the addresses.", "If there is no room for another range, reset peerings that are no longer needed, or give the operator more: liqo-tui install --pools."},
 		},
 		Leftovers: {
 			"no leftovers of an old peering",

@@ -189,7 +189,7 @@ func (r renumbering) plan() (steps []flows.Step, kept []string) {
 	becomes, err := check.Renumbered(r.c.Facts.Side(r.side), r.conf, r.asked.Leave)
 	if err != nil {
 		return []flows.Step{flows.Refuse(r.side, flows.CodeRemapping, "another range", flows.FailedPreflight,
-			fmt.Sprintf("%s has no room for %s: %v", me, other, err), "reset peerings that are no longer needed, or give the operator more: liqo-tui install --pools")}, nil
+			fmt.Sprintf("%s has no room for %s: %v", me, other, err), render.MoreRoom)}, nil
 	}
 	if !r.switched() {
 		for _, b := range becomes {

@@ -133,7 +133,8 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	case errors.Is(err, ipam.ErrInvalid):
 		return ctrl.Result{}, errors.Join(r.report(ctx, &conf, nil, reasonInvalid, err.Error()), reconcile.TerminalError(err))
 	case errors.Is(err, ipam.ErrExhausted):
-		return ctrl.Result{}, errors.Join(r.report(ctx, &conf, nil, reasonExhausted, err.Error()), err)
+		// What it waits for, another peer's end or other settings, is no event of this one.
+		return ctrl.Result{RequeueAfter: roomAgain}, r.report(ctx, &conf, nil, reasonExhausted, err.Error()+"; "+render.MoreRoom)
 	case err != nil:
 		return ctrl.Result{}, err
 	}
@@ -165,6 +166,9 @@ func (r *configurations) tell(ctx context.Context, conf *networkingv1beta1.Confi
 	}
 	return nil
 }
+
+// roomAgain is how soon it is looked again whether there is room for a peer.
+const roomAgain = time.Minute
 
 // Reasons of a Configuration that has no ranges yet. The first is Liqo's.
 const (

@@ -15,12 +15,14 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/liqo-tui/liqo-tui/ipam"
 	"github.com/liqo-tui/liqo-tui/kube/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -376,5 +378,69 @@ func TestOverlapsWithWhatCameLaterAreSaid(t *testing.T) {
 	}
 	if reason, message := conditionOf(conf, render.ConditionOverlap); reason != "" {
 		t.Errorf("got %s: %s after nothing overlaps any more", reason, message)
+	}
+}
+
+// The pool of peers has room for a dozen networks as large as 10.0.0.0/8. The next peer is told so, and what to
+// do, and has a range soon after another one is gone.
+func TestAPeerWithoutRoomIsToldWhatToDo(t *testing.T) {
+	w := newRenumbered(t)
+	peer := func(i int) *networkingv1beta1.Configuration {
+		id := render.ClusterID(fmt.Sprint("large-", i))
+		conf := render.Configuration(render.Tenant{Namespace: "liqo-tenant-" + string(id), Remote: id}, render.Networks{Pod: []networkingv1beta1.CIDR{"10.0.0.0/8"}})
+		conf.UID = types.UID(id)
+		return conf
+	}
+	look := func(conf *networkingv1beta1.Configuration) (ctrl.Result, *metav1.Condition) {
+		t.Helper()
+		r, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(conf)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.get(conf, conf.Namespace, conf.Name)
+		return r, meta.FindStatusCondition(conf.Status.Conditions, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured)
+	}
+	seen := map[networkingv1beta1.CIDR]bool{}
+	var last *networkingv1beta1.Configuration
+	var result ctrl.Result
+	var said *metav1.Condition
+	for i := range 17 { // of the 16 in the pool, some are reserved
+		last = peer(i)
+		if err := w.Create(t.Context(), last); err != nil {
+			t.Fatal(err)
+		}
+		if result, said = look(last); said == nil || said.Status != metav1.ConditionTrue {
+			break
+		}
+		seen[last.Status.Remote.CIDR.Pod[0]] = true
+	}
+	const most = 12 // without those with Istio's, Submariner's and broadcast addresses, and that with a range of milan's
+	if len(seen) < most-1 || len(seen) > most+1 {
+		t.Errorf("%d peers have a range each, want about %d", len(seen), most)
+	}
+	const want = "remap pod CIDR 10.0.0.0/8 of %s: allocate 10.0.0.0/8: no free prefix of this length in any pool: [240.0.0.0/4]; reset peerings that are no longer needed, or give the operator more ranges: liqo-tui install --pools"
+	if said == nil || said.Status != metav1.ConditionFalse || said.Reason != reasonExhausted || said.Message != fmt.Sprintf(want, last.Name) {
+		t.Fatalf("the next one is told %+v", said)
+	}
+	if result.RequeueAfter <= 0 || result.RequeueAfter > roomAgain {
+		t.Errorf("it is looked again after %s", result.RequeueAfter)
+	}
+	version := last.ResourceVersion
+	if look(last); last.ResourceVersion != version {
+		t.Error("the same is written again")
+	}
+	first := peer(0)
+	w.get(first, first.Namespace, first.Name)
+	name := networkName(first, ipam.Pods, "10.0.0.0/8")
+	for _, o := range []client.Object{first, &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: name}}} {
+		if err := w.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.r.allocator.Release(t.Context(), types.NamespacedName{Namespace: first.Namespace, Name: name}); err != nil {
+		t.Fatal(err)
+	}
+	if _, said = look(last); said.Status != metav1.ConditionTrue {
+		t.Errorf("after a peer is gone it is told %+v", said)
 	}
 }
