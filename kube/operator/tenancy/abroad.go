@@ -73,11 +73,14 @@ func (r *abroad) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, fmt.Errorf("read namespace %s: %w", req.Name, err)
 	}
 	var identities authv1beta1.IdentityList
-	var all authv1beta1.ResourceSliceList
-	if err := errors.Join(r.reader.List(ctx, &identities, client.InNamespace(req.Name)), r.reader.List(ctx, &all, client.MatchingLabels{peering.LabelReplication: "true"})); err != nil {
-		return ctrl.Result{}, fmt.Errorf("list what namespace %s has of a peering: %w", req.Name, err)
+	if err := r.reader.List(ctx, &identities, client.InNamespace(req.Name)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list Identities of namespace %s: %w", req.Name, err)
 	}
-	err := r.tidy(ctx, identities.Items, all.Items)
+	all, err := r.slices(ctx, req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	err = r.tidy(ctx, identities.Items, all)
 	var plane *authv1beta1.Identity
 	for i := range identities.Items {
 		if o := &identities.Items[i]; o.Spec.Type == authv1beta1.ControlPlaneIdentityType && o.DeletionTimestamp == nil && string(o.Spec.ClusterID) == ns.Labels[render.LabelRemoteCluster] {
@@ -88,7 +91,25 @@ func (r *abroad) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		r.answers.leave(req.Name)
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, errors.Join(err, r.compare(ctx, plane, all.Items))
+	return ctrl.Result{}, errors.Join(err, r.compare(ctx, plane, all))
+}
+
+// slices are this cluster's own, those of one namespace as the API server has them. Those of
+// others are compared by name and age, and are only to look at: what was made before one that is
+// known is known as well, as the cache is filled in that order.
+func (r *abroad) slices(ctx context.Context, namespace string) ([]authv1beta1.ResourceSlice, error) {
+	var here, everywhere authv1beta1.ResourceSliceList
+	of := client.MatchingLabels{peering.LabelReplication: "true"}
+	if err := errors.Join(r.reader.List(ctx, &here, client.InNamespace(namespace), of), r.client.List(ctx, &everywhere, of, client.UnsafeDisableDeepCopy)); err != nil {
+		return nil, fmt.Errorf("list ResourceSlices: %w", err)
+	}
+	all := here.Items
+	for i := range everywhere.Items {
+		if everywhere.Items[i].Namespace != namespace {
+			all = append(all, everywhere.Items[i])
+		}
+	}
+	return all, nil
 }
 
 // tidy removes the access of slices that are gone. Kubernetes' garbage collector would

@@ -67,14 +67,23 @@ func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
 	if whose := in.users[string(id)]; whose != "" {
 		return nil, fmt.Errorf("a slice of cluster %s has a user %s, and the consumer's certificate would have this name: choose another cluster ID", whose, id)
 	}
+	if s := in.signed(); s != nil {
+		return s, nil
+	}
+	return nil, errors.New("its signature is not one of this namespace's present nonce by its key: run liqo-tui peer again")
+}
+
+// signed is the nonce that the Tenant has signed; nil if it has signed none that is good for
+// it. Without one, nothing else of its inputs is read that others have.
+func (in *inputs) signed() *corev1.Secret {
 	for i := range in.nonces {
 		s := &in.nonces[i]
 		used := s.Annotations[peering.AnnotationUsed]
-		if s.Labels[render.LabelRemoteCluster] == string(id) && (used == "" || used == string(in.tenant.UID)) && in.certified().Signed(s.Data[peering.KeyNonce], in.tenant.Spec.Signature) {
-			return s, nil
+		if s.Labels[render.LabelRemoteCluster] == string(in.id()) && (used == "" || used == string(in.tenant.UID)) && in.certified().Signed(s.Data[peering.KeyNonce], in.tenant.Spec.Signature) {
+			return s
 		}
 	}
-	return nil, errors.New("its signature is not one of this namespace's present nonce by its key: run liqo-tui peer again")
+	return nil
 }
 
 // first is the oldest of the Tenants that can't be there together with this one.

@@ -134,3 +134,58 @@ func TestARestartListsConsumersOnce(t *testing.T) {
 		t.Errorf("all of a kind were listed %d times, want once", *lists)
 	}
 }
+
+// Nor does it list those of all for each whose signature is wrong, and who is refused every 10 s.
+func TestARestartListsNothingForWhoIsRefused(t *testing.T) {
+	const consumers = 30
+	objects := []client.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.ClusterIDConfigMap}, Data: map[string]string{render.ClusterIDKey: "milan"}}}
+	for i := range consumers {
+		id := render.ClusterID(fmt.Sprint("consumer-", i))
+		ns := render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-" + string(id), Remote: id})
+		nonce := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns.GetName(), Name: peering.NonceName, Labels: map[string]string{peering.LabelNonce: "true", render.LabelRemoteCluster: string(id)}}, Data: map[string][]byte{peering.KeyNonce: []byte("nonce")}}
+		objects = append(objects, ns, nonce, &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: ns.GetName(), Name: string(id), UID: types.UID(id)}, Spec: authv1beta1.TenantSpec{ClusterID: corev1beta1.ClusterID(id), PublicKey: []byte("none"), Signature: []byte("wrong")}})
+	}
+	reader, lists := served(t, objects...)
+	cached, _ := served(t, objects...)
+	of := &tenants{signer: signer{client: cached, reader: reader}, options: Options{Home: "liqo"}}
+	for i := range consumers {
+		id := fmt.Sprint("consumer-", i)
+		judged, err := of.read(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-" + id, Name: id})
+		if err != nil || len(judged.all) != consumers {
+			t.Fatalf("Tenant %s: %v", id, err)
+		}
+		if nonce, why := judged.refusal(); why == nil || nonce != nil {
+			t.Errorf("Tenant %s is not refused", id)
+		}
+	}
+	if *lists != 0 {
+		t.Errorf("all of a kind were listed %d times, want never", *lists)
+	}
+}
+
+// Where this cluster is the consumer of many, each namespace is compared with the others by the cache.
+func TestARestartListsOwnSlicesByNamespace(t *testing.T) {
+	const providers = 30
+	var live, known []client.Object
+	for i := range providers {
+		s := sliceOf(t, fmt.Sprint("provider-", i), fmt.Sprint(i), "")
+		s.Labels = map[string]string{peering.LabelReplication: "true"}
+		live, known = append(live, s), append(known, s.DeepCopy())
+		if i == 0 {
+			known = nil // the cache is late with the namespace's own
+		}
+	}
+	reader, lists := served(t, live...)
+	cached, _ := served(t, known...)
+	r := &abroad{client: cached, reader: reader}
+	for i := range providers {
+		namespace := fmt.Sprint("liqo-tenant-provider-", i)
+		all, err := r.slices(t.Context(), namespace)
+		if err != nil || len(all) == 0 || all[0].Namespace != namespace || i == 0 && len(all) != providers || i > 0 && len(all) != providers-1 {
+			t.Fatalf("namespace %s: %v, %d slices", namespace, err, len(all))
+		}
+	}
+	if *lists != 0 {
+		t.Errorf("all of a kind were listed %d times, want never", *lists)
+	}
+}

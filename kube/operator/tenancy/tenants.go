@@ -154,11 +154,14 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	if in.stored, err = r.stored(ctx, key.Namespace, peering.CertificateName); err != nil {
 		return nil, err
 	}
-	if in.all, err = r.allTenants(ctx, in.accepted()); err != nil || in.accepted() {
-		return in, err
-	}
 	if in.nonces, err = noncesIn(ctx, r.client, key.Namespace); err != nil {
 		return nil, err
+	}
+	// What all others have is read for one that is about to get a name. One that is refused
+	// anyway is looked at every 10 s.
+	gets := !in.accepted() && in.signed() != nil
+	if in.all, err = r.allTenants(ctx, !gets); err != nil || !gets {
+		return in, err
 	}
 	var slices authv1beta1.ResourceSliceList
 	if err := r.reader.List(ctx, &slices); err != nil {
