@@ -137,7 +137,7 @@ func (m *mirror) follow(ctx context.Context, k known) {
 			m.Log.Error("can't watch the pods", "namespace", name, "error", err)
 			continue
 		}
-		if s != m.spaces[name] || changed || was.going[name] != k.going[name] {
+		if s != m.spaces[name] || changed || was.going[name] != k.going[name] || was.unsaid[name] != k.unsaid[name] {
 			m.spaces[name] = s
 			m.group.Go(func() { m.again(ctx, name) })
 		}
@@ -211,7 +211,7 @@ func (m *mirror) view(name string) (*space, home.View) {
 		return nil, home.View{}
 	}
 	return s, home.View{
-		Consumer: m.Consumer, Provider: m.Provider, Node: m.Name, Twin: s.twin, Going: k.going[name],
+		Consumer: m.Consumer, Provider: m.Provider, Node: m.Name, Twin: s.twin, Going: k.going[name], Unsaid: k.unsaid[name],
 		Connected: k.tunnel.There, Down: k.tunnel.Down, Ranges: k.ranges,
 	}
 }

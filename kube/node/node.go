@@ -82,6 +82,7 @@ type virtualNode struct {
 	follower network.Follower
 	told     told
 	mirror   *mirror
+	mapped   map[string]string  // see [mapped]; it outlives the NamespaceMap
 	left     []peering.Leftover // at the last look
 	unsure   bool               // more than at the one before
 }
@@ -363,16 +364,19 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 		return k, false, fmt.Errorf("list what there is of the network: %w", err)
 	}
 	m := &offloadingv1beta1.NamespaceMap{}
-	if err := n.cache.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: string(v.Spec.ClusterID)}, m); client.IgnoreNotFound(err) != nil {
+	switch err := n.cache.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: string(v.Spec.ClusterID)}, m); {
+	case err == nil:
+		n.mapped = mapped(n.mapped, m)
+	case client.IgnoreNotFound(err) != nil:
 		return k, false, fmt.Errorf("read the NamespaceMap for %s: %w", v.Spec.ClusterID, err)
 	}
-	offloaded := twins(v, m)
+	offloaded := twins(v, n.mapped)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return known{
 		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[render.AnnotationProblem],
 		answer: n.answer, reach: n.reach, tunnel: n.follower.Tunnel(len(configurations.Items) > 0, connections.Items, now),
-		twins: offloaded, going: going(offloaded, m), withdrawn: withdrawn(m), ranges: network.RangesOf(render.First(configurations.Items)),
+		twins: offloaded, going: going(offloaded, m), unsaid: unsaid(offloaded, m), withdrawn: withdrawn(m), ranges: network.RangesOf(render.First(configurations.Items)),
 	}, true, nil
 }
 

@@ -69,11 +69,45 @@ func TestOnlyWhatBothSidesSayIsOffloaded(t *testing.T) {
 		"demo": {RemoteNamespace: "demo-rome", Phase: offloadingv1beta1.MappingAccepted}, "refused": {RemoteNamespace: "refused-rome", Phase: offloadingv1beta1.MappingCreationLoopBackOff},
 		"other": {RemoteNamespace: "kube-system", Phase: offloadingv1beta1.MappingAccepted}, "mine": {RemoteNamespace: "mine-rome", Phase: offloadingv1beta1.MappingAccepted},
 	}
-	if diff := cmp.Diff(map[string]string{"demo": "demo-rome", "refused": "", "other": "", "late": ""}, twins(v, m)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"demo": "demo-rome", "refused": "", "other": "", "late": ""}, twins(v, mapped(nil, m))); diff != "" {
 		t.Errorf("twins (-want +got):\n%s", diff)
 	}
-	if got := twins(&offloadingv1beta1.VirtualNode{}, &offloadingv1beta1.NamespaceMap{}); len(got) > 0 {
+	if got := twins(&offloadingv1beta1.VirtualNode{}, mapped(nil, &offloadingv1beta1.NamespaceMap{})); len(got) > 0 {
 		t.Errorf("of nothing: %v", got)
+	}
+}
+
+func TestAMapThatIsMadeAgainTakesNothingAway(t *testing.T) {
+	v := &offloadingv1beta1.VirtualNode{}
+	v.Annotations = map[string]string{peering.AnnotationNamespaces: "demo"}
+	asked := func(name string, phase offloadingv1beta1.MappingPhase) *offloadingv1beta1.NamespaceMap {
+		m := peering.NamespaceMap(render.Tenant{Remote: "milan"}, map[string]string{"demo": name})
+		if phase != "" {
+			m.Status.CurrentMapping = map[string]offloadingv1beta1.RemoteNamespaceStatus{"demo": {RemoteNamespace: name, Phase: phase}}
+		}
+		return m
+	}
+	had := mapped(nil, asked("demo-rome", offloadingv1beta1.MappingAccepted))
+	for name, c := range map[string]struct {
+		before map[string]string
+		now    *offloadingv1beta1.NamespaceMap
+		want   string
+		unsaid bool
+	}{
+		"as before":             {had, asked("demo-rome", offloadingv1beta1.MappingAccepted), "demo-rome", false},
+		"made again":            {had, asked("demo-rome", ""), "demo-rome", false},
+		"and the program, too":  {nil, asked("demo-rome", ""), "", true},
+		"for another namespace": {had, asked("other", ""), "", true},
+		"gone there":            {had, asked("demo-rome", offloadingv1beta1.MappingTerminating), "", false},
+		"can't be made there":   {had, asked("demo-rome", offloadingv1beta1.MappingCreationLoopBackOff), "", false},
+		"not wanted any more":   {had, peering.NamespaceMap(render.Tenant{Remote: "milan"}, nil), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := twins(v, mapped(c.before, c.now))
+			if got["demo"] != c.want || unsaid(got, c.now)["demo"] != c.unsaid {
+				t.Errorf("got twin %q, unsaid %v, want %q, %v", got["demo"], unsaid(got, c.now), c.want, c.unsaid)
+			}
+		})
 	}
 }
 

@@ -36,19 +36,41 @@ type known struct {
 	left   []peering.Leftover
 	unseen error
 	going  map[string]bool // namespaces of which the provider still has one that nobody wants any more
+	unsaid map[string]bool // namespaces of which it has not said whether it has one
 	ranges network.Ranges  // of the provider's pods
 }
 
+// mapped are the namespaces that the provider has made, by those that it was asked for: what the
+// NamespaceMap says, and what it said before, as long as it lacks an answer. One that was deleted is
+// made again without the provider's answer, which takes as long as the provider is away.
+func mapped(before map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]string {
+	out := map[string]string{}
+	for name, asked := range m.Spec.DesiredMapping {
+		there, answered := m.Status.CurrentMapping[name]
+		if there.Phase == offloadingv1beta1.MappingAccepted && there.RemoteNamespace == asked || !answered && before[name] == asked {
+			out[name] = asked
+		}
+	}
+	return out
+}
+
 // twins are the namespaces of a virtual node.
-func twins(v *offloadingv1beta1.VirtualNode, m *offloadingv1beta1.NamespaceMap) map[string]string {
+func twins(v *offloadingv1beta1.VirtualNode, mapped map[string]string) map[string]string {
 	out := map[string]string{}
 	for name := range strings.SplitSeq(v.Annotations[peering.AnnotationNamespaces], ",") {
-		if name == "" {
-			continue
+		if name != "" {
+			out[name] = mapped[name]
 		}
-		out[name] = ""
-		if there := m.Status.CurrentMapping[name]; there.Phase == offloadingv1beta1.MappingAccepted && m.Spec.DesiredMapping[name] == there.RemoteNamespace {
-			out[name] = there.RemoteNamespace
+	}
+	return out
+}
+
+// unsaid are the namespaces of a virtual node of which it is not known whether the provider has them.
+func unsaid(twins map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]bool {
+	out := map[string]bool{}
+	for name, twin := range twins {
+		if _, answered := m.Status.CurrentMapping[name]; twin == "" && !answered && m.Spec.DesiredMapping[name] != "" {
+			out[name] = true
 		}
 	}
 	return out

@@ -18,6 +18,9 @@ type View struct {
 	Twin               string // the provider's namespace, "" if there is none
 	// Going says that the provider has not removed yet what was the twin: pods may run there.
 	Going bool
+	// Unsaid says that the provider is asked for a twin, and that its answer is not known: pods that
+	// run there may run on.
+	Unsaid bool
 	// Known says that what the provider has is known now: statuses stay as they are until
 	// then, and nothing is taken for gone.
 	Known bool
@@ -45,6 +48,8 @@ type Action struct {
 // provider has of this name for this node; each may be nil.
 func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now time.Time) (a Action) {
 	switch {
+	case v.Twin == "" && v.Unsaid && pod != nil && pod.Status.Phase == corev1.PodRunning:
+		return v.blind(pod, now)
 	case v.Twin == "" && v.Going && pod != nil && pod.DeletionTimestamp != nil && !over(pod):
 		return a // let go, it might be made again elsewhere while it runs there
 	case v.Twin == "":

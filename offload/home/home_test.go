@@ -230,6 +230,9 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 	nowhere.Twin = ""
 	leaving := nowhere
 	leaving.Going = true
+	unsaid := nowhere
+	unsaid.Unsaid = true
+	runs := func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }
 	for name, c := range map[string]struct {
 		view   View
 		pod    *corev1.Pod
@@ -266,6 +269,10 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 		"it goes there":                      {leaving, pod(), nil, nil, "NamespaceNotOffloaded"},
 		"it goes there, and is deleted":      {leaving, pod(ends), nil, nil, ""},
 		"it goes there, and has ended here":  {leaving, pod(ends, failed), nil, nil, "forget"},
+		"not answered, and runs":             {unsaid, pod(runs), nil, nil, ""},
+		"not answered, runs, and is deleted": {unsaid, pod(runs, ends), nil, nil, ""},
+		"not answered, and new":              {unsaid, pod(), nil, nil, "NamespaceNotOffloaded"},
+		"not answered, and has ended here":   {unsaid, pod(ends, failed), nil, nil, "forget"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.view.Decide(c.pod, c.shadow, c.copied, start).String(); got != c.want {

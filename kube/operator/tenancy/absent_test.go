@@ -53,7 +53,7 @@ func TestNothingIsDeletedBecauseItIsAbsent(t *testing.T) {
 	w.peer(t)
 	w.workload(t)
 	seed := sample.Seed(t)
-	w.hasNoGap(t)
+	w.watched = hasNoGap(t, milan, "demo-rome")
 	for _, part := range []struct {
 		name string
 		test func(*testing.T)
@@ -187,24 +187,24 @@ func (w *pair) same(t *testing.T, before map[string]string, after string) {
 	}
 }
 
-// hasNoGap watches, until the part about what is left begins, that each pod and the Service on milan
-// could be asked at any time: a pod that is not ready for a moment, or is another one, is a gap. That
-// packets arrive is not seen here.
-func (w *pair) hasNoGap(t *testing.T) {
+// hasNoGap watches, until it is told to stop, that each pod and the Service of a namespace can be asked at any
+// time: a pod that is not ready for a moment, or is another one, is a gap. That packets arrive is not
+// seen here.
+func hasNoGap(t *testing.T, p *plane, namespace string) (stop func()) {
 	t.Helper()
-	c, err := client.NewWithWatch(w.milan.config, client.Options{Scheme: w.milan.Scheme(), Mapper: w.milan.RESTMapper()})
+	c, err := client.NewWithWatch(p.config, client.Options{Scheme: p.Scheme(), Mapper: p.RESTMapper()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.ServiceList{}} {
-		if err := c.List(ctx, list, client.InNamespace("demo-rome")); err != nil {
+		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			t.Fatal(err)
 		}
 		// It goes on after the last event if a connection is lost.
 		events, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &toolscache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return c.Watch(ctx, list.DeepCopyObject().(client.ObjectList), &client.ListOptions{Namespace: "demo-rome", Raw: &o})
+			return c.Watch(ctx, list.DeepCopyObject().(client.ObjectList), &client.ListOptions{Namespace: namespace, Raw: &o})
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -221,8 +221,9 @@ func (w *pair) hasNoGap(t *testing.T) {
 			}
 		})
 	}
-	w.watched = sync.OnceFunc(func() { cancel(); all.Wait() })
-	t.Cleanup(w.watched)
+	stop = sync.OnceFunc(func() { cancel(); all.Wait() })
+	t.Cleanup(stop)
+	return stop
 }
 
 // derived are what rome's operator makes of what its admin has made.
@@ -244,6 +245,7 @@ func derived() []client.Object {
 // the operator for some.
 func (w *pair) testDerivedDeleted(t *testing.T, random *rand.Rand, way *valve) {
 	before := w.onProvider(t)
+	defer hasNoGap(t, w.rome, "demo")() // what is not ready at home gets no packets from there
 	for round := range sample.Of(1, 6) {
 		all := derived()
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -415,6 +417,7 @@ func shown() []client.Object {
 // testCopiesLost has somebody on milan delete what rome has shown it, and milan come back from a
 // backup that lacks it, or that is older.
 func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
+	defer hasNoGap(t, w.rome, "demo")()
 	before := runs(w.onProvider(t))
 	same := func(after string) {
 		t.Helper()

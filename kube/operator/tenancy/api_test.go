@@ -68,7 +68,7 @@ type pair struct {
 	params      peer.Params  // besides the proxy; the zero value is for access alone
 	access      *rest.Config // of rome, to milan
 	node        bool         // with a virtual node
-	watched     func()       // ends [pair.hasNoGap]
+	watched     func()       // ends [hasNoGap] of milan
 }
 
 func (w *pair) run(t *testing.T, plan func(flows.Facts) flows.Plan) (changed bool, took time.Duration) {
