@@ -8,6 +8,8 @@
 //	pod stream HOST:PORT [--size 8]  send a datagram of so many bytes there every 10 ms until its
 //	                                 standard input ends, and say when answers began to be
 //	                                 missed and came again, see stall
+//	pod requests TARGET...           ask each target, http://HOST:PORT/ or udp://HOST:PORT, every 50 ms
+//	                                 until its standard input ends, and count what was not answered, see outcome
 //	pod get URL [--timeout 3s]       print the body of URL; exit status 1 if that did not work.
 //	                                 --times N asks N times on one connection, every 100 ms, and
 //	                                 --from-port P makes that connection from port P
@@ -32,7 +34,7 @@ import (
 	"time"
 )
 
-const usage = "usage: pod | pod stream HOST:PORT [--size 8] [--interval 10ms] | pod serve [--port 8080] | pod get URL [--timeout 3s] [--times 1] [--from-port P]"
+const usage = "usage: pod | pod stream HOST:PORT [--size 8] [--interval 10ms] | pod requests [--interval 50ms] [--timeout 1m] TARGET... | pod serve [--port 8080] | pod get URL [--timeout 3s] [--times 1] [--from-port P]"
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -51,6 +53,8 @@ func run(args []string, out io.Writer) error {
 		return serve(args[1:])
 	case "stream":
 		return stream(args[1:], os.Stdin, out)
+	case "requests":
+		return requests(args[1:], os.Stdin, out)
 	case "get":
 		return get(args[1:], out)
 	}

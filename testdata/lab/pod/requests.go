@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	requestInterval = 50 * time.Millisecond
+	// requestTimeout is longer than a busy machine takes, which answered after 13 s: what has no answer
+	// by then is lost.
+	requestTimeout = time.Minute
+	// lostTold is how many lost requests are told one by one.
+	lostTold = 20
+)
+
+// outcome is what became of all requests to one target.
+type outcome struct {
+	Target  string        `json:"target"`
+	Sent    int           `json:"sent"`
+	Lost    int           `json:"lost"` // the others were answered
+	Longest stall         `json:"longest"`
+	Slowest time.Duration `json:"slowest"` // answer
+	Reasons []string      `json:"reasons,omitempty"`
+}
+
+// requests asks each target, http://HOST:PORT/ or udp://HOST:PORT, at intervals, each time from a port
+// of its own, until in ends. Then it prints an outcome for each. No datagram is sent twice: each one that the path
+// loses is lost.
+func requests(args []string, in io.Reader, out io.Writer) error {
+	flags := flag.NewFlagSet("requests", flag.ContinueOnError)
+	interval := flags.Duration("interval", requestInterval, "between requests to one target")
+	timeout := flags.Duration("timeout", requestTimeout, "of a request")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() == 0 {
+		return errors.New(usage)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	outcomes := make([]outcome, flags.NArg())
+	var all sync.WaitGroup
+	for i, target := range flags.Args() {
+		u, err := url.Parse(target)
+		if err != nil {
+			return err
+		}
+		var request func(n int) error
+		switch u.Scheme {
+		case "http":
+			client := &http.Client{Timeout: *timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+			request = func(int) error { return ask(client, target, io.Discard) }
+		case "udp":
+			request = func(n int) error { return echoed(u.Host, n, *timeout) }
+		default:
+			return fmt.Errorf("%s: want http or udp\n%s", target, usage)
+		}
+		outcomes[i] = outcome{Target: target}
+		all.Go(func() { outcomes[i].ask(ctx, *interval, request) })
+	}
+	_, _ = io.Copy(io.Discard, in)
+	end()
+	all.Wait()
+	encoder := json.NewEncoder(out)
+	for _, o := range outcomes {
+		if err := encoder.Encode(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask sends requests until ctx ends, and returns when all have an answer or are lost.
+func (o *outcome) ask(ctx context.Context, interval time.Duration, request func(n int) error) {
+	var mu sync.Mutex
+	var pending sync.WaitGroup
+	last := time.Now()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		n := o.Sent
+		o.Sent++
+		pending.Go(func() {
+			sent := time.Now()
+			err := request(n)
+			now := time.Now()
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				if o.Lost++; o.Lost <= lostTold {
+					o.Reasons = append(o.Reasons, fmt.Sprintf("%s to %s: %v", sent.Format("15:04:05.000"), now.Format("15:04:05.000"), err))
+				}
+				return
+			}
+			o.Slowest = max(o.Slowest, now.Sub(sent))
+			if now.Sub(last) > o.Longest.First.Sub(o.Longest.Last) {
+				o.Longest = stall{last, now}
+			}
+			last = now
+		})
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+	pending.Wait()
+}
+
+// echoed sends one datagram and waits for it to come back.
+func echoed(to string, n int, timeout time.Duration) error {
+	c, err := net.DialTimeout("udp4", to, timeout)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	text := strconv.Itoa(n)
+	if err := c.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(c, text); err != nil {
+		return err
+	}
+	buffer := make([]byte, len(text)+1)
+	got, err := c.Read(buffer)
+	if err == nil && string(buffer[:got]) != text {
+		err = fmt.Errorf("got %q, want %q", buffer[:got], text)
+	}
+	return err
+}
