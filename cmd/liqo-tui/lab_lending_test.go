@@ -154,6 +154,7 @@ func (l lab) testLending(t *testing.T, apiServer, access string, invited bool, m
 		})
 		l.must(t, "kubectl", consumer, "-n", namespace, "wait", "--for=delete", "pod", "-l", "app=web", "--timeout=30s")
 	})
+	t.Run("no request is lost while objects are absent", func(t *testing.T) { l.losesNoRequest(t, connection{consumer, provider}, namespace) })
 	l.tui(alone("unoffload", "namespace", namespace)...).want(t, exit.OK)
 	l.must(t, "kubectl", consumer, "delete", "namespace", namespace, "--timeout=180s")
 	got = l.tui(pair("unpeer")...).want(t, exit.OK)

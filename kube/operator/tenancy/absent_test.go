@@ -188,8 +188,8 @@ func (w *pair) same(t *testing.T, before map[string]string, after string) {
 }
 
 // hasNoGap watches, until it is told to stop, that each pod and the Service of a namespace can be asked at any
-// time: a pod that is not ready for a moment, or is another one, is a gap. That packets arrive is not
-// seen here.
+// time: a pod that is not ready for a moment, or is another one, is a gap. That packets arrive,
+// TestLabLending sees.
 func hasNoGap(t *testing.T, p *plane, namespace string) (stop func()) {
 	t.Helper()
 	c, err := client.NewWithWatch(p.config, client.Options{Scheme: p.Scheme(), Mapper: p.RESTMapper()})
