@@ -8,13 +8,16 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/netip"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/pprof"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -247,12 +250,15 @@ type counted struct {
 
 	requests, writes, read atomic.Int64
 	waits                  atomic.Int64 // requests without an answer
+
+	mu    sync.Mutex
+	kinds map[string]int // requests by method and resource
 }
 
 // begin runs the operator, with the rights that it has on a cluster.
 func (c *crowd) begin() *counted {
 	ctx, stop := context.WithCancel(context.Background())
-	run := &counted{b: c.b, stop: stop, done: make(chan error, 1)}
+	run := &counted{b: c.b, stop: stop, done: make(chan error, 1), kinds: map[string]int{}}
 	config := c.as(operatorUser, "system:serviceaccounts")
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, run} })
 	go func() { run.done <- runProvider(ctx, config, c.plane) }()
@@ -285,16 +291,29 @@ func (r *counted) untilQuiet(within time.Duration, consumers int) {
 	r.b.Helper()
 	const look, looks = 100 * time.Millisecond, 50
 	deadline := time.Now().Add(within)
+	r.mu.Lock()
+	before := maps.Clone(r.kinds)
+	r.mu.Unlock()
 	for last, quiet := int64(-1), 0; quiet < looks; time.Sleep(look) {
 		now := r.requests.Load()
 		if quiet++; now != last || now < int64(consumers) || r.waits.Load() > 0 {
 			quiet = 0
 		}
 		if last = now; time.Now().After(deadline) {
-			r.b.Fatalf("the operator is not quiet after %s and %d requests", within, now)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			since := map[string]int{}
+			for kind, n := range r.kinds {
+				if n > before[kind] {
+					since[kind] = n - before[kind]
+				}
+			}
+			r.b.Fatalf("the operator is not quiet after %s and %d requests, since then: %v", within, now, since)
 		}
 	}
 }
+
+var names = regexp.MustCompile(`/(namespaces/)?[^/]*consumer-[0-9]+[^/]*`)
 
 // counting counts all but the operator's Lease. Of an answer it counts what is in it: on the
 // way it may have been compressed.
@@ -308,6 +327,9 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 		return c.next.RoundTrip(r)
 	}
 	c.run.requests.Add(1)
+	c.run.mu.Lock()
+	c.run.kinds[r.Method+" "+names.ReplaceAllString(r.URL.Path, "")]++
+	c.run.mu.Unlock()
 	if r.Method != http.MethodGet {
 		c.run.writes.Add(1)
 	}
