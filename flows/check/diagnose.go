@@ -106,11 +106,12 @@ func (in diagnosis) answers(side flows.Side) Result {
 
 func (in diagnosis) operator(side flows.Side) Result {
 	c := in.cluster(side)
+	if r, hidden := unseen(c); hidden {
+		return r
+	}
 	switch elsewhere := flows.InstalledElsewhere(side, c); {
 	case c.Software == flows.NoSoftware && elsewhere != nil:
 		return result(Fail, elsewhere.Reason, elsewhere.Hint)
-	case c.Unseen() != "":
-		return result(Inconclusive, "not known: "+c.Unseen(), flows.SeeManagers)
 	case c.Software == flows.NoSoftware:
 		return result(Fail, "neither Liqo nor the liqo-tui operator is there", "run: liqo-tui install"+c.Context.Flags(""))
 	case c.Operator.Problem != "":

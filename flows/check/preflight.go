@@ -167,18 +167,18 @@ func (in preflight) installs(side flows.Side) bool {
 	return in.params.Install[side] != nil && in.present.Side(side).Installable()
 }
 
-// unseen is the result of a check that needs to know what is installed, where that may
-// not be read.
-func (in preflight) unseen(side flows.Side) (Result, bool) {
-	c := in.cluster(side)
-	return result(Inconclusive, "not known: "+c.Unseen(), flows.SeeManagers), c.Unseen() != ""
+// unseen is the result of a check that needs to know what is installed, and reports
+// whether that may not be read.
+func unseen(c flows.ClusterFacts) (Result, bool) {
+	why := c.Unseen()
+	return result(Inconclusive, "not known: "+why, flows.SeeManagers), why != ""
 }
 
 func (in preflight) software(side flows.Side) Result {
 	if in.installs(side) {
 		return result(Planned, "nothing yet: the plan installs the liqo-tui operator")
 	}
-	if r, unseen := in.unseen(side); unseen {
+	if r, hidden := unseen(in.cluster(side)); hidden {
 		return r
 	}
 	if r, bad := refused(flows.CodeSoftware, in.unfit(side)...); bad {
@@ -249,7 +249,7 @@ func minor(version string) string {
 }
 
 func (in preflight) operator(side flows.Side) Result {
-	if r, unseen := in.unseen(side); unseen {
+	if r, hidden := unseen(in.cluster(side)); hidden {
 		return r
 	}
 	if r, bad := refused(flows.CodeOperator, in.unfit(side)...); bad {
