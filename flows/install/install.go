@@ -324,7 +324,7 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 		return s
 	}
 	if why := endsAccess(c, i.params.Peering); why != "" {
-		return new(flows.Refuse(side, flows.CodeOwnership, "part in peerings", flows.FailedConflict, why, "run liqo-tui unpeer for each first, then install again; who they are, an account sees that may read Tenants and Identities"))
+		return new(flows.Refuse(side, flows.CodeOwnership, "part in peerings", flows.FailedConflict, why, "run liqo-tui unpeer for each first, then install again. An account that may read Tenants and Identities sees which clusters these are"))
 	}
 	return i.toldRange(side, c)
 }

@@ -26,12 +26,13 @@ type RemoveOptions struct {
 	// KeepNetwork leaves the connection of the pods' networks.
 	KeepNetwork bool
 
-	unasked map[string]bool // found out once in a run, before it deletes what asks; nil before
+	unasked map[string]bool // see [removal.unasked]; nil until the first plan
 }
 
-// unplan settles in o what a run has to know from its beginning. It removes what Plan makes: first pods leave the virtual node, while their quota
+// unplan removes what Plan makes: first pods leave the virtual node, while their quota
 // and their access still hold, then the resources go, then the access, then what was
-// made of the network, unless the clusters are peered the other way round too.
+// made of the network, unless the clusters are peered the other way round too. The first
+// plan of a run fills o.unasked, which can't be found out once the run has deleted something.
 func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 	reset := flows.PlanReset(o.RemoveOptions, networkOf(withoutContents(f)))
 	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {

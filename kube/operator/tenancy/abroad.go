@@ -94,9 +94,10 @@ func (r *abroad) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, errors.Join(err, r.compare(ctx, plane, all))
 }
 
-// slices are this cluster's own, those of one namespace as the API server has them. Those of
-// others are compared by name and age, and are only to look at: what was made before one that is
-// known is known as well, as the cache is filled in that order.
+// slices lists this cluster's own ResourceSlices: those of namespace from the API server, those of
+// other namespaces from the cache. The latter are shared with the cache: callers compare their
+// names and ages, and must not change them. The cache has every slice that is older than one that
+// it has, because it learns of them in the order in which they were created.
 func (r *abroad) slices(ctx context.Context, namespace string) ([]authv1beta1.ResourceSlice, error) {
 	var here, everywhere authv1beta1.ResourceSliceList
 	of := client.MatchingLabels{peering.LabelReplication: "true"}
