@@ -138,7 +138,9 @@ for i in "${!names[@]}"; do
 	echo "== part $((i + 1)) of ${#names[@]}, $part, after $(clock $SECONDS): ${titles[i]}" | tee -a "$log"
 	began=$SECONDS before=$failed
 	failed=0
-	[ "$part" != modules ] || [[ " ${names[*]} " != *" vm "* ]] || start_vm
+	if [ "$part" = modules ] && [[ " ${names[*]} " == *" vm "* ]]; then
+		start_vm
+	fi
 	case $part in
 	unit | api | vm | modules) "part_$part" ;;
 	api-*) part_minor "${part#api-}" ;;
