@@ -33,6 +33,7 @@ type inputs struct {
 	host          netip.Addr                       // of the node of pod, if it passes packets on to pods
 	replicas      int                              // pods that share the tunnel
 	told          string                           // the pod's address, as nodes have it; "" if they have none
+	toldVersion   string                           // of the InternalFabric that says so
 	configuration *networkingv1beta1.Configuration // nil until it exists
 	spared        []ipam.Reservation               // addresses that nothing may lead to a gateway
 }
@@ -155,7 +156,7 @@ func (r *gateways) readFabric(ctx context.Context, in *inputs) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read InternalFabric %s: %w", in.gateway.Name, err)
 	}
-	in.told = string(f.Spec.GatewayIP)
+	in.told, in.toldVersion = string(f.Spec.GatewayIP), f.ResourceVersion
 	return nil
 }
 
@@ -215,9 +216,13 @@ func (in *inputs) supports() ([]render.Object, error) {
 		if in.pod == nil || podIP(in.pod) != ip {
 			host = netip.Addr{}
 		}
-		objects = append(objects, g.InternalFabric(render.Fabric{
+		fabric := g.InternalFabric(render.Fabric{
 			PodIP: ip, Host: host, Gone: in.gone(ip), Remote: remote, MTU: in.view.mtu, NodeIPs: in.nodeIPs, Hosts: in.reals(), LeftOut: leftOut, Also: in.also(),
-		}))
+		})
+		if in.shared() { // the address may be another pod's since it was read: that pod has written it
+			fabric.ResourceVersion = in.toldVersion
+		}
+		objects = append(objects, fabric)
 	}
 	return objects, nil
 }

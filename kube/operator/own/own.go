@@ -18,7 +18,8 @@ import (
 // Manager is the name under which the operator writes.
 const Manager = render.OperatorName
 
-// Apply makes a child be as wanted, and returns it as it is then.
+// Apply makes a child be as wanted, and returns it as it is then. If want has a resource version, and
+// the child has another one by then, it is a conflict: want says something that was read with it.
 func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, error) {
 	live, ok := reflect.TypeAssert[O](reflect.New(reflect.TypeOf(want).Elem()))
 	if !ok {
@@ -42,6 +43,7 @@ func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 	if err != nil {
 		return live, err
 	}
+	u.SetResourceVersion(want.GetResourceVersion())
 	// Children are ours alone: what somebody else changed in them is undone.
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(Manager), client.ForceOwnership)
 	if err != nil {
