@@ -17,7 +17,7 @@ import (
 // one after the other. What was deleted while no operator ran therefore has no effect, and check
 // names what is left.
 type Deletions struct {
-	of  func(client.Object) []Deletion
+	of  func(o client.Object, gone bool) []Deletion
 	mu  sync.Mutex
 	all map[Deletion]bool
 }
@@ -28,8 +28,10 @@ type Deletion struct {
 	types.NamespacedName
 }
 
-// NewDeletions keeps what of says of each object that is deleted.
-func NewDeletions(of func(client.Object) []Deletion) *Deletions { return &Deletions{of: of} }
+// NewDeletions keeps what of says of each object that is deleted, until of says it of one that is there.
+func NewDeletions(of func(o client.Object, gone bool) []Deletion) *Deletions {
+	return &Deletions{of: of}
+}
 
 // Has reports whether a deletion was seen, and nothing has come after it.
 func (d *Deletions) Has(what Deletion) bool {
@@ -45,7 +47,7 @@ func (d *Deletions) Has(what Deletion) bool {
 func (d *Deletions) Set(o client.Object, gone bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, what := range d.of(o) {
+	for _, what := range d.of(o, gone) {
 		switch {
 		case !gone:
 			delete(d.all, what)

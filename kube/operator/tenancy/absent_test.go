@@ -452,6 +452,18 @@ func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 		back()
 		same("the copies were deleted")
 	}
+	rightless := func() { // it has looked
+		t.Helper()
+		untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: inTwin(render.TwinAccessName)})
+	}
+	// While rome is away, and milan's operator looks.
+	way.set(true)
+	lose(mapTo("liqo-tenant-rome"), slice("liqo-tenant-rome", "milan"))
+	rightless()
+	same("the copies were deleted, and rome was away")
+	way.set(false)
+	back()
+	same("rome has shown them again, as it was away")
 	// While rome is away: milan's operator finds nothing but the twins.
 	restored := func(change func()) {
 		t.Helper()
@@ -459,10 +471,6 @@ func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 		w.milan.stop()
 		change()
 		w.milan.runOperator(render.PeeringProvider)
-	}
-	rightless := func() { // it has looked
-		t.Helper()
-		untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: inTwin(render.TwinAccessName)})
 	}
 	restored(func() { lose(shown()...) })
 	rightless()

@@ -25,7 +25,7 @@ func ofProvider(provider types.NamespacedName) own.Deletion {
 }
 
 // deletionsOf are those of an admin's objects at home.
-func deletionsOf(o client.Object) []own.Deletion {
+func deletionsOf(o client.Object, _ bool) []own.Deletion {
 	switch o := o.(type) {
 	case *offloadingv1beta1.NamespaceOffloading:
 		return []own.Deletion{ofOffloading(o.Namespace)}

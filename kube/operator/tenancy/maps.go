@@ -75,12 +75,24 @@ func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1be
 		switch {
 		case c.DeletionTimestamp != nil:
 		case over || len(c.Spec.DesiredMapping) == 0:
-			errs = append(errs, own.Delete(ctx, remote, c))
+			errs = append(errs, giveUp(ctx, remote, c))
 		default:
 			errs = append(errs, r.bringHome(ctx, plane, nil, c.Spec.DesiredMapping))
 		}
 	}
 	return errors.Join(append(errs, err)...)
+}
+
+// giveUp deletes a copy. It asks for nothing first, which tells the provider that the consumer wants
+// that: somebody there may delete a copy, too.
+func giveUp(ctx context.Context, remote client.Client, c *offloadingv1beta1.NamespaceMap) error {
+	if len(c.Spec.DesiredMapping) > 0 {
+		c.Spec.DesiredMapping = nil
+		if err := remote.Update(ctx, c, client.FieldOwner(own.Manager)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("ask for no namespace any more with NamespaceMap %s: %w", c.Name, err)
+		}
+	}
+	return own.Delete(ctx, remote, c)
 }
 
 // lostBy is what a copy asks for, and the map does not without saying so.

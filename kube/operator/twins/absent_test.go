@@ -28,6 +28,8 @@ func TestATwinIsNotRemovedForWhatIsAbsent(t *testing.T) {
 	at := metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "milan"}
 	asking := peering.MapCopy(&offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: at.Name, Labels: map[string]string{peering.LabelDestination: "milan"}}}, "rome", at.Namespace)
 	asking.UID = "m"
+	full := asking.DeepCopy()
+	full.Spec.DesiredMapping = map[string]string{"demo": "demo-rome"}
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "rome", UID: "t"}, Spec: authv1beta1.TenantSpec{ClusterID: "rome"}}
 	drained := tenant.DeepCopy()
 	drained.Spec.TenantCondition = authv1beta1.TenantConditionDrained
@@ -42,6 +44,7 @@ func TestATwinIsNotRemovedForWhatIsAbsent(t *testing.T) {
 		"no map":                              {[]client.Object{tenant, access, slice}, nil, stays},
 		"no map, and no slice":                {[]client.Object{tenant, access}, nil, withdrawn},
 		"no map, and no access":               {[]client.Object{tenant, slice}, nil, withdrawn},
+		"a map that asks was, and the slices": {[]client.Object{tenant, access}, []client.Object{full, slice}, withdrawn},
 		"the map was deleted":                 {[]client.Object{tenant, access, slice}, []client.Object{asking}, stays},
 		"the slices were":                     {[]client.Object{tenant, access}, []client.Object{slice}, withdrawn},
 		"the map was, a slice is absent":      {[]client.Object{tenant, access}, []client.Object{asking}, withdrawn},

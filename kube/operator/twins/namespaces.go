@@ -140,8 +140,8 @@ func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if m.UID == "" || m.DeletionTimestamp != nil || peering.MapOf(m) == "" {
-		deleted := m.DeletionTimestamp != nil || r.seen.Has(ofMap(req.NamespacedName))
-		return ctrl.Result{}, r.unasked(ctx, req.Namespace, there, deleted)
+		givenUp := m.DeletionTimestamp != nil && len(m.Spec.DesiredMapping) == 0 || r.seen.Has(ofMap(req.NamespacedName))
+		return ctrl.Result{}, r.unasked(ctx, req.Namespace, there, givenUp)
 	}
 	t, err := r.tenant(ctx, req.Namespace, peering.MapOf(m))
 	switch {
@@ -197,14 +197,14 @@ func (r *namespaces) twinsOf(ctx context.Context, req ctrl.Request) (map[string]
 
 // unasked looks after twins whose map is not there. The consumer shows it again, if somebody has
 // deleted it here, or this cluster was restored from a backup: the twins stay. They go with the
-// consumer. One that gives back all that it was granted deletes its map, too; both were seen then.
-func (r *namespaces) unasked(ctx context.Context, namespace string, twins map[string]*corev1.Namespace, deleted bool) error {
+// consumer. One that gives back all that it was granted gives its map up, too; both were seen then.
+func (r *namespaces) unasked(ctx context.Context, namespace string, twins map[string]*corev1.Namespace, givenUp bool) error {
 	return r.each(ctx, twins, func(ctx context.Context, ns *corev1.Namespace) error {
 		t, err := r.tenant(ctx, namespace, render.ClusterID(ns.Labels[render.LabelRemoteCluster]))
 		switch {
 		case err != nil:
 			return err
-		case t.over || deleted && !t.asks && r.seen.Has(ofSlices(namespace)):
+		case t.over || givenUp && !t.asks && r.seen.Has(ofSlices(namespace)):
 			return r.remove(ctx, ns)
 		case !t.admitted || len(t.users) == 0:
 			return r.withdraw(ctx, ns)

@@ -54,8 +54,9 @@ func ofMap(key types.NamespacedName) own.Deletion {
 	return own.Deletion{Of: "NamespaceMap", NamespacedName: key}
 }
 
-// DeletionsOf are those after which a consumer has less here.
-func DeletionsOf(o client.Object) []own.Deletion {
+// DeletionsOf are those after which a consumer has less here. A consumer that gives a map up asks for
+// nothing in it first: it is somebody else who has deleted one that asks for namespaces.
+func DeletionsOf(o client.Object, gone bool) []own.Deletion {
 	switch o := o.(type) {
 	case *authv1beta1.Tenant:
 		return []own.Deletion{OfTenant(o.Namespace)}
@@ -64,6 +65,9 @@ func DeletionsOf(o client.Object) []own.Deletion {
 			return []own.Deletion{ofSlices(o.Namespace)}
 		}
 	case *offloadingv1beta1.NamespaceMap:
+		if gone && len(o.Spec.DesiredMapping) > 0 {
+			return nil
+		}
 		return []own.Deletion{ofMap(client.ObjectKeyFromObject(o))}
 	}
 	return nil
