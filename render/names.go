@@ -92,6 +92,10 @@ const (
 	// form of the key that its next pair has; on a PublicKey, of the key that
 	// the peer is about to use.
 	AnnotationNextPublicKey = "liqo-tui.dev/next-public-key"
+	// AnnotationAccount on the template of a program's pods is the UID of their ServiceAccount. An API
+	// server refuses the tokens of one that was deleted, also if there is another one of its name, and
+	// a kubelet asks for another token as late as 48 minutes after the first: the pods are replaced.
+	AnnotationAccount = "liqo-tui.dev/account"
 	// AnnotationRelay on a GatewayServer is the address of a relay, host:port, that its
 	// gateway dials, because nobody can dial the gateway.
 	AnnotationRelay = "liqo-tui.dev/relay"

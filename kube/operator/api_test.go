@@ -351,6 +351,11 @@ func (w *world) testRepair() {
 		}
 		until(w, o, "made again", func(o client.Object) bool { return o.GetUID() != uid })
 	}
+	// Tokens of the account before are refused.
+	account := until(w, &corev1.ServiceAccount{ObjectMeta: gateway}, "there", func(*corev1.ServiceAccount) bool { return true })
+	until(w, &appsv1.Deployment{ObjectMeta: key}, "with pods of the account that there is", func(d *appsv1.Deployment) bool {
+		return d.Spec.Template.Annotations[render.AnnotationAccount] == string(account.UID)
+	})
 	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || !bytes.Equal(before, secret.Data["privateKey"]) {
 		w.t.Errorf("repairing the others changed the keys (%v)", err)
 	}

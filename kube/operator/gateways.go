@@ -228,6 +228,13 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 		return err
 	})
 	g.Go(func() error { return r.applyAll(ctx, supports) })
+	g.Go(func() error {
+		account, err := own.Apply(ctx, r.client, in.gateway.ServiceAccount())
+		if err == nil && p.deployment != nil {
+			metav1.SetMetaDataAnnotation(&p.deployment.Spec.Template.ObjectMeta, render.AnnotationAccount, string(account.UID))
+		}
+		return err
+	})
 	if p.deployment != nil {
 		g.Go(func() error { return r.bringPullSecrets(ctx, in, p.deployment.Spec.Template.Spec.ImagePullSecrets) })
 	}

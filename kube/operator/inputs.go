@@ -196,7 +196,7 @@ func (in *inputs) supports() ([]render.Object, error) {
 	}
 	g := in.gateway
 	role := g.Role()
-	objects := []render.Object{g.ServiceAccount(), role, g.Connection(), hosts}
+	objects := []render.Object{role, g.Connection(), hosts}
 	if in.shared() || len(in.pods) > 1 {
 		var names []string
 		for i := range in.pods {

@@ -261,7 +261,8 @@ func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNod
 			return 0, err
 		}
 	}
-	if _, err := own.Apply(ctx, r.client, p.ServiceAccount()); err != nil {
+	account, err := own.Apply(ctx, r.client, p.ServiceAccount())
+	if err != nil {
 		return 0, err
 	}
 	if _, err := own.Apply(ctx, r.client, p.Role()); err != nil {
@@ -270,7 +271,9 @@ func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNod
 	if _, err := own.Apply(ctx, r.client, p.RoleBinding()); err != nil {
 		return 0, err
 	}
-	d, err := own.Apply(ctx, r.client, p.Deployment())
+	d := p.Deployment()
+	metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, render.AnnotationAccount, string(account.UID))
+	d, err = own.Apply(ctx, r.client, d)
 	if err != nil {
 		return 0, err
 	}

@@ -333,6 +333,14 @@ func (w *pair) testNodeIsPutRight(t *testing.T) {
 	})
 	w.rome.runDeleteNow(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "vk-milan"}})
 	until(t, w.rome, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "vk-milan"}}, "there again", func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == 1 })
+	// Tokens of an account that was deleted are refused: the program is replaced.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "liqo-tui-node-milan"}}
+	was := until(t, w.rome, account, "there", func(*corev1.ServiceAccount) bool { return true }).UID
+	w.rome.runDeleteNow(t, account)
+	until(t, w.rome, account, "there again", func(a *corev1.ServiceAccount) bool { return a.UID != was })
+	until(t, w.rome, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "vk-milan"}}, "with pods of the account that there is", func(d *appsv1.Deployment) bool {
+		return d.Spec.Template.Annotations[render.AnnotationAccount] == string(account.UID)
+	})
 }
 
 // testTunnel has a gateway report, and fall silent.
