@@ -31,7 +31,11 @@ type keeping struct {
 // object is one of a cluster, in kubectl's words.
 type object struct{ namespace, name string } // such as secrets/password
 
-const keptPod = "kept"
+const (
+	keptPod = "kept"
+	// nodeMonitorPeriod is how often Kubernetes looks whether a node is ready, and its pods then are.
+	nodeMonitorPeriod = 5 * time.Second
+)
 
 // losesNoRequest deletes what operators have made, and all that the consumer has beside its
 // installation and its network, in orders that the seed picks. What runs on the provider stays the same,
@@ -246,7 +250,8 @@ func (k keeping) deletes(t *testing.T, cluster string, o object) {
 	k.kubectl(t, cluster, o.args("delete", "--ignore-not-found", "--wait=false"))
 }
 
-// deletesDerived deletes while the provider's API server stands still for a while.
+// deletesDerived deletes while the provider's API server stands still, for longer than it takes
+// Kubernetes at home to look at the virtual node.
 func (k keeping) deletesDerived(t *testing.T) {
 	all := k.derived()
 	k.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -255,21 +260,24 @@ func (k keeping) deletesDerived(t *testing.T) {
 	node := k.nodes(t, k.way.b)[0]
 	signal := func(name string) { k.must(t, "exec", k.way.b, node, "--", "pkill", "-"+name, "-x", "kube-apiserver") }
 	resume := func() {}
+	var stopped time.Time
 	defer func() { resume() }()
 	for i, o := range all {
 		switch i {
 		case from:
 			signal("STOP")
+			stopped = time.Now()
 			t.Logf("the API server of %s stands still", k.way.b)
 			resume = func() { signal("CONT") }
 		case to:
 			eventually(t, 30*time.Second, func() error {
-				status, err := k.try(t, "kubectl", k.way.a, "get", "node", k.way.b, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
-				if err == nil && status == "True" {
-					err = fmt.Errorf("the node of %s is said to be ready", k.way.b)
+				reason, err := k.try(t, "kubectl", k.way.a, "get", "node", k.way.b, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].reason}`)
+				if err == nil && reason != "ProviderSilent" {
+					err = fmt.Errorf("the node of %s says %q, and its API server stands still", k.way.b, reason)
 				}
 				return err
 			})
+			time.Sleep(time.Until(stopped.Add(2 * nodeMonitorPeriod)))
 			resume()
 			resume = func() {}
 			t.Logf("the API server of %s goes on", k.way.b)

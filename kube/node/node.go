@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,7 +49,11 @@ type Options struct {
 	// Listen is where API servers get logs and streams of pods, as ":10250"; "" for
 	// nowhere.
 	Listen string
-	Log    *slog.Logger
+	// Patience is how long the provider may be silent until the node is not ready. 0 is as long as
+	// Kubernetes waits for a kubelet: it stops sending packets to the pods of a node that is not ready, and
+	// these go on.
+	Patience time.Duration
+	Log      *slog.Logger
 }
 
 const (
@@ -77,6 +82,7 @@ type virtualNode struct {
 
 	mu     sync.Mutex
 	answer error     // of the provider, see [known]
+	silent time.Time // since when it is, zero if it has answered or refused
 	reach  *provider // by which it has answered
 
 	follower network.Follower
@@ -136,6 +142,9 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 		}
 	}
 	mapper.Add(leaseKind, meta.RESTScopeNamespace)
+	if o.Patience == 0 {
+		o.Patience = leaseSeconds * time.Second
+	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
@@ -166,7 +175,7 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	return &virtualNode{
-		Options: o, cache: kept, client: c, woken: make(chan struct{}, 1), answer: errNotAsked, mirror: newMirror(o, config, c),
+		Options: o, cache: kept, client: c, woken: make(chan struct{}, 1), answer: errNotAsked, silent: time.Now(), mirror: newMirror(o, config, c),
 		system: corev1.NodeSystemInfo{KubeletVersion: version.GitVersion, OperatingSystem: "linux"},
 	}, nil
 }
@@ -245,13 +254,19 @@ func (n *virtualNode) answered() error {
 
 func (n *virtualNode) say(answer error, by *provider) {
 	n.mu.Lock()
-	was, with := n.answer, n.reach
+	was, with, since := n.answer, n.reach, n.silent
 	n.answer, n.reach = answer, nil
-	if answer == nil {
-		n.reach = by
+	switch {
+	case answer == nil:
+		n.reach, n.silent = by, time.Time{}
+	case !errors.Is(answer, peering.ErrNoAnswer) && !apierrors.IsNotFound(answer): // the operator makes a Secret again
+		n.silent = time.Time{}
+	case n.silent.IsZero():
+		n.silent = time.Now()
 	}
+	changed := (was == nil) != (answer == nil) || with != by && answer == nil || since.IsZero() != n.silent.IsZero()
 	n.mu.Unlock()
-	if (was == nil) != (answer == nil) || with != by && answer == nil {
+	if changed {
 		n.Log.Info("the provider", "answers", answer == nil, "error", fmt.Sprint(answer))
 		n.wake()
 	}
@@ -279,6 +294,11 @@ func (n *virtualNode) keep(ctx context.Context) error {
 		if n.unsure {
 			next = tryAgain
 		}
+		n.mu.Lock()
+		if left := time.Until(n.silent.Add(n.Patience)); left > 0 {
+			next = min(next, left)
+		}
+		n.mu.Unlock()
 		timer.Reset(next)
 	}
 }
@@ -375,9 +395,21 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	defer n.mu.Unlock()
 	return known{
 		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[render.AnnotationProblem],
-		answer: n.answer, reach: n.reach, tunnel: n.follower.Tunnel(len(configurations.Items) > 0, connections.Items, now),
+		answer: n.answer, waits: now.Before(n.silent.Add(n.Patience)) && n.wasReady(v), reach: n.reach, tunnel: n.follower.Tunnel(len(configurations.Items) > 0, connections.Items, now),
 		twins: offloaded, going: going(offloaded, m), unsaid: unsaid(offloaded, m), withdrawn: withdrawn(m), ranges: network.RangesOf(render.First(configurations.Items)),
 	}, true, nil
+}
+
+// wasReady reports whether the node was said to be ready: by this program, or by one before it.
+func (n *virtualNode) wasReady(v *offloadingv1beta1.VirtualNode) bool {
+	if n.told.of != "" {
+		return slices.ContainsFunc(n.told.status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+	}
+	return slices.ContainsFunc(v.Status.Conditions, func(c offloadingv1beta1.VirtualNodeCondition) bool {
+		return c.Type == offloadingv1beta1.NodeConditionType && c.Status == offloadingv1beta1.RunningConditionStatusType
+	})
 }
 
 // apply writes the status, all of which is this program's.

@@ -41,6 +41,7 @@ func TestANodeIsReadyIfAllIsWell(t *testing.T) {
 		"nothing granted":  {known{}, corev1.ConditionFalse, reasonNotGranted, "milan grants no CPU"},
 		"no memory":        {known{granted: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}, corev1.ConditionFalse, reasonNotGranted, "or no memory"},
 		"not asked yet":    {known{granted: granted, answer: errNotAsked}, corev1.ConditionFalse, reasonUnreachable, "milan: its API server has not answered yet"},
+		"silent, at first": {known{granted: granted, answer: errors.New("x"), waits: true}, corev1.ConditionTrue, reasonSilent, "milan: x; the node is not ready if that lasts"},
 		"the operator":     {known{granted: granted, problem: "drained"}, corev1.ConditionFalse, reasonRefused, "drained"},
 		"both":             {known{granted: granted, problem: "drained", answer: errors.New("x")}, corev1.ConditionFalse, reasonRefused, "drained"},
 		"the tunnel alone": {known{granted: granted, tunnel: network.Tunnel{There: true, Down: "x"}}, corev1.ConditionTrue, reasonAnswers, ""},

@@ -25,6 +25,7 @@ type known struct {
 	// answer is what became of the last questions to the provider's API server: nil if it
 	// answered.
 	answer error
+	waits  bool      // it is silent for less than the node's patience, and the node was ready
 	reach  *provider // nil if it does not answer
 	tunnel network.Tunnel
 	// twins are the provider's namespaces by those that the node's program looks after, ""
@@ -112,6 +113,7 @@ func (k known) offloaded() bool {
 // Reasons of conditions.
 const (
 	reasonAnswers     = "ProviderAnswers"
+	reasonSilent      = "ProviderSilent"
 	reasonUnreachable = "ProviderUnreachable"
 	reasonRefused     = "Refused"
 	reasonNotGranted  = "NotGranted"
@@ -135,6 +137,8 @@ func (k known) ready() corev1.NodeCondition {
 		c.Reason, c.Message = reasonRefused, k.problem
 	case k.granted.Cpu().IsZero() || k.granted.Memory().IsZero():
 		c.Reason, c.Message = reasonNotGranted, k.provider+" grants no CPU, or no memory"
+	case k.waits:
+		c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonSilent, fmt.Sprintf("%s: %v; the node is not ready if that lasts", k.provider, k.answer)
 	case k.answer != nil:
 		c.Reason, c.Message = reasonUnreachable, fmt.Sprintf("%s: %v", k.provider, k.answer)
 	default:

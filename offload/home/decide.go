@@ -133,12 +133,14 @@ func nameOf(pod *corev1.Pod) string {
 }
 
 // blind is for the time in which the provider can't be asked: nothing new is said of a
-// pod, but that no packets reach it.
+// pod, but that no packets reach it. Kubernetes has the pods of a node that is not ready be not ready,
+// without a look at them: as a kubelet does, this puts that right.
 func (v View) blind(pod *corev1.Pod, now time.Time) Action {
 	if pod == nil {
 		return Action{}
 	}
 	s := pod.Status.DeepCopy()
+	v.restore(pod, s, now)
 	v.cut(s, pod.Status.Conditions, now)
 	return Action{Status: s}.news(pod)
 }

@@ -48,6 +48,7 @@ func copyOf(change ...func(*corev1.Pod)) *corev1.Pod {
 		Phase: corev1.PodRunning, PodIP: "10.244.0.7", PodIPs: []corev1.PodIP{{IP: "10.244.0.7"}}, HostIP: "192.0.2.1", StartTime: &metav1.Time{Time: start},
 		Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: start}},
+			{Type: corev1.ContainersReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: start}},
 			{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: start}},
 		},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "web", Ready: true, ContainerID: "containerd://x"}, {Name: "added", Ready: true}},
@@ -197,6 +198,16 @@ func TestReadinessFollowsTheTunnelAndNotTheAPI(t *testing.T) {
 	if a := v.Decide(runs, nil, nil, start); a != (Action{}) {
 		t.Errorf("the provider can't be asked: got %+v", a)
 	}
+	// As Kubernetes does with each pod of a node that is not ready.
+	marked := runs.DeepCopy()
+	marked.Status.Conditions[readiness(marked.Status.Conditions)].Status = corev1.ConditionFalse
+	if a := v.Decide(marked, nil, nil, start); a.Status == nil || a.Status.Conditions[readiness(a.Status.Conditions)].Status != corev1.ConditionTrue {
+		t.Errorf("Kubernetes says that it is not ready: got %+v", a)
+	}
+	marked.Status.Conditions = slices.DeleteFunc(marked.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.ContainersReady })
+	if a := v.Decide(marked, nil, nil, start); a != (Action{}) {
+		t.Errorf("its containers are not known to be ready: got %+v", a)
+	}
 	v.Down = "silent"
 	cut := v.Decide(runs, nil, nil, start.Add(time.Minute))
 	if cut.Status == nil || cut.Status.Phase != corev1.PodRunning || cut.Withdraw != "" {
@@ -208,6 +219,11 @@ func TestReadinessFollowsTheTunnelAndNotTheAPI(t *testing.T) {
 	runs.Status = *cut.Status
 	if a := v.Decide(runs, nil, nil, start.Add(time.Hour)); a.Status != nil {
 		t.Errorf("still cut off: got %+v", a.Status)
+	}
+	whole := v
+	whole.Down = ""
+	if a := whole.Decide(runs, nil, nil, start.Add(time.Hour)); a.Status == nil || a.Status.Conditions[readiness(a.Status.Conditions)].Status != corev1.ConditionTrue {
+		t.Errorf("connected again, and the provider can't be asked: got %+v", a)
 	}
 	v.Known = true
 	shadow := &Shadow{UID: "s1", Of: "u1"}

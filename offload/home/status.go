@@ -105,6 +105,20 @@ func (v View) gate(pod *corev1.Pod, s *corev1.PodStatus) {
 	}
 }
 
+// restore has a pod be ready whose containers are, by what the provider said last.
+func (v View) restore(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) {
+	i := readiness(s.Conditions)
+	if i < 0 || s.Conditions[i].Status == corev1.ConditionTrue || s.Phase != corev1.PodRunning || !slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.ContainersReady && c.Status == corev1.ConditionTrue
+	}) {
+		return
+	}
+	c := &s.Conditions[i]
+	c.Status, c.Reason, c.Message, c.LastTransitionTime = corev1.ConditionTrue, "", "", metav1.Time{}
+	v.gate(pod, s)
+	keepTimes(s.Conditions[i:i+1], pod.Status.Conditions, now)
+}
+
 // cut has a pod that no packets reach be not ready, whatever the provider says of it.
 func (v View) cut(s *corev1.PodStatus, before []corev1.PodCondition, now time.Time) {
 	i := readiness(s.Conditions)

@@ -3,6 +3,7 @@ package tenancy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 const (
@@ -140,6 +142,9 @@ func (r *peers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
+// reasonSilent is of a condition that says that a peer's API server does not answer.
+const reasonSilent = "APIServerSilent"
+
 // describe writes into a status what follows from the peer.
 func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer error, now metav1.Time) {
 	s.Role = cmp.Or(map[[2]bool]corev1beta1.RoleType{
@@ -178,6 +183,9 @@ func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer e
 		c := corev1beta1.Condition{Type: corev1beta1.APIServerStatusCondition, Status: corev1beta1.ConditionStatusEstablished, Reason: "APIServerReady", Message: "the peer's API server answers"}
 		if answer != nil {
 			c.Status, c.Reason, c.Message = corev1beta1.ConditionStatusError, "APIServerNotReady", answer.Error()
+			if errors.Is(answer, peering.ErrNoAnswer) {
+				c.Reason = reasonSilent
+			}
 		}
 		s.Conditions = append(s.Conditions, since([]corev1beta1.Condition{c}, old, now)...)
 	}

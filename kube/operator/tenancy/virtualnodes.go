@@ -157,7 +157,7 @@ func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if err := r.cached.Get(ctx, client.ObjectKey{Name: req.Namespace}, ns); err != nil || ns.DeletionTimestamp != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err) // no admin has labelled it for a peer
 	}
-	problem, err := r.problem(ctx, s)
+	problem, err := r.problem(ctx, s, v.UID != "")
 	if err != nil || problem != "" && v.UID == "" { // nothing was granted yet
 		return ctrl.Result{}, err
 	}
@@ -180,8 +180,9 @@ func (r *virtualNodes) read(ctx context.Context, key client.ObjectKey, o client.
 	return nil
 }
 
-// problem is why nothing can run with a slice, "" if it can.
-func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice) (string, error) {
+// problem is why nothing can run with a slice, "" if it can. If its virtual node is made, the node's
+// program says itself that it has no kubeconfig, or that the provider does not answer.
+func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice, made bool) (string, error) {
 	for _, what := range []authv1beta1.ResourceSliceConditionType{authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionTypeResources} {
 		switch c := peering.Condition(s, what); {
 		case c == nil:
@@ -194,7 +195,7 @@ func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice
 	if err := r.read(ctx, client.ObjectKey{Namespace: s.Namespace, Name: peering.SliceIdentityName(s.Name)}, i); err != nil {
 		return "", err
 	}
-	if i.Status.KubeconfigSecretRef == nil {
+	if i.Status.KubeconfigSecretRef == nil && !made {
 		return "there is no kubeconfig yet", nil
 	}
 	fc := &corev1beta1.ForeignCluster{}
@@ -202,7 +203,7 @@ func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice
 		return "", fmt.Errorf("read ForeignCluster %s: %w", *s.Spec.ProviderClusterID, err)
 	}
 	for _, c := range fc.Status.Conditions { // its program may reach the provider, and this cluster have no access
-		if c.Type == corev1beta1.APIServerStatusCondition && c.Status == corev1beta1.ConditionStatusError {
+		if c.Type == corev1beta1.APIServerStatusCondition && c.Status == corev1beta1.ConditionStatusError && c.Reason != reasonSilent {
 			return c.Message, nil
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -74,6 +75,9 @@ func TestVirtualNode(t *testing.T) {
 	}
 }
 
+// programPatience is a program's. A test has not the usual time.
+const programPatience = 6 * time.Second
+
 // runPrograms plays kubelet, and Kubernetes' controllers of Deployments, for the programs
 // of virtual nodes.
 func (p *plane) runPrograms() {
@@ -128,7 +132,7 @@ func (p *plane) runProgram(ctx context.Context, d *appsv1.Deployment) {
 		return ""
 	}
 	config := p.as("system:serviceaccount:"+d.Namespace+":"+pod.ServiceAccountName, "system:serviceaccounts", "system:serviceaccounts:"+d.Namespace)
-	o := node.Options{Namespace: value("namespace"), Name: value("name"), KubeconfigSecret: value("kubeconfig-secret"), Provider: value("provider"), Consumer: value("consumer"), Log: slog.New(slog.DiscardHandler)}
+	o := node.Options{Namespace: value("namespace"), Name: value("name"), KubeconfigSecret: value("kubeconfig-secret"), Provider: value("provider"), Consumer: value("consumer"), Patience: programPatience, Log: slog.New(slog.DiscardHandler)}
 	if writes := p.programEnds.Swap(0); writes > 0 {
 		first, kill := context.WithCancel(ctx)
 		defer kill()
@@ -383,16 +387,16 @@ func (w *pair) testAway(t *testing.T, way *valve) {
 	was := until(t, w.rome, lease(), "renewed", func(l *coordinationv1.Lease) bool { return l.Spec.RenewTime != nil }).Spec.RenewTime.Time
 	way.set(true)
 	began := time.Now()
+	until(t, w.rome, member(), "ready, and said to be silent", says(corev1.NodeReady, corev1.ConditionTrue, "does not answer"))
 	n := until(t, w.rome, member(), "not ready", says(corev1.NodeReady, corev1.ConditionFalse, "milan"))
 	t.Logf("figure: not ready %s after the provider went: %s", time.Since(began).Round(100*time.Millisecond), n.Status.Conditions[0].Message)
 	if n.Status.Capacity.Cpu().String() != "2" {
 		t.Errorf("it has %v", n.Status.Capacity)
 	}
-	// The operator notices by itself, within 15 s, and what it says then stands first.
-	until(t, w.rome, virtual(), "without an answer", func(v *offloadingv1beta1.VirtualNode) bool {
-		return strings.HasPrefix(v.Annotations[render.AnnotationProblem], "milan: its API server ")
+	// The operator notices by itself, within 15 s.
+	until(t, w.rome, &corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}, "without an answer", func(fc *corev1beta1.ForeignCluster) bool {
+		return slices.ContainsFunc(fc.Status.Conditions, func(c corev1beta1.Condition) bool { return c.Reason == "APIServerSilent" })
 	})
-	until(t, w.rome, member(), "not ready for the operator's reason", says(corev1.NodeReady, corev1.ConditionFalse, "milan: its API server "))
 	until(t, w.rome, lease(), "renewed all the same", func(l *coordinationv1.Lease) bool { return l.Spec.RenewTime.After(was) })
 	way.set(false)
 	began = time.Now()
