@@ -38,6 +38,7 @@ type tenants struct {
 
 	recorder events.EventRecorder
 	options  Options
+	counting own.Counting
 }
 
 func (r *tenants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
@@ -106,12 +107,8 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 			return ctrl.Result{}, err
 		}
 	}
-	fenced, err := r.fence(ctx, t)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if !fenced {
-		return ctrl.Result{RequeueAfter: countedAgain}, nil
+	if again, err := r.fence(ctx, t); err != nil || again > 0 {
+		return ctrl.Result{RequeueAfter: again}, err
 	}
 	certificate, again, why := r.certificate(ctx, in.certified(), in.stored, time.Now())
 	if why != nil {
@@ -241,29 +238,24 @@ func (r *tenants) report(ctx context.Context, t *authv1beta1.Tenant, certificate
 	return nil
 }
 
-const (
-	// countedAgain is how soon a quota is looked at again that was not counted yet:
-	// that takes 100 to 300 ms.
-	countedAgain = 50 * time.Millisecond
-	// countingTime is after how long it is made again: one that is older than
-	// Kubernetes' knowledge of the kind is counted only minutes later.
-	countingTime = 3 * time.Second
-)
+// A quota that was not counted yet is looked at again soon, and less often where Kubernetes is busy.
+const countedAgain, countedLater = 50 * time.Millisecond, time.Second
 
-// fence bounds how many objects the consumer may make, and reports whether the bound
-// holds: until it was counted, the API server refuses everything that it is about.
-func (r *tenants) fence(ctx context.Context, t *authv1beta1.Tenant) (bool, error) {
+// fence bounds how many objects the consumer may make. The bound holds if again is 0.
+func (r *tenants) fence(ctx context.Context, t *authv1beta1.Tenant) (again time.Duration, err error) {
 	q, err := own.Apply(ctx, r.client, peering.ConsumerQuota(t))
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	if _, counted := q.Status.Used[peering.SlicesCounted]; counted {
-		return true, nil
+	switch late := r.counting.Late(q, time.Now()); {
+	case own.Counted(q):
+		return 0, nil
+	case !late && time.Since(q.CreationTimestamp.Time) < 2*countedLater:
+		return countedAgain, nil
+	case !late:
+		return countedLater, nil
 	}
-	if time.Since(q.CreationTimestamp.Time) < countingTime {
-		return false, nil
-	}
-	return false, errors.Join(complain(ctx, r.client, r.recorder, t, fmt.Errorf("nothing on this cluster counts ResourceQuota %s/%s: does its kube-controller-manager run?", q.Namespace, q.Name)),
+	return countedAgain, errors.Join(complain(ctx, r.client, r.recorder, t, fmt.Errorf("nothing on this cluster counts ResourceQuota %s/%s: does its kube-controller-manager run?", q.Namespace, q.Name)),
 		own.Delete(ctx, r.client, q))
 }
 

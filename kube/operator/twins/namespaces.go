@@ -40,8 +40,9 @@ import (
 type namespaces struct {
 	base
 
-	books  *ledger
-	guards own.Guards // admission policies
+	books    *ledger
+	guards   own.Guards // admission policies
+	counting own.Counting
 }
 
 func (r *namespaces) setup(mgr ctrl.Manager) error {
@@ -97,19 +98,8 @@ func rangeNews(home string) predicate.Predicate {
 func unlessUsed() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*corev1.ResourceQuota), e.ObjectNew.(*corev1.ResourceQuota)
-		return counts(was) != counts(is) || !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !maps.Equal(was.Labels, is.Labels)
+		return own.Counted(was) != own.Counted(is) || !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !maps.Equal(was.Labels, is.Labels)
 	}}
-}
-
-// counts reports whether Kubernetes has counted all that a quota bounds. Until then the
-// API server refuses everything that it is about.
-func counts(q *corev1.ResourceQuota) bool {
-	for name := range q.Spec.Hard {
-		if _, counted := q.Status.Used[name]; !counted {
-			return false
-		}
-	}
-	return true
 }
 
 // mapNamed is the map that a twin names.
@@ -446,13 +436,12 @@ func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, erro
 		if err != nil {
 			return false, err
 		}
-		if counts(q) {
+		late := m.counting.Late(q, time.Now())
+		if own.Counted(q) {
 			continue
 		}
 		counted = false
-		// One that is older than Kubernetes' knowledge of the kind is counted only minutes
-		// later. Then another one is made.
-		if age := time.Since(q.CreationTimestamp.Time); q.UID != "" && age > countingTime {
+		if late {
 			m.problems[ns.Annotations[peering.AnnotationOriginal]] = fmt.Errorf("nothing on this cluster counts ResourceQuota %s/%s: does its kube-controller-manager run?", q.Namespace, q.Name)
 			if err := own.Delete(ctx, m.client, q); err != nil {
 				return false, err
@@ -470,12 +459,8 @@ func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, erro
 	return counted, nil
 }
 
-const (
-	// countedAgain is how soon a quota is looked at again that was not counted yet. A
-	// watch tells sooner.
-	countedAgain = time.Second
-	countingTime = 5 * time.Second
-)
+// countedAgain is how soon a quota is looked at again that was not counted yet. A watch tells sooner.
+const countedAgain = time.Second
 
 // label repairs what others have changed. It applies nothing: an apply would make a
 // namespace that is gone.

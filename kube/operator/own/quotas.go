@@ -1,0 +1,54 @@
+package own
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Counted reports whether Kubernetes has counted all that a quota bounds. Until then the API server
+// refuses everything that it is about.
+func Counted(q *corev1.ResourceQuota) bool {
+	for name := range q.Spec.Hard {
+		if _, counted := q.Status.Used[name]; !counted {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	// countingTime is how long Kubernetes may take to count a quota: most often 100 to 300 ms.
+	countingTime = 5 * time.Second
+	// busyTime is how long it may take if it knows the kinds, and is busy.
+	busyTime = time.Minute
+)
+
+// Counting finds the quotas to make again: Kubernetes counts one that is older than its knowledge of a
+// kind minutes later, and another one at once. Where it is busy, another one is only more work.
+type Counting struct {
+	mu    sync.Mutex
+	known map[string]time.Time // since when a quota of this name was counted
+}
+
+// Late reports whether a quota is to be made again. Those of one name bound the same kinds.
+func (c *Counting) Late(q *corev1.ResourceQuota, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, is := c.known[q.Name]
+	if Counted(q) {
+		if !is {
+			if c.known == nil {
+				c.known = map[string]time.Time{}
+			}
+			c.known[q.Name] = now
+		}
+		return false
+	}
+	patience := countingTime
+	if is && q.CreationTimestamp.After(known) {
+		patience = busyTime
+	}
+	return q.UID != "" && now.Sub(q.CreationTimestamp.Time) > patience
+}
