@@ -88,7 +88,8 @@ type virtualNode struct {
 	follower network.Follower
 	told     told
 	mirror   *mirror
-	mapped   map[string]string  // see [mapped]; it outlives the NamespaceMap
+	mapped   map[string]string // see [mapped]; it outlives the NamespaceMap. nil if there was none yet
+	began    time.Time
 	left     []peering.Leftover // at the last look
 	unsure   bool               // more than at the one before
 }
@@ -175,7 +176,7 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	return &virtualNode{
-		Options: o, cache: kept, client: c, woken: make(chan struct{}, 1), answer: errNotAsked, silent: time.Now(), mirror: newMirror(o, config, c),
+		Options: o, cache: kept, client: c, woken: make(chan struct{}, 1), answer: errNotAsked, silent: time.Now(), began: time.Now(), mirror: newMirror(o, config, c),
 		system: corev1.NodeSystemInfo{KubeletVersion: version.GitVersion, OperatingSystem: "linux"},
 	}, nil
 }
@@ -390,13 +391,16 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	case client.IgnoreNotFound(err) != nil:
 		return k, false, fmt.Errorf("read the NamespaceMap for %s: %w", v.Spec.ClusterID, err)
 	}
+	// A program that has seen no NamespaceMap does not know whether there was one: that is made again
+	// within the node's patience.
+	lost := n.mapped == nil && now.Before(n.began.Add(n.Patience))
 	offloaded := twins(v, n.mapped)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return known{
 		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[render.AnnotationProblem],
 		answer: n.answer, waits: now.Before(n.silent.Add(n.Patience)) && n.wasReady(v), reach: n.reach, tunnel: n.follower.Tunnel(len(configurations.Items) > 0, connections.Items, now),
-		twins: offloaded, going: going(offloaded, m), unsaid: unsaid(offloaded, m), withdrawn: withdrawn(m), ranges: network.RangesOf(render.First(configurations.Items)),
+		twins: offloaded, going: going(offloaded, m), unsaid: unsaid(offloaded, m, lost), withdrawn: withdrawn(m), ranges: network.RangesOf(render.First(configurations.Items)),
 	}, true, nil
 }
 

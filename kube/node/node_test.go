@@ -105,10 +105,15 @@ func TestAMapThatIsMadeAgainTakesNothingAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := twins(v, mapped(c.before, c.now))
-			if got["demo"] != c.want || unsaid(got, c.now)["demo"] != c.unsaid {
-				t.Errorf("got twin %q, unsaid %v, want %q, %v", got["demo"], unsaid(got, c.now), c.want, c.unsaid)
+			if got["demo"] != c.want || unsaid(got, c.now, false)["demo"] != c.unsaid {
+				t.Errorf("got twin %q, unsaid %v, want %q, %v", got["demo"], unsaid(got, c.now, false), c.want, c.unsaid)
 			}
 		})
+	}
+	for lost, want := range map[bool]bool{true: true, false: false} {
+		if got := unsaid(twins(v, nil), &offloadingv1beta1.NamespaceMap{}, lost)["demo"]; got != want {
+			t.Errorf("there is no map, lost %t: got unsaid %t", lost, got)
+		}
 	}
 }
 

@@ -67,10 +67,11 @@ func twins(v *offloadingv1beta1.VirtualNode, mapped map[string]string) map[strin
 }
 
 // unsaid are the namespaces of a virtual node of which it is not known whether the provider has them.
-func unsaid(twins map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]bool {
+// lost says that the NamespaceMap may have been deleted and is made again.
+func unsaid(twins map[string]string, m *offloadingv1beta1.NamespaceMap, lost bool) map[string]bool {
 	out := map[string]bool{}
 	for name, twin := range twins {
-		if _, answered := m.Status.CurrentMapping[name]; twin == "" && !answered && m.Spec.DesiredMapping[name] != "" {
+		if _, answered := m.Status.CurrentMapping[name]; twin == "" && !answered && (lost || m.Spec.DesiredMapping[name] != "") {
 			out[name] = true
 		}
 	}
