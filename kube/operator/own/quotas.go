@@ -1,10 +1,14 @@
 package own
 
 import (
+	"maps"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
 // Counted reports whether Kubernetes has counted all that a quota bounds. Until then the API server
@@ -16,6 +20,14 @@ func Counted(q *corev1.ResourceQuota) bool {
 		}
 	}
 	return true
+}
+
+// UnlessUsed tells of quotas, but not of each object that they count.
+func UnlessUsed() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*corev1.ResourceQuota), e.ObjectNew.(*corev1.ResourceQuota)
+		return Counted(was) != Counted(is) || !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !maps.Equal(was.Labels, is.Labels)
+	}}
 }
 
 const (

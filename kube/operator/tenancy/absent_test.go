@@ -213,7 +213,11 @@ func hasNoGap(t *testing.T, p *plane, namespace string) (stop func()) {
 			for e := range events.ResultChan() {
 				pod, is := e.Object.(*corev1.Pod)
 				if e.Type == watch.Deleted || e.Type == watch.Error || is && (pod.DeletionTimestamp != nil || !isReady(pod)) {
-					t.Errorf("a gap: %s %v", e.Type, e.Object)
+					status := any(nil)
+					if is {
+						status = pod.Status
+					}
+					t.Errorf("a gap at %s: %s %v, status %+v", time.Now().Format("15:04:05.000"), e.Type, client.ObjectKeyFromObject(e.Object.(client.Object)), status)
 				}
 			}
 			if ctx.Err() == nil {
@@ -246,6 +250,9 @@ func derived() []client.Object {
 func (w *pair) testDerivedDeleted(t *testing.T, random *rand.Rand, way *valve) {
 	before := w.onProvider(t)
 	defer hasNoGap(t, w.rome, "demo")() // what is not ready at home gets no packets from there
+	w.alone(t, w.rome, derived())
+	w.settled(t)
+	w.same(t, before, "each derived object was deleted alone")
 	for round := range sample.Of(1, 6) {
 		all := derived()
 		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -284,6 +291,20 @@ func (w *pair) testDerivedDeleted(t *testing.T, random *rand.Rand, way *valve) {
 		}
 		w.settled(t)
 		w.same(t, before, fmt.Sprintf("round %d of deletions", round))
+	}
+}
+
+// alone has somebody delete objects one by one. Each comes back by itself: no other event helps.
+func (w *pair) alone(t *testing.T, p *plane, all []client.Object) {
+	t.Helper()
+	for _, o := range all {
+		until(t, p, o, "there", func(o client.Object) bool { return o.GetDeletionTimestamp() == nil })
+		uid := o.GetUID()
+		t.Logf("%s deletes %T %s", time.Now().Format("15:04:05.000"), o, o.GetName())
+		if err := p.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		until(t, p, o, "made again", func(o client.Object) bool { return o.GetUID() != uid })
 	}
 }
 
@@ -444,6 +465,8 @@ func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 		})
 		w.settled(t)
 	}
+	w.alone(t, w.milan, shown())
+	same("each copy was deleted alone")
 	// While all look.
 	for range sample.Of(1, 4) {
 		m := until(t, w.milan, mapTo("liqo-tenant-rome"), "there", func(*offloadingv1beta1.NamespaceMap) bool { return true })

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -63,7 +64,13 @@ func (o Options) Prepare(m *ctrl.Options) error {
 	if err := o.AddToScheme(m.Scheme); err != nil {
 		return err
 	}
-	m.Client.Cache.DisableFor = append(m.Client.Cache.DisableFor, &corev1.ResourceQuota{}) // those of consumers are ours, one each
+	if o.Role.Provides() { // those of Tenants; other caches have those of namespaces that stand for a consumer's
+		notTwin, err := labels.NewRequirement(peering.LabelTwin, selection.DoesNotExist, nil)
+		if err != nil {
+			return err
+		}
+		m.Cache.ByObject[&corev1.ResourceQuota{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelManagedBy: own.Manager}).Add(*notTwin)}
+	}
 	m.Cache.ByObject[&corev1.Namespace{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelTenantNamespace: "true"})}
 	m.Cache.ByObject[&certificatesv1.CertificateSigningRequest{}] = cache.ByObject{
 		Label: labels.SelectorFromSet(labels.Set{peering.LabelRequest: "true", render.LabelManagedBy: own.Manager}),

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -43,6 +44,7 @@ type tenants struct {
 
 func (r *tenants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
 	inNamespace := handler.EnqueueRequestsFromMapFunc(r.inNamespace)
+	ofTenant := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.Tenant{}, handler.OnlyControllerOwner())
 	return ctrl.NewControllerManagedBy(mgr).Named("tenant-access").
 		WithOptions(workers(4)).
 		For(&authv1beta1.Tenant{}).
@@ -56,7 +58,8 @@ func (r *tenants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) err
 				q.Add(one)
 			}
 		}}).
-		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.Tenant{}, handler.OnlyControllerOwner())).
+		Watches(&rbacv1.RoleBinding{}, ofTenant).
+		Watches(&corev1.ResourceQuota{}, ofTenant, builder.WithPredicates(own.UnlessUsed())).
 		Watches(&certificatesv1.CertificateSigningRequest{}, ownerIn(peering.AnnotationTenant)).
 		WatchesRawSource(r.authority.news(authorityEvery, func(ctx context.Context) []reconcile.Request { return r.list(ctx) })).
 		Complete(r)
@@ -238,8 +241,8 @@ func (r *tenants) report(ctx context.Context, t *authv1beta1.Tenant, certificate
 	return nil
 }
 
-// A quota that was not counted yet is looked at again soon, and less often where Kubernetes is busy.
-const countedAgain, countedLater = 50 * time.Millisecond, time.Second
+// countedAgain is how soon a quota is looked at again that was not counted yet. A watch tells sooner.
+const countedAgain = time.Second
 
 // fence bounds how many objects the consumer may make. The bound holds if again is 0.
 func (r *tenants) fence(ctx context.Context, t *authv1beta1.Tenant) (again time.Duration, err error) {
@@ -250,10 +253,8 @@ func (r *tenants) fence(ctx context.Context, t *authv1beta1.Tenant) (again time.
 	switch late := r.counting.Late(q, time.Now()); {
 	case own.Counted(q):
 		return 0, nil
-	case !late && time.Since(q.CreationTimestamp.Time) < 2*countedLater:
-		return countedAgain, nil
 	case !late:
-		return countedLater, nil
+		return countedAgain, nil
 	}
 	return countedAgain, errors.Join(complain(ctx, r.client, r.recorder, t, fmt.Errorf("nothing on this cluster counts ResourceQuota %s/%s: does its kube-controller-manager run?", q.Namespace, q.Name)),
 		own.Delete(ctx, r.client, q))

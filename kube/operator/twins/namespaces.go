@@ -60,7 +60,7 @@ func (r *namespaces) setup(mgr ctrl.Manager) error {
 		WithOptions(workers(4)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.NamespaceMap{}, r.seen.Seen(&handler.EnqueueRequestForObject{}))).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.Namespace{}, twin)).
-		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.ResourceQuota{}, ofTwin, unlessUsed())).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.ResourceQuota{}, ofTwin, own.UnlessUsed())).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.LimitRange{}, ofTwin)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &networkingv1.NetworkPolicy{}, ofTwin)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &rbacv1.RoleBinding{}, ofTwin)).
@@ -92,14 +92,6 @@ func rangeNews(home string) predicate.Predicate {
 			return e.ObjectOld.(*ipamv1alpha1.Network).Spec.CIDR != e.ObjectNew.(*ipamv1alpha1.Network).Spec.CIDR
 		},
 	})
-}
-
-// unlessUsed tells of quotas, but not of each pod that they count.
-func unlessUsed() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, is := e.ObjectOld.(*corev1.ResourceQuota), e.ObjectNew.(*corev1.ResourceQuota)
-		return own.Counted(was) != own.Counted(is) || !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !maps.Equal(was.Labels, is.Labels)
-	}}
 }
 
 // mapNamed is the map that a twin names.
