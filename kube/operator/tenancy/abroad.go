@@ -32,9 +32,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// abroad shows providers what this cluster asks of them, and brings home what they
-// answer. There are no finalizers: what was seen to be deleted here is deleted there when both lists
-// are compared, or by the provider with the Tenant.
+// abroad copies this cluster's ResourceSlices and NamespaceMaps to providers, and copies the answers of the
+// providers back. It uses no finalizers: an object whose deletion was seen here is deleted on the provider
+// when the two lists are compared next, or by the provider together with the Tenant.
 type abroad struct {
 	client   client.Client
 	reader   client.Reader // not cached
@@ -63,12 +63,12 @@ func (r *abroad) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile compares what a tenant namespace asks for with what the provider was shown.
+// Reconcile compares the requests in a tenant namespace with their copies on the provider.
 func (r *abroad) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ns := &corev1.Namespace{}
 	if err := r.client.Get(ctx, req.NamespacedName, ns); apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil {
 		r.answers.leave(req.Name)
-		return ctrl.Result{}, nil // no admin has labelled it for a peer
+		return ctrl.Result{}, nil // the cache has only namespaces that an admin has labelled for a peer
 	} else if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read namespace %s: %w", req.Name, err)
 	}
@@ -94,10 +94,10 @@ func (r *abroad) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, errors.Join(err, r.compare(ctx, plane, all))
 }
 
-// slices lists this cluster's own ResourceSlices: those of namespace from the API server, those of
-// other namespaces from the cache. The latter are shared with the cache: callers compare their
-// names and ages, and must not change them. The cache has every slice that is older than one that
-// it has, because it learns of them in the order in which they were created.
+// slices lists this cluster's own ResourceSlices: those of namespace from the API server, those of other
+// namespaces from the cache. The cache shares the latter with its other readers: callers compare names and
+// ages, and must not change anything. If the cache has a slice, it has all older ones, because slices reach
+// it in the order of their creation.
 func (r *abroad) slices(ctx context.Context, namespace string) ([]authv1beta1.ResourceSlice, error) {
 	var here, everywhere authv1beta1.ResourceSliceList
 	of := client.MatchingLabels{peering.LabelReplication: "true"}
@@ -113,8 +113,8 @@ func (r *abroad) slices(ctx context.Context, namespace string) ([]authv1beta1.Re
 	return all, nil
 }
 
-// tidy removes the access of slices that are gone. Kubernetes' garbage collector would
-// too, but learns of new kinds only every 30 s.
+// tidy deletes the Identities whose ResourceSlice is gone. Kubernetes' garbage collector would delete them
+// too, but discovers new kinds only every 30 s.
 func (r *abroad) tidy(ctx context.Context, identities []authv1beta1.Identity, slices []authv1beta1.ResourceSlice) error {
 	there := map[string]bool{}
 	for i := range slices {
@@ -130,7 +130,7 @@ func (r *abroad) tidy(ctx context.Context, identities []authv1beta1.Identity, sl
 	return errors.Join(errs...)
 }
 
-// compare brings the provider what is asked of it, and home what it answers.
+// compare sends the requests of a tenant namespace to the provider, and copies the answers back.
 func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice) error {
 	private, err := r.keys.private(ctx)
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 	return errors.Join(append(errs, r.maps(ctx, remote, plane, all, id))...)
 }
 
-// first is the oldest slice of a name.
+// first returns the oldest slice that has the name of s.
 func first(s *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice) *authv1beta1.ResourceSlice {
 	for i := range all {
 		if o := &all[i]; o.Name == s.Name && o.DeletionTimestamp == nil && o.Namespace != s.Namespace &&
@@ -201,7 +201,7 @@ func first(s *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice) *authv
 	return s
 }
 
-// show shows the provider one slice, and brings its answer home.
+// show creates or updates the provider's copy c of one slice, and copies the answer back.
 func (r *abroad) show(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, s, c *authv1beta1.ResourceSlice, private []byte, id render.ClusterID) error {
 	subject := peering.SliceUser(s.Name, id)
 	request, err := subject.Request(private, rand.Reader)
@@ -221,7 +221,7 @@ func (r *abroad) show(ctx context.Context, remote client.Client, plane *authv1be
 		if err := remote.Create(ctx, want, client.FieldOwner(own.Manager)); err != nil {
 			return fmt.Errorf("show ResourceSlice %s: %w", s.Name, err)
 		}
-		return nil // its answer is an event
+		return nil // the answer arrives as an event
 	case !equality.Semantic.DeepEqual(c.Spec, want.Spec) || !equality.Semantic.DeepEqual(c.Labels, want.Labels):
 		c.Spec, c.Labels = want.Spec, want.Labels
 		if err := remote.Update(ctx, c, client.FieldOwner(own.Manager)); err != nil {
@@ -245,7 +245,8 @@ func (r *abroad) show(ctx context.Context, remote client.Client, plane *authv1be
 	return err
 }
 
-// answers tells of what providers say, by the tenant namespace here.
+// answers watches the providers' namespaces, and sends an event for each change. Its keys are the tenant
+// namespaces here.
 type answers struct {
 	told chan event.GenericEvent
 
@@ -253,14 +254,14 @@ type answers struct {
 	watching map[string]watching
 }
 
-// watching is a namespace of a provider, as that is reached.
+// watching is the watch of one namespace on a provider, over the connections of that time.
 type watching struct {
 	provider *remote.Cluster
 	there    string
 	end      context.CancelFunc
 }
 
-// run ends all watches with its term.
+// run ends all watches when this replica stops leading.
 func (a *answers) run(ctx context.Context) error {
 	<-ctx.Done()
 	a.mu.Lock()
@@ -280,7 +281,7 @@ func (a *answers) leave(here string) {
 	}
 }
 
-// enter watches a provider's namespace, with the access that there is now.
+// enter watches the namespace there on a provider, through the access that the Identity gives now.
 func (a *answers) enter(ctx context.Context, here, there string, provider *remote.Cluster) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -294,7 +295,7 @@ func (a *answers) enter(ctx context.Context, here, there string, provider *remot
 	if err != nil {
 		return fmt.Errorf("watch what a provider answers: %w", err)
 	}
-	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the one that begins it
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // the watch outlives the reconciliation that starts it
 	if a.watching == nil {
 		a.watching = map[string]watching{}
 	}
@@ -309,7 +310,7 @@ func (a *answers) enter(ctx context.Context, here, there string, provider *remot
 	var running sync.WaitGroup
 	for _, kind := range []schema.GroupVersionResource{authv1beta1.ResourceSliceGroupVersionResource, offloadingv1beta1.SchemeGroupVersion.WithResource("namespacemaps")} {
 		informer := metadatainformer.NewFilteredMetadataInformer(c, kind, there, 0, toolscache.Indexers{}, nil).Informer()
-		_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails for one that has ended only
+		_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails only for an informer that has ended
 			AddFunc: say, UpdateFunc: func(_, o any) { say(o) }, DeleteFunc: say,
 		})
 		running.Go(func() { informer.RunWithContext(ctx) })

@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// authority is this cluster's certificate authority, by which its API server is known.
-// Kubernetes keeps the file in the operator's pod up to date.
+// authority is the certificate authority (CA) by which clients verify this cluster's API server. Kubernetes
+// keeps its file in the operator's pod up to date.
 type authority struct {
 	config *rest.Config
-	// clients reads which authorities the API server knows its clients by; nil where they don't matter.
+	// clients reads the CAs by which the API server verifies client certificates; nil where they don't matter.
 	clients client.Reader
 }
 
@@ -37,9 +37,9 @@ func (a authority) pem() ([]byte, error) {
 	return ca, nil
 }
 
-// mark tells it from others. What was signed under another one is signed anew: a cluster
-// that replaces its authority replaces what signs for it, too. Those of clients may be others
-// than that of the server, and replaced alone.
+// mark identifies the CAs, so that a change shows. A certificate signed under other CAs is signed again: a
+// cluster that replaces its CA replaces its signing key, too. The CA for clients may differ from the API
+// server's, and may be replaced alone.
 func (a authority) mark(ctx context.Context) (string, error) {
 	ca, err := a.pem()
 	if err != nil || a.clients == nil {
@@ -58,11 +58,11 @@ func (a authority) mark(ctx context.Context) (string, error) {
 
 func markOf(ca []byte) string { return fmt.Sprintf("%x", sha256.Sum256(ca))[:16] }
 
-// authorityEvery is how often it is looked whether there is another one. Kubernetes takes a
-// minute or two to bring it into the pod.
+// authorityEvery is how often mark is read again. Kubernetes takes a minute or two to bring another CA into
+// the pod.
 const authorityEvery = 10 * time.Second
 
-// news has everything looked at again when there is another one.
+// news queues everything when the CAs change.
 func (a authority) news(every time.Duration, all func(context.Context) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		was, err := a.mark(ctx)

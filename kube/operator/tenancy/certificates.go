@@ -26,20 +26,20 @@ import (
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 const (
-	// signingTime is how long Kubernetes may take to sign: 30 to 190 ms as a rule.
+	// signingTime is how long Kubernetes may take to sign. It usually takes 30 to 190 ms.
 	signingTime = 30 * time.Second
-	// refusedAgain is how soon a signer that has refused is asked again.
+	// refusedAgain is how soon a certificate is requested again after a refusal.
 	refusedAgain = 5 * time.Minute
 )
 
-// signer has Kubernetes sign the certificates of consumers.
+// signer lets Kubernetes sign the certificates of consumers.
 type signer struct {
 	client    client.Client
 	reader    client.Reader // not cached
 	authority authority
 }
 
-// ownerIn tells the owner of a request for a certificate, which this annotation names.
+// ownerIn queues the owner of a signing request. The annotation names the owner.
 func ownerIn(annotation string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		namespace, name, ok := strings.Cut(o.GetAnnotations()[annotation], "/")
@@ -50,7 +50,7 @@ func ownerIn(annotation string) handler.EventHandler {
 	})
 }
 
-// stored is the Secret with what was signed before; nil if there is none.
+// stored returns the Secret with the certificate that was signed before; nil if there is none.
 func (r *signer) stored(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	switch err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); {
@@ -62,7 +62,7 @@ func (r *signer) stored(ctx context.Context, namespace, name string) (*corev1.Se
 	return s, nil
 }
 
-// holds reports whether what is stored was signed for the same key and the same request.
+// holds reports whether the Secret has a certificate for the same owner, key and signing request.
 func holds(s *corev1.Secret, of peering.Certified) bool {
 	if s == nil || !bytes.Equal(s.Data[peering.KeyPublicKey], of.PublicKey) || !bytes.Equal(s.Data[peering.KeyCSR], of.CSR) {
 		return false
@@ -71,9 +71,9 @@ func holds(s *corev1.Secret, of peering.Certified) bool {
 	return owner != nil && owner.UID == of.Owner.GetUID()
 }
 
-// certificate is what was signed for somebody who is accepted; nil while there is none.
-// A new one is asked for when the last third of its life begins, or it was signed under
-// another authority. again is when to look again, 0 for when something changes.
+// certificate returns the certificate of an accepted consumer; nil while there is none. It requests a new
+// one when the last third of the certificate's life begins, or when another authority has signed the
+// present one. again is when to call it again; 0 means: when something changes.
 func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *corev1.Secret, now time.Time) (certificate []byte, again time.Duration, err error) {
 	mark, err := r.authority.mark(ctx)
 	if err != nil {
@@ -89,8 +89,8 @@ func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *
 			}
 		}
 	}
-	// The name is that of one certificate: a request that was left half-way is found
-	// again, and one for another key, another authority, or for the time after, is another.
+	// Each certificate has its own name of a request. So a request that an earlier attempt has left is
+	// found again, and another key, another authority or the next period gets another request.
 	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(of.Owner.GetUID()), of.CSR, last, []byte(mark)}, []byte{0}))
 	request, err := r.request(ctx, of, fmt.Sprintf("liqo-tui-%s-%x", of.Consumer, sum[:8]))
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *
 		}
 		return certificate, signingTime - waits + time.Second, nil
 	}
-	// A signer may change what it signs.
+	// A signer may have signed something else than what was requested.
 	c, err := peering.Certificate(request.Status.Certificate)
 	if err != nil {
 		return certificate, refusedAgain, fmt.Errorf("what was signed can't be read: %w", err)
@@ -125,8 +125,8 @@ func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *
 	return request.Status.Certificate, max(peering.RenewAt(c.NotBefore, c.NotAfter).Sub(now), time.Minute), own.Delete(ctx, r.client, request)
 }
 
-// request asks Kubernetes for a certificate, and approves that. What stands under the
-// name and asks for something else is not ours, and goes.
+// request creates a CertificateSigningRequest and approves it. A request of the same name that asks for
+// something else is not ours, and is deleted.
 func (r *signer) request(ctx context.Context, of peering.Certified, name string) (*certificatesv1.CertificateSigningRequest, error) {
 	want := of.SigningRequest(name)
 	live := &certificatesv1.CertificateSigningRequest{}
@@ -156,7 +156,7 @@ func (r *signer) request(ctx context.Context, of peering.Certified, name string)
 	return live, nil
 }
 
-// asks reports whether a request is for what is wanted.
+// asks reports whether the live request asks for the same as want.
 func asks(live, want *certificatesv1.CertificateSigningRequest) bool {
 	a, b := live.Spec, want.Spec
 	if len(a.Usages) != len(b.Usages) || !bytes.Equal(a.Request, b.Request) || a.SignerName != b.SignerName || a.ExpirationSeconds == nil || *a.ExpirationSeconds != *b.ExpirationSeconds {
@@ -170,7 +170,7 @@ func asks(live, want *certificatesv1.CertificateSigningRequest) bool {
 	return live.Annotations[peering.AnnotationTenant] == want.Annotations[peering.AnnotationTenant] && live.Annotations[peering.AnnotationSlice] == want.Annotations[peering.AnnotationSlice]
 }
 
-// refused is why a request gets no certificate, "" if it may.
+// refused says why a request was refused; "" if it was not.
 func refused(r *certificatesv1.CertificateSigningRequest) string {
 	for _, c := range r.Status.Conditions {
 		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
@@ -180,8 +180,8 @@ func refused(r *certificatesv1.CertificateSigningRequest) string {
 	return ""
 }
 
-// forget removes the requests and the certificate of an owner that is gone. Kubernetes'
-// garbage collector would too, but learns of new kinds only every 30 s.
+// forget removes the signing requests and the certificate of an owner that is gone. Kubernetes' garbage
+// collector would remove them too, but discovers new kinds only every 30 s.
 func (r *signer) forget(ctx context.Context, mark, kind string, owner client.ObjectKey, secret string) error {
 	var errs []error
 	var requests certificatesv1.CertificateSigningRequestList
@@ -192,7 +192,7 @@ func (r *signer) forget(ctx context.Context, mark, kind string, owner client.Obj
 		}
 	}
 	switch err := r.client.Get(ctx, client.ObjectKey{Name: owner.Namespace}, &corev1.Namespace{}); {
-	case apierrors.IsNotFound(err): // no admin has labelled it any more: its Secrets are nobody's to read
+	case apierrors.IsNotFound(err): // without its label, the operator may not read Secrets there
 	case err != nil:
 		errs = append(errs, err)
 	default:
@@ -205,7 +205,7 @@ func (r *signer) forget(ctx context.Context, mark, kind string, owner client.Obj
 	return errors.Join(errs...)
 }
 
-// isLeftBy reports whether o went with an owner of this kind and name.
+// isLeftBy reports whether o belongs to an owner of this kind and name.
 func isLeftBy(o client.Object, kind, name string) bool {
 	owner := metav1.GetControllerOf(o)
 	return owner != nil && owner.Kind == kind && owner.Name == name

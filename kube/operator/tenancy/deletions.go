@@ -19,12 +19,12 @@ func ofSlice(slice types.NamespacedName) own.Deletion {
 	return own.Deletion{Of: "ResourceSlice", NamespacedName: slice}
 }
 
-// ofProvider is of one of a provider's slices.
+// ofProvider is the deletion of a ResourceSlice that requests resources of this provider.
 func ofProvider(provider types.NamespacedName) own.Deletion {
 	return own.Deletion{Of: "provider", NamespacedName: provider}
 }
 
-// deletionsOf are those of an admin's objects at home.
+// deletionsOf lists the deletions that the end of an admin's object on this cluster stands for.
 func deletionsOf(o client.Object, _ bool) []own.Deletion {
 	switch o := o.(type) {
 	case *offloadingv1beta1.NamespaceOffloading:
@@ -39,8 +39,8 @@ func deletionsOf(o client.Object, _ bool) []own.Deletion {
 	return nil
 }
 
-// ended reports whether slices have asked a provider for resources, and none does any more: the
-// deletion of the last one was seen.
+// ended reports whether this cluster has stopped using a provider: no slice requests resources of the
+// provider now, and the deletion of the last one was seen.
 func ended(seen *own.Deletions, all []authv1beta1.ResourceSlice, provider types.NamespacedName) bool {
 	if slices.ContainsFunc(all, func(s authv1beta1.ResourceSlice) bool { return asksProvider(&s, provider) }) {
 		return false
@@ -50,7 +50,7 @@ func ended(seen *own.Deletions, all []authv1beta1.ResourceSlice, provider types.
 	})
 }
 
-// asksProvider reports whether a ResourceSlice asks a provider for resources.
+// asksProvider reports whether a ResourceSlice requests resources of this provider, and is not being deleted.
 func asksProvider(s *authv1beta1.ResourceSlice, provider types.NamespacedName) bool {
 	return s.DeletionTimestamp == nil && isOf(s, provider)
 }

@@ -11,25 +11,25 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// usual is what a consumer gets of what it does not name, if there is so much: as much
-// as Liqo's providers grant.
+// usual is what a consumer gets of resources that it does not request, as far as they are available. Liqo's
+// providers grant the same amounts.
 var usual = corev1.ResourceList{
 	corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
 	corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceEphemeralStorage: resource.MustParse("20Gi"),
 }
 
-// purse is what grants come out of.
+// purse is a limited stock of resources that grants are taken from.
 type purse struct {
-	whose string // before "have 8"
+	whose string // the subject of messages such as "the nodes of rome have 8"
 	holds corev1.ResourceList
-	// spent is what others were granted of it.
+	// spent is what other slices have taken from it.
 	spent corev1.ResourceList
-	// only says that there is nothing in it but what it names. Otherwise it does not
-	// bound what it does not name.
+	// only means that the purse has none of a resource that holds does not name. Otherwise such a resource
+	// is unlimited.
 	only bool
 }
 
-// left is how much of a resource a purse has for one more, and whether it bounds it.
+// left returns how much of a resource is left, of how much in all, and whether the purse limits it.
 func (p purse) left(name corev1.ResourceName) (left, of resource.Quantity, bounds bool) {
 	of, bounds = p.holds[name]
 	if !bounds && !p.only {
@@ -37,13 +37,13 @@ func (p purse) left(name corev1.ResourceName) (left, of resource.Quantity, bound
 	}
 	left = of.DeepCopy()
 	left.Sub(p.spent[name])
-	if left.Sign() < 0 { // nodes went, or an admin lends less now
+	if left.Sign() < 0 { // nodes have left the cluster, or an admin lends less now
 		left.Sub(left)
 	}
 	return left, of, true
 }
 
-// fits is why a purse does not have that much of a resource; nil if it has.
+// fits returns nil if the purse has this much of a resource left, and otherwise says what is missing.
 func (p purse) fits(name corev1.ResourceName, q resource.Quantity) error {
 	left, of, bounds := p.left(name)
 	switch {
@@ -55,8 +55,8 @@ func (p purse) fits(name corev1.ResourceName, q resource.Quantity) error {
 	return fmt.Errorf("%s: %s asked for; %s have %s, of which %s are not lent yet", name, q.String(), p.whose, of.String(), left.String())
 }
 
-// grant is what a consumer gets that asks for this, out of all purses. It gets all that
-// it asks for, or nothing: then why says what there is too little of.
+// grant decides what a consumer gets for a request. Each purse must have enough for all of it. If one has
+// not, the consumer gets nothing, and why says what is missing.
 func grant(asked corev1.ResourceList, purses []purse) (granted corev1.ResourceList, why error) {
 	granted = corev1.ResourceList{}
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
@@ -98,8 +98,8 @@ func grant(asked corev1.ResourceList, purses []purse) (granted corev1.ResourceLi
 	return granted, nil
 }
 
-// stays reports whether what was granted before is still in the purses, as far as admins
-// have set a bound. Nodes come and go: what was promised stays.
+// stays reports whether an earlier grant still fits the limits that admins have set. The amounts of the
+// nodes do not count here: nodes come and go, and a grant is kept.
 func stays(granted corev1.ResourceList, purses []purse) bool {
 	for name, q := range granted {
 		for _, p := range purses {
@@ -111,7 +111,6 @@ func stays(granted corev1.ResourceList, purses []purse) bool {
 	return true
 }
 
-// add adds to a sum.
 func add(sum, more corev1.ResourceList) {
 	for name, q := range more {
 		all := sum[name]
@@ -120,7 +119,7 @@ func add(sum, more corev1.ResourceList) {
 	}
 }
 
-// most is the larger one of each resource.
+// most returns, for each resource, the larger amount of the two.
 func most(a, b corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for _, list := range []corev1.ResourceList{a, b} {
@@ -133,7 +132,7 @@ func most(a, b corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// capacity is what nodes have for pods that take new ones.
+// capacity sums what the nodes that lend have for pods.
 func capacity(nodes []corev1.Node) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for i := range nodes {
@@ -144,7 +143,7 @@ func capacity(nodes []corev1.Node) corev1.ResourceList {
 	return sum
 }
 
-// lends reports whether a node is the cluster's own, and takes new pods.
+// lends reports whether a node is a real one of this cluster, is ready, and takes new pods.
 func lends(n *corev1.Node) bool {
 	if _, virtual := n.Labels[peering.LabelNodeType]; virtual || n.Spec.Unschedulable {
 		return false

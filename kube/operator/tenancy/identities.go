@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// identities writes the kubeconfigs with which this cluster uses what providers gave it.
+// identities writes a kubeconfig for each Identity: the access that a provider has given this cluster.
 type identities struct {
 	client   client.Client
 	recorder events.EventRecorder
@@ -34,7 +34,7 @@ func (r *identities) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) 
 		Complete(r)
 }
 
-// Reconcile keeps the kubeconfig of one Identity.
+// Reconcile writes the kubeconfig of one Identity.
 func (r *identities) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	i := &authv1beta1.Identity{}
 	err := r.client.Get(ctx, req.NamespacedName, i)
@@ -46,7 +46,7 @@ func (r *identities) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("read Identity %s: %w", req, err)
 	}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: req.Namespace}, &corev1.Namespace{}); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err) // no admin has labelled it for a peer
+		return ctrl.Result{}, client.IgnoreNotFound(err) // no admin has labelled the namespace for a peer
 	}
 	private, err := r.keys.private(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *identities) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, complain(ctx, r.client, r.recorder, i, nil)
 }
 
-// forget removes the kubeconfig, with the private key in it, when its Identity is gone.
+// forget removes the kubeconfig of a deleted Identity: the private key is in it.
 func (r *identities) forget(ctx context.Context, key client.ObjectKey) error {
 	if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, &corev1.Namespace{}); err != nil {
 		return client.IgnoreNotFound(err)

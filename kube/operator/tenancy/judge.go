@@ -13,19 +13,19 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// inputs are what a Tenant is judged by.
+// inputs is what the decision about a Tenant depends on.
 type inputs struct {
 	tenant    *authv1beta1.Tenant
 	namespace *corev1.Namespace // nil if no admin has labelled it for a peer
 	home      render.ClusterID
 	all       []authv1beta1.Tenant
-	nonces    []corev1.Secret // in its namespace
-	// stored is the Secret with what was signed before; nil if there is none.
+	nonces    []corev1.Secret // in the namespace of the Tenant
+	// stored is the Secret with the certificate that was signed before; nil if there is none.
 	stored *corev1.Secret
-	// strangers are names of users and groups that have rights here which this
-	// operator has not given, and by which binding.
+	// strangers maps users and groups to a binding that gives them rights on this cluster, and that this
+	// operator has not made.
 	strangers map[string]string
-	// users are those of other consumers' slices, and whose each is.
+	// users maps the users of other consumers' slices to their consumers.
 	users map[string]render.ClusterID
 }
 
@@ -33,12 +33,12 @@ func (in *inputs) id() render.ClusterID { return render.ClusterID(in.tenant.Spec
 
 func (in *inputs) certified() peering.Certified { return peering.OfTenant(in.tenant) }
 
-// accepted reports whether this Tenant was accepted before with the same key and the
-// same request. Then its nonce may be gone.
+// accepted reports whether this Tenant was accepted before with the same key and the same signing request.
+// Its nonce may be gone by now, and is not needed again.
 func (in *inputs) accepted() bool { return holds(in.stored, in.certified()) }
 
-// refusal is why a Tenant gets no access; nil if it does. nonce is then the one that it
-// has signed, nil if none is asked of it any more.
+// refusal says why a Tenant gets no access; nil if it gets access. nonce is then the nonce that the Tenant
+// has signed, or nil if it was accepted before.
 func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
 	id := in.id()
 	if err := id.Validate(); err != nil {
@@ -73,8 +73,8 @@ func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
 	return nil, errors.New("its signature is not one of this namespace's present nonce by its key: run liqo-tui peer again")
 }
 
-// signed is the nonce that the Tenant has signed; nil if it has signed none that is good for
-// it. Without one, nothing else of its inputs is read that others have.
+// signed returns the nonce that the Tenant has signed; nil if it has signed no valid one. Without a valid
+// signature, the objects of other consumers are not read from the API server.
 func (in *inputs) signed() *corev1.Secret {
 	for i := range in.nonces {
 		s := &in.nonces[i]
@@ -86,7 +86,7 @@ func (in *inputs) signed() *corev1.Secret {
 	return nil
 }
 
-// first is the oldest of the Tenants that can't be there together with this one.
+// first returns the oldest of the Tenants that exclude each other: same namespace, or same cluster ID.
 func (in *inputs) first() *authv1beta1.Tenant {
 	first := in.tenant
 	for i := range in.all {
@@ -101,8 +101,8 @@ func (in *inputs) first() *authv1beta1.Tenant {
 	return first
 }
 
-// sliceUsers are the users of slices of others than a consumer, answered or not: what a slice
-// is answered with takes a while, and a Tenant must not have the name meanwhile.
+// sliceUsers maps the user of each slice of another consumer than of to that consumer. Slices without an
+// answer count, too: answering takes a while, and meanwhile no Tenant may get the name of the user.
 func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, of render.ClusterID) map[string]render.ClusterID {
 	users := map[string]render.ClusterID{}
 	for i := range all {
@@ -116,8 +116,9 @@ func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, o
 	return users
 }
 
-// strangers are the users and groups of bindings that are not consumers' own. Those of
-// slices are one consumer's own, and another must not have their names.
+// strangers maps users and groups to the binding that gives them rights, without the bindings that this
+// operator makes for consumers. The users of slices are left out for their own consumer only: another
+// consumer must not get their names.
 func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBinding, of render.ClusterID) map[string]string {
 	names := map[string]string{}
 	add := func(binding string, subjects []rbacv1.Subject) {

@@ -24,14 +24,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// keys are the cluster's own, by which providers know it. They are made once.
+// keys is the key pair by which providers know this cluster. It is made once.
 type keys struct {
 	client    client.Client
 	home      string
 	providers *remote.Clients // by their Identities
 }
 
-// Start makes them, since who peers this cluster looks at them first.
+// Start makes the keys. Liqo's and our tools read them before they peer this cluster.
 func (k *keys) Start(ctx context.Context) error {
 	for {
 		_, err := k.private(ctx)
@@ -47,7 +47,7 @@ func (k *keys) Start(ctx context.Context) error {
 	}
 }
 
-// private is the private key, as PEM.
+// private returns the private key as PEM. It makes the key pair if there is none.
 func (k *keys) private(ctx context.Context) ([]byte, error) {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.home, Name: peering.KeysName}}
 	err := k.client.Get(ctx, client.ObjectKeyFromObject(s), s)
@@ -69,7 +69,7 @@ func (k *keys) private(ctx context.Context) ([]byte, error) {
 	return s.Data[render.SecretPrivateKey], nil
 }
 
-// signatures signs the nonces of providers.
+// signatures signs the nonces of providers with this cluster's key.
 type signatures struct {
 	client   client.Client
 	recorder events.EventRecorder
@@ -83,7 +83,7 @@ func (r *signatures) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) 
 		Complete(r)
 }
 
-// Reconcile signs one nonce, unless that is done.
+// Reconcile signs one nonce that has no valid signature yet.
 func (r *signatures) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &corev1.Secret{}
 	if err := r.client.Get(ctx, req.NamespacedName, s); err != nil {

@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// lent is what slices were granted. The cache may not know the last answer yet, and a list of
-// all slices of a thousand consumers is 4 MB: it is read once in a term, and what is answered
-// since then is written down. One worker uses it.
+// lent knows what the slices were granted. The cache may not have the last answer yet, and a list of all
+// slices of a thousand consumers is 4 MB. So the list is read once while this replica leads, and each later
+// answer is noted here. Only one worker uses it.
 type lent struct {
 	client client.Client
 	reader client.Reader                   // not cached
-	last   map[client.ObjectKey]lastAnswer // nil: not known
+	last   map[client.ObjectKey]lastAnswer // nil: not read yet, or no longer certain
 }
 
 type lastAnswer struct {
@@ -25,21 +25,21 @@ type lastAnswer struct {
 	granted corev1.ResourceList
 }
 
-// say writes down what a slice has, as the API server has just said.
+// say notes what a slice was granted, as just read from or written to the API server.
 func (l *lent) say(s *authv1beta1.ResourceSlice) {
 	if l.last != nil {
 		l.last[client.ObjectKeyFromObject(s)] = lastAnswer{s.UID, s.Status.Resources.DeepCopy()}
 	}
 }
 
-// failed is of an answer of which it may not be known whether it was written.
+// failed drops all notes if a failed write of an answer may still have reached the API server.
 func (l *lent) failed(why error) {
 	if !apierrors.IsConflict(why) && !apierrors.IsNotFound(why) {
 		l.last = nil
 	}
 }
 
-// others are the slices that this cluster answers, without s, with what they have now.
+// others returns the slices of all consumers except s, each with what it has now.
 func (l *lent) others(ctx context.Context, s *authv1beta1.ResourceSlice) (out []authv1beta1.ResourceSlice, err error) {
 	if l.last == nil {
 		var all authv1beta1.ResourceSliceList
@@ -56,7 +56,7 @@ func (l *lent) others(ctx context.Context, s *authv1beta1.ResourceSlice) (out []
 	if err := l.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list ResourceSlices: %w", err)
 	}
-	unseen := make(map[client.ObjectKey]bool, len(l.last)) // by the cache, as they were answered
+	unseen := make(map[client.ObjectKey]bool, len(l.last)) // answered, and not the same in the cache
 	for key := range l.last {
 		unseen[key] = true
 	}
@@ -66,11 +66,11 @@ func (l *lent) others(ctx context.Context, s *authv1beta1.ResourceSlice) (out []
 		}
 	}
 	for i := range all.Items {
-		o := &all.Items[i] // a copy, but for what it points to
+		o := &all.Items[i] // a copy; what it points to belongs to the cache
 		key := client.ObjectKeyFromObject(o)
 		if last, answered := l.last[key]; answered {
 			if last.uid != o.UID {
-				continue // of one of the same name, before or after
+				continue // the answer was for an older or newer slice of the same name
 			}
 			o.Status.Resources = last.granted
 		}
@@ -78,7 +78,7 @@ func (l *lent) others(ctx context.Context, s *authv1beta1.ResourceSlice) (out []
 		count(o)
 	}
 	delete(unseen, client.ObjectKeyFromObject(s))
-	for key := range unseen { // new, or gone
+	for key := range unseen { // not in the cache yet, or deleted
 		o := &authv1beta1.ResourceSlice{}
 		switch err := l.reader.Get(ctx, key, o); {
 		case apierrors.IsNotFound(err):

@@ -17,12 +17,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// maps shows a provider which namespaces it is to have, and brings home which it has. What
-// it is not asked for any more it deletes, with everything in it.
+// maps copies this cluster's NamespaceMaps to a provider, and copies back which mapped namespaces it has.
+// The provider deletes a namespace that is no longer requested, with everything in it.
 //
-// A namespace that is withdrawn is said to be, and a map that is withdrawn asks for nothing before it
-// goes. What a copy asks for without that comes home: somebody has deleted the map, or this cluster
-// was restored from a backup.
+// Nothing is withdrawn by accident. An annotation of the map names the namespaces that are withdrawn,
+// and a map that is withdrawn first requests nothing, and is deleted then. If the copy requests a namespace
+// that the map neither requests nor withdraws, somebody has deleted the map here, or this cluster was
+// restored from a backup: the namespace is added to the map again.
 func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice, id render.ClusterID) error {
 	namespace := *plane.Spec.Namespace
 	var mine, shown offloadingv1beta1.NamespaceMapList
@@ -32,7 +33,7 @@ func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1be
 	}
 	err := remote.List(ctx, &shown, client.InNamespace(namespace), client.MatchingLabels{peering.LabelOrigin: string(id)})
 	if (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && len(mine.Items) == 0 {
-		return nil // it runs no pods, and is not asked to
+		return nil // the provider runs no pods, and this cluster does not ask it to
 	}
 	if err != nil {
 		err = fmt.Errorf("list the namespaces that %s was asked for: %w", plane.Spec.ClusterID, err)
@@ -83,8 +84,8 @@ func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1be
 	return errors.Join(append(errs, err)...)
 }
 
-// giveUp deletes a copy. It asks for nothing first, which tells the provider that the consumer wants
-// that: somebody there may delete a copy, too.
+// giveUp deletes a copy. First it empties the request in it. This tells the provider that the consumer
+// wants the deletion: somebody on the provider may delete a copy, too.
 func giveUp(ctx context.Context, remote client.Client, c *offloadingv1beta1.NamespaceMap) error {
 	if len(c.Spec.DesiredMapping) > 0 {
 		c.Spec.DesiredMapping = nil
@@ -95,7 +96,7 @@ func giveUp(ctx context.Context, remote client.Client, c *offloadingv1beta1.Name
 	return own.Delete(ctx, remote, c)
 }
 
-// lostBy is what a copy asks for, and the map does not without saying so.
+// lostBy returns the namespaces that the copy requests, and the map neither requests nor withdraws.
 func lostBy(m, c *offloadingv1beta1.NamespaceMap) map[string]string {
 	if c == nil || c.DeletionTimestamp != nil {
 		return nil
@@ -109,7 +110,7 @@ func lostBy(m, c *offloadingv1beta1.NamespaceMap) map[string]string {
 	return lost
 }
 
-// told removes a namespace from what a map withdraws, once the provider is not asked for it any more.
+// told ends the withdrawal of a namespace in the map, once the copy does not request it any more.
 func (r *abroad) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap) error {
 	all := peering.Withdrawn(m)
 	for namespace := range withdraws(m) {
@@ -123,7 +124,7 @@ func (r *abroad) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap)
 	return sayWithdrawn(ctx, r.client, m, all)
 }
 
-// bringHome adds what the copy asks for to the map here.
+// bringHome adds the lost namespaces of the copy to the map here.
 func (r *abroad) bringHome(ctx context.Context, plane *authv1beta1.Identity, has, lost map[string]string) error {
 	mapping := maps.Clone(lost)
 	maps.Copy(mapping, has)
@@ -131,7 +132,7 @@ func (r *abroad) bringHome(ctx context.Context, plane *authv1beta1.Identity, has
 	return err
 }
 
-// showMap shows the provider one map, and brings its answer home.
+// showMap creates or updates the provider's copy of one map, and copies the provider's answer back.
 func (r *abroad) showMap(ctx context.Context, remote client.Client, m, c *offloadingv1beta1.NamespaceMap, namespace string, id render.ClusterID) error {
 	want := peering.MapCopy(m, id, namespace)
 	switch {
@@ -139,9 +140,9 @@ func (r *abroad) showMap(ctx context.Context, remote client.Client, m, c *offloa
 		if err := remote.Create(ctx, want, client.FieldOwner(own.Manager)); err != nil {
 			return fmt.Errorf("show NamespaceMap %s: %w", m.Name, err)
 		}
-		return nil // its answer is an event
+		return nil // the answer arrives as an event
 	case c.DeletionTimestamp != nil:
-		return nil // it is made again when it is gone
+		return nil // it is created again when it is gone
 	case !equality.Semantic.DeepEqual(c.Spec, want.Spec) || !equality.Semantic.DeepEqual(c.Labels, want.Labels):
 		c.Spec, c.Labels = want.Spec, want.Labels
 		if err := remote.Update(ctx, c, client.FieldOwner(own.Manager)); err != nil {
@@ -149,7 +150,7 @@ func (r *abroad) showMap(ctx context.Context, remote client.Client, m, c *offloa
 		}
 	}
 	if unanswered := len(c.Status.CurrentMapping) == 0 && len(c.Spec.DesiredMapping) > 0; unanswered || equality.Semantic.DeepEqual(m.Status, c.Status) {
-		return nil // a copy that was made again has the same namespaces as the one before
+		return nil // a new copy: the provider has the same namespaces as for the one before
 	}
 	before := m.DeepCopy()
 	m.Status = *c.Status.DeepCopy()

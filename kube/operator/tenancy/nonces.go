@@ -20,11 +20,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// nonces makes what consumers are to sign. One that a Tenant has been accepted by is
-// replaced when that Tenant is gone: its signature must not be good a second time.
+// nonces writes the nonces that consumers sign. When a Tenant is deleted, the nonce by which it was
+// accepted is replaced: its signature must not be valid a second time.
 type nonces struct {
 	client client.Client
-	reader client.Reader // not cached: an older list would take a nonce from its Tenant
+	reader client.Reader // not cached: in an old list the Tenant that uses a nonce may be missing
 }
 
 func (r *nonces) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
@@ -38,7 +38,7 @@ func (r *nonces) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 		Complete(r)
 }
 
-// beside are the nonces of a Tenant's namespace.
+// beside returns the nonces in a Tenant's namespace.
 func (r *nonces) beside(ctx context.Context, o client.Object) (out []reconcile.Request) {
 	all, err := noncesIn(ctx, r.client, o.GetNamespace())
 	if err != nil {
@@ -58,7 +58,7 @@ func noncesIn(ctx context.Context, c client.Reader, namespace string) ([]corev1.
 	return list.Items, nil
 }
 
-// Reconcile gives a Secret its nonce.
+// Reconcile writes the nonce of one Secret, if there is none or the Tenant that used it is gone.
 func (r *nonces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &corev1.Secret{}
 	if err := r.client.Get(ctx, req.NamespacedName, s); err != nil {
@@ -86,7 +86,7 @@ func (r *nonces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, nil
 }
 
-// good reports whether a nonce was not used yet, or its Tenant is there.
+// good reports whether a nonce is unused, or the Tenant that used it exists.
 func (r *nonces) good(ctx context.Context, s *corev1.Secret) (bool, error) {
 	used := s.Annotations[peering.AnnotationUsed]
 	if used == "" {

@@ -25,24 +25,24 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// offloadings are what there is of offloaded namespaces, and what follows from it.
+// offloadings is all that the plan for offloaded namespaces depends on.
 type offloadings struct {
 	id      render.ClusterID
-	offered []offloadingv1beta1.NamespaceOffloading // in all namespaces, those by Liqo's name
+	offered []offloadingv1beta1.NamespaceOffloading // in all namespaces, with the name that Liqo uses
 	nodes   []offered
-	maps    []offloadingv1beta1.NamespaceMap // ours
-	slices  []authv1beta1.ResourceSlice      // ours, for providers
-	rights  []rbacv1.RoleBinding             // of programs, in offloaded namespaces
-	taken   map[string]bool                  // namespaces in which somebody else has what would give these rights
+	maps    []offloadingv1beta1.NamespaceMap // this cluster's own
+	slices  []authv1beta1.ResourceSlice      // this cluster's own, for providers
+	rights  []rbacv1.RoleBinding             // of virtual kubelets, in offloaded namespaces
+	taken   map[string]bool                  // namespaces with a RoleBinding of the same name that is not ours
 	seen    *own.Deletions
 }
 
-// offered is a virtual node.
+// offered is a virtual node that namespaces can be offloaded to.
 type offered struct {
 	*offloadingv1beta1.VirtualNode
 
 	labels map[string]string   // of its Node
-	holds  map[string]struct{} // the namespaces of which pods are on it
+	holds  map[string]struct{} // the namespaces of the pods on it
 }
 
 func (o offered) key() types.NamespacedName {
@@ -53,7 +53,7 @@ func (o offered) provider() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.Namespace, Name: string(o.Spec.ClusterID)}
 }
 
-// looksAfter are the namespaces in which the node's program looks after pods.
+// looksAfter returns the namespaces whose pods the virtual kubelet handles.
 func (o offered) looksAfter() (all []string) {
 	for name := range strings.SplitSeq(o.Annotations[peering.AnnotationNamespaces], ",") {
 		if name != "" {
@@ -63,26 +63,26 @@ func (o offered) looksAfter() (all []string) {
 	return all
 }
 
-// offloadingPlan is what is to be there.
+// offloadingPlan says what has to exist.
 type offloadingPlan struct {
-	// maps are the mappings, by the tenant namespace and the provider.
+	// maps has the mappings of each NamespaceMap: tenant namespace and provider.
 	maps map[types.NamespacedName]map[string]string
-	// nodes are those whose pods there may be, by namespace.
+	// nodes has, for each namespace, the virtual nodes that may run its pods.
 	nodes map[string][]types.NamespacedName
-	// namespaces are those that a node's program looks after.
+	// namespaces has, for each virtual node, the namespaces whose pods its virtual kubelet handles.
 	namespaces map[types.NamespacedName][]string
 	labelled   map[string]bool
 	statuses   map[types.NamespacedName]offloadingv1beta1.NamespaceOffloadingStatus
-	// refused is why a provider is not asked for a namespace, by the namespace here.
+	// refused says why a provider is not asked for a namespace. Its inner keys are namespaces here.
 	refused map[types.NamespacedName]map[string]string
-	// withdrawn are the namespaces that a provider is not asked for any more, left those that it
-	// keeps though nothing asks for them.
+	// withdrawn are the namespaces that a provider has to delete. left are those that the provider keeps
+	// although no NamespaceOffloading or no ResourceSlice here asks for them.
 	withdrawn, left map[types.NamespacedName][]string
-	// leaving says that pods are still to go.
+	// leaving means that pods still have to leave virtual nodes.
 	leaving bool
 }
 
-// plan is a function of what there is, and of the time of conditions that change.
+// plan depends on o alone. now is the time of conditions that change.
 func (o offloadings) plan(now time.Time) offloadingPlan {
 	p := offloadingPlan{
 		maps: map[types.NamespacedName]map[string]string{}, nodes: map[string][]types.NamespacedName{}, namespaces: map[types.NamespacedName][]string{},
@@ -110,8 +110,8 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 		}
 	}
 	o.keep(p)
-	// A program says of pods to the last that their namespace is not offloaded any more, if
-	// it still may: the rights go with a namespace that is deleted.
+	// A virtual kubelet keeps a namespace that is no longer offloaded until its last pod has left: it
+	// reports this on the pods. It needs its rights there; they are gone if the namespace is being deleted.
 	for _, node := range o.nodes {
 		for _, namespace := range node.looksAfter() {
 			if _, holds := node.holds[namespace]; holds && o.may(namespace) && !slices.Contains(p.namespaces[node.key()], namespace) {
@@ -121,8 +121,8 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 			}
 		}
 	}
-	// A map stays, and asks for nothing, until the provider has nothing of it any more: the
-	// programs of virtual nodes read there whether pods may run yet.
+	// A NamespaceMap that requests nothing stays until the provider has no namespace of it any more:
+	// virtual kubelets read in it whether pods may run.
 	for i := range o.maps {
 		m := &o.maps[i]
 		key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
@@ -143,9 +143,9 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 	return p
 }
 
-// refused are the namespaces that providers are not asked for, and why: a provider takes no
-// map in which a name is too long, or with too many. Those that it is asked for already come
-// first, then those that were offloaded first.
+// refused returns the namespaces that providers are not asked for, with the reasons. A provider rejects a
+// whole map if a name in it is too long, or if it has too many names. Namespaces that the provider is
+// already asked for come first, then those that were offloaded first.
 func (o offloadings) refused() map[types.NamespacedName]map[string]string {
 	out := map[types.NamespacedName]map[string]string{}
 	for _, provider := range o.providers() {
@@ -183,7 +183,7 @@ func (o offloadings) refused() map[types.NamespacedName]map[string]string {
 	return out
 }
 
-// mapOf is what asks a provider, nil if there is nothing.
+// mapOf returns the NamespaceMap for a provider; nil if there is none.
 func (o offloadings) mapOf(provider types.NamespacedName) *offloadingv1beta1.NamespaceMap {
 	for i := range o.maps {
 		if m := &o.maps[i]; m.Namespace == provider.Namespace && m.Name == provider.Name {
@@ -193,7 +193,7 @@ func (o offloadings) mapOf(provider types.NamespacedName) *offloadingv1beta1.Nam
 	return nil
 }
 
-// asked are the namespaces that a provider is asked for as things are.
+// asked returns the namespaces that a provider is asked for now, before this plan.
 func (o offloadings) asked(provider types.NamespacedName) map[string]string {
 	if m := o.mapOf(provider); m != nil {
 		return m.Spec.DesiredMapping
@@ -201,10 +201,10 @@ func (o offloadings) asked(provider types.NamespacedName) map[string]string {
 	return nil
 }
 
-// keep has providers go on with the namespaces that they have, until an admin takes them back. What
-// chooses a provider, a VirtualNode and the labels of a Node, is made by this operator: if it is
-// gone, or made again without an admin's label, nobody has taken anything back. Nor has anybody if an
-// admin's own object is not there, see [own.Deletions].
+// keep lets providers keep the namespaces that they have, until an admin withdraws them. A VirtualNode and
+// the labels of its Node choose a provider, and this operator makes both: if they are gone, or were made
+// again without an admin's label, nobody has withdrawn anything. The same holds if an admin's own object is
+// missing without a deletion that was seen, see [own.Deletions].
 func (o offloadings) keep(p offloadingPlan) {
 	for i := range o.maps {
 		m := &o.maps[i]
@@ -229,7 +229,7 @@ func (o offloadings) keep(p offloadingPlan) {
 			if n == nil || !slices.ContainsFunc(o.slices, func(s authv1beta1.ResourceSlice) bool { return asksProvider(&s, key) }) {
 				p.left[key] = append(p.left[key], namespace)
 			}
-			for _, node := range o.nodes { // its pods go on, too
+			for _, node := range o.nodes { // the pods of the namespace go on running, too
 				if node.provider() == key && slices.Contains(node.looksAfter(), namespace) {
 					p.nodes[namespace] = append(p.nodes[namespace], node.key())
 					p.namespaces[node.key()] = append(p.namespaces[node.key()], namespace)
@@ -239,7 +239,7 @@ func (o offloadings) keep(p offloadingPlan) {
 	}
 }
 
-// withdraws are the namespaces that a map withdraws.
+// withdraws returns the namespaces that a map withdraws, without the objects that it withdraws.
 func withdraws(m *offloadingv1beta1.NamespaceMap) map[string]bool {
 	all := peering.Withdrawn(m)
 	maps.DeleteFunc(all, func(text string, _ bool) bool {
@@ -249,7 +249,7 @@ func withdraws(m *offloadingv1beta1.NamespaceMap) map[string]bool {
 	return all
 }
 
-// offeredIn is the NamespaceOffloading of a namespace, nil if there is none.
+// offeredIn returns the NamespaceOffloading of a namespace; nil if there is none.
 func (o offloadings) offeredIn(namespace string) *offloadingv1beta1.NamespaceOffloading {
 	for i := range o.offered {
 		if o.offered[i].Namespace == namespace {
@@ -259,8 +259,9 @@ func (o offloadings) offeredIn(namespace string) *offloadingv1beta1.NamespaceOff
 	return nil
 }
 
-// takenBack reports whether an admin does not want a namespace to be on a provider any more whose
-// virtual nodes are not selected. What comes from a backup has no status yet: it is no change.
+// takenBack reports whether an admin has withdrawn a namespace from a provider. It is called if no virtual
+// node of the provider is selected now. A NamespaceOffloading from a backup has no status yet, and does not
+// count as changed.
 func (o offloadings) takenBack(n *offloadingv1beta1.NamespaceOffloading, namespace string, provider types.NamespacedName) bool {
 	if n == nil {
 		return o.seen.Has(ofOffloading(namespace))
@@ -274,7 +275,7 @@ func (o offloadings) may(namespace string) bool {
 	return slices.ContainsFunc(o.rights, func(b rbacv1.RoleBinding) bool { return b.Namespace == namespace })
 }
 
-// selects reports whether one of the terms matches; none at all select everything.
+// selects reports whether one of the terms matches the labels. A selector without terms matches all.
 func selects(s corev1.NodeSelector, has map[string]string) bool {
 	return len(s.NodeSelectorTerms) == 0 || slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
 		return len(t.MatchExpressions)+len(t.MatchFields) > 0 && len(t.MatchFields) == 0 &&
@@ -291,13 +292,13 @@ func meets(r corev1.NodeSelectorRequirement, has map[string]string) bool {
 	return err == nil && requirement.Matches(labels.Set(has))
 }
 
-// status is what is said of one namespace, in the words of Liqo's controllers.
+// status is the status of one NamespaceOffloading, with the reasons and phases that Liqo's controllers use.
 func (o offloadings) status(n *offloadingv1beta1.NamespaceOffloading, p offloadingPlan, now time.Time) offloadingv1beta1.NamespaceOffloadingStatus {
 	s := offloadingv1beta1.NamespaceOffloadingStatus{RemoteNamespaceName: peering.RemoteName(n, o.id), ObservedGeneration: n.Generation}
 	asked, ready, failed := 0, 0, 0
 	for _, provider := range o.providers() {
 		if p.maps[provider] == nil && !slices.ContainsFunc(o.nodes, func(n offered) bool { return n.provider() == provider }) {
-			continue // it has no virtual node, and nothing of this cluster
+			continue // the provider has no virtual node, and no namespace of this cluster
 		}
 		required := offloadingv1beta1.RemoteNamespaceCondition{
 			Type: offloadingv1beta1.NamespaceOffloadingRequired, Status: corev1.ConditionFalse, Reason: "ClusterNotSelected", Message: "no virtual node of the provider is selected",
@@ -357,8 +358,7 @@ func (o offloadings) status(n *offloadingv1beta1.NamespaceOffloading, p offloadi
 	return s
 }
 
-// providers are those of the virtual nodes and of the slices that these are made of, each with the
-// tenant namespace.
+// providers returns the providers of virtual nodes and of ResourceSlices, each with its tenant namespace.
 func (o offloadings) providers() []types.NamespacedName {
 	all := map[types.NamespacedName]bool{}
 	for _, n := range o.nodes {
@@ -372,7 +372,7 @@ func (o offloadings) providers() []types.NamespacedName {
 	return slices.SortedFunc(maps.Keys(all), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// ready is what a provider says of its namespace for one of ours.
+// ready returns the condition and the phase of the mapped namespace, as the provider reports them.
 func (o offloadings) ready(provider types.NamespacedName, namespace string) (offloadingv1beta1.RemoteNamespaceCondition, offloadingv1beta1.MappingPhase) {
 	c := offloadingv1beta1.RemoteNamespaceCondition{Type: offloadingv1beta1.NamespaceReady, Status: corev1.ConditionFalse, Reason: "Creating", Message: "the provider has not made it yet"}
 	var says offloadingv1beta1.RemoteNamespaceStatus

@@ -27,10 +27,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// offloader keeps what offloaded namespaces consist of here: what providers are asked for,
-// who looks after pods in them, and a label. All of it at once: there are few namespaces,
-// and they share NamespaceMaps. There are no finalizers: what nobody wants any more of what is made
-// here is found by comparing lists.
+// offloader writes the three things that an offloaded namespace needs on this cluster: the request to
+// providers, the rights and the namespaces of virtual kubelets, and a label. It handles all namespaces at
+// once: they are few, and share NamespaceMaps. It uses no finalizers: it compares lists to find objects of
+// its own that nothing needs any more.
 type offloader struct {
 	client client.Client // not cached
 	cached client.Reader
@@ -55,11 +55,10 @@ func (r *offloader) setup(mgr ctrl.Manager) (err error) {
 		Complete(r)
 }
 
-// podsGoAgain is how often it is looked whether pods have left a namespace that is not
-// offloaded any more.
+// podsGoAgain is how often the operator looks whether the pods have left a namespace that is no longer offloaded.
 const podsGoAgain = time.Second
 
-// Reconcile compares all offloaded namespaces with what there is of them.
+// Reconcile compares all offloaded namespaces with the objects that they need.
 func (r *offloader) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	in, err := r.read(ctx)
 	if err != nil {
@@ -123,7 +122,7 @@ func (r *offloader) read(ctx context.Context) (in offloadings, err error) {
 	return in, nil
 }
 
-// offering is a virtual node with the labels by which it is selected.
+// offering pairs a virtual node with the labels by which namespaces select it.
 func offering(v *offloadingv1beta1.VirtualNode, n *corev1.Node) offered {
 	o := offered{VirtualNode: v, labels: v.Spec.Labels}
 	if n.UID != "" && peering.MemberOf(n, v.Namespace) {
@@ -132,8 +131,7 @@ func offering(v *offloadingv1beta1.VirtualNode, n *corev1.Node) offered {
 	return o
 }
 
-// leaves reports whether its program looks after a namespace that may not be offloaded to
-// it any more.
+// leaves reports whether the virtual kubelet handles a namespace that is not offloaded to its node any more.
 func (o offered) leaves(all []offloadingv1beta1.NamespaceOffloading) bool {
 	return slices.ContainsFunc(o.looksAfter(), func(namespace string) bool {
 		return !slices.ContainsFunc(all, func(n offloadingv1beta1.NamespaceOffloading) bool {
@@ -142,7 +140,7 @@ func (o offered) leaves(all []offloadingv1beta1.NamespaceOffloading) bool {
 	})
 }
 
-// holds are the namespaces of the pods on a node.
+// holds returns the namespaces of the pods on a node.
 func (r *offloader) holds(ctx context.Context, node string) (map[string]struct{}, error) {
 	var pods metav1.PartialObjectMetadataList
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
@@ -156,8 +154,8 @@ func (r *offloader) holds(ctx context.Context, node string) (map[string]struct{}
 	return out, nil
 }
 
-// write makes what is missing before others are told of it, and removes what nobody is
-// told of any more.
+// write creates what is missing before it tells virtual kubelets of it, and removes what is superfluous
+// after it has told them.
 func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan) error {
 	var errs []error
 	for key, mapping := range p.maps {
@@ -175,14 +173,14 @@ func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan)
 		}
 	}
 	errs = append(errs, r.labels(ctx, p))
-	live := map[string]bool{} // as things are, there can be a binding
+	live := map[string]bool{} // namespaces in which a RoleBinding can be created
 	for i := range in.offered {
 		live[in.offered[i].Namespace] = in.offered[i].DeletionTimestamp == nil
 	}
 	refused := map[string]bool{}
 	for namespace, nodes := range p.nodes {
 		if !live[namespace] {
-			continue // it is there as long as it is needed
+			continue // the RoleBinding exists, and stays as long as it is needed
 		}
 		if _, err := own.Apply(ctx, r.client, peering.OffloadedAccess(namespace, nodes)); err != nil {
 			errs, refused[namespace] = append(errs, err), true
@@ -197,9 +195,9 @@ func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan)
 	return errors.Join(append(errs, r.withdraw(ctx, in, p))...)
 }
 
-// say writes into a map which namespaces are withdrawn, before the map stops asking for them: the
-// provider may be away, and an operator that is started again has not seen the deletion. A namespace
-// that is wanted again is not withdrawn.
+// say writes into a map which namespaces are withdrawn, before the map stops requesting them: the provider
+// may not answer now, and an operator that is restarted then does not know the deletion. A namespace that
+// is requested again is removed from the withdrawn ones.
 func (r *offloader) say(ctx context.Context, m *offloadingv1beta1.NamespaceMap, mapping map[string]string, withdrawn []string) error {
 	if m == nil {
 		return nil
@@ -226,7 +224,7 @@ func sayWithdrawn(ctx context.Context, c client.Client, m *offloadingv1beta1.Nam
 	return nil
 }
 
-// labels has namespaces say that they are offloaded. A label that somebody else has set
+// labels labels offloaded namespaces, and removes the label from others. A label that somebody else has set
 // stays as it is.
 func (r *offloader) labels(ctx context.Context, p offloadingPlan) error {
 	var list metav1.PartialObjectMetadataList
@@ -235,7 +233,7 @@ func (r *offloader) labels(ctx context.Context, p offloadingPlan) error {
 		return fmt.Errorf("list offloaded namespaces: %w", err)
 	}
 	var errs []error
-	has := map[string]bool{} // whoever has set it, and whatever it says
+	has := map[string]bool{} // with our label, or with somebody else's label of any value
 	for i := range list.Items {
 		ns := &list.Items[i]
 		has[ns.Name] = !wroteLabel(ns) || ns.Labels[peering.LabelOffloaded] == "true"
@@ -259,7 +257,7 @@ func wroteLabel(o metav1.Object) bool {
 	})
 }
 
-// tell tells the program of a node where to look after pods.
+// tell writes the namespaces that a virtual kubelet has to handle into its VirtualNode.
 func (r *offloader) tell(ctx context.Context, n offered, namespaces []string) error {
 	text := strings.Join(namespaces, ",")
 	if n.Annotations[peering.AnnotationNamespaces] == text {
@@ -275,7 +273,7 @@ func (r *offloader) tell(ctx context.Context, n offered, namespaces []string) er
 	return nil
 }
 
-// withdraw takes the rights back in namespaces in which no node has pods.
+// withdraw deletes the RoleBindings of virtual kubelets in namespaces that need none.
 func (r *offloader) withdraw(ctx context.Context, in offloadings, p offloadingPlan) error {
 	var errs []error
 	for i := range in.rights {
@@ -286,8 +284,8 @@ func (r *offloader) withdraw(ctx context.Context, in offloadings, p offloadingPl
 	return errors.Join(errs...)
 }
 
-// report says of each namespace how far it is. That a change was observed is said when it was
-// written: what is not mapped any more by an unchanged NamespaceOffloading is kept.
+// report writes the statuses. It writes the observed generation only if the plan was written: an unchanged
+// NamespaceOffloading keeps its mappings, so a change that is marked as observed too soon would be lost.
 func (r *offloader) report(ctx context.Context, in offloadings, p offloadingPlan, written bool) error {
 	var errs []error
 	for i := range in.offered {

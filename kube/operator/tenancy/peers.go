@@ -26,18 +26,18 @@ import (
 )
 
 const (
-	// lookEvery is how often a provider is asked whether it answers, as Liqo does.
+	// lookEvery is how often a provider's API server is asked. Liqo asks as often.
 	lookEvery  = 15 * time.Second
-	lookAgain  = time.Second // after a time without an answer, and ever later up to lookEvery
+	lookAgain  = time.Second // after the first missing answer; later ones wait longer, up to lookEvery
 	lookWithin = 5 * time.Second
-	// asking is how many are asked at once. One that does not answer holds its worker for 5 s
-	// of 20, so 100 of them don't hold up the others.
+	// asking is the number of workers. A provider that does not answer holds its worker for 5 s of every
+	// 20 s, so 100 such providers don't hold up the others.
 	asking = 32
 )
 
-// peers says of each peer, in its ForeignCluster, what it is to this cluster and whether
-// its API server answers. It has the certificate renewed by which that is asked.
-// Whoever sums up the network makes the ForeignCluster, and removes it.
+// peers writes into each ForeignCluster which roles the peer has, and whether its API server answers. It
+// also renews the certificate that it uses for this request. The foreignClusters controller creates and
+// deletes the ForeignCluster.
 type peers struct {
 	client  client.Client
 	reader  client.Reader // not cached
@@ -47,7 +47,7 @@ type peers struct {
 	retries workqueue.TypedRateLimiter[reconcile.Request]
 }
 
-// begin is before the first peer.
+// begin prepares the retries. It is called before the first reconciliation.
 func (r *peers) begin() {
 	r.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](lookAgain, lookEvery)
 }
@@ -70,7 +70,7 @@ func (r *peers) setup(mgr ctrl.Manager) error {
 	return b.Complete(r)
 }
 
-// peer is what there is of one besides the network.
+// peer is what this cluster has of a peer, without the network.
 type peer struct {
 	tenant   *authv1beta1.Tenant
 	identity *authv1beta1.Identity // of the control plane
@@ -109,7 +109,7 @@ func readPeer(ctx context.Context, c client.Reader, role render.PeeringRole, id 
 	return p, nil
 }
 
-// Reconcile looks at one peer.
+// Reconcile updates the status of one ForeignCluster.
 func (r *peers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	fc := &corev1beta1.ForeignCluster{}
 	if err := r.client.Get(ctx, req.NamespacedName, fc); err != nil {
@@ -135,17 +135,17 @@ func (r *peers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if equality.Semantic.DeepEqual(before.Status, fc.Status) {
 		return ctrl.Result{RequeueAfter: again}, nil
 	}
-	// Who sums up the network writes to it, too: of what it has written, the watch tells.
+	// The foreignClusters controller writes it, too. A conflict is no error: the watch brings us back.
 	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(own.Manager)); err != nil && !apierrors.IsConflict(err) {
 		return ctrl.Result{}, fmt.Errorf("report on ForeignCluster %s: %w", fc.Name, err)
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// reasonSilent is of a condition that says that a peer's API server does not answer.
+// reasonSilent is the reason of the condition of an API server that does not answer.
 const reasonSilent = "APIServerSilent"
 
-// describe writes into a status what follows from the peer.
+// describe writes the roles and conditions of the peer into a status.
 func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer error, now metav1.Time) {
 	s.Role = cmp.Or(map[[2]bool]corev1beta1.RoleType{
 		{true, false}: corev1beta1.ConsumerRole, {false, true}: corev1beta1.ProviderRole, {true, true}: corev1beta1.ConsumerAndProviderRole,
@@ -194,7 +194,8 @@ func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer e
 	}
 }
 
-// offloading says how many of a provider's virtual nodes, and of their Nodes, are as wanted.
+// offloading returns two conditions: how many virtual kubelets of a provider run, and how many of its Nodes
+// are ready.
 func (p peer) offloading() (conditions []corev1beta1.Condition) {
 	if len(p.nodes) == 0 {
 		return nil
@@ -228,7 +229,7 @@ func (p peer) offloading() (conditions []corev1beta1.Condition) {
 	return conditions
 }
 
-// since keeps the time of conditions whose status is as before.
+// since keeps the transition time of conditions whose status has not changed.
 func since(conditions, before []corev1beta1.Condition, now metav1.Time) []corev1beta1.Condition {
 	for i := range conditions {
 		c := &conditions[i]

@@ -32,31 +32,31 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A consumer that can't reach the provider's API server directly reaches it through the
-// tunnel: an HTTP proxy in the provider's operator leads there and nowhere else. TLS is
+// A consumer that can't reach the provider's API server directly reaches it through the tunnel. For this,
+// the provider's operator has an HTTP proxy, which connects to the API server and to nothing else. TLS is
 // between the consumer and the API server.
 
 const (
-	// proxyConnections are open at most, and of one address: who opens more closes others,
-	// and none of those who have fewer. Each carries many requests.
+	// proxyConnections is the limit of open connections, proxyOfOne that of one address. A client that
+	// opens more loses older ones, and clients with fewer connections lose none. Each connection carries
+	// many requests.
 	proxyConnections = 512
 	proxyOfOne       = 32
-	proxyTimeout     = 10 * time.Second // until a request is there, and the API server answers
-	// proxyIdle is how long nothing may pass. Clients of Kubernetes ask every 30 s whether the
-	// other end is there.
+	proxyTimeout     = 10 * time.Second // for the request to arrive, and for the API server to accept
+	// proxyIdle is after how long without a byte a connection is closed. Kubernetes' clients check every
+	// 30 s that the other end is still there.
 	proxyIdle = 5 * time.Minute
 )
 
-// proxy is the HTTP proxy.
+// proxy is the HTTP proxy to the API server.
 type proxy struct {
 	apiServer string // host:port
 	address   string // where it listens
 }
 
-// crowd is a listener whose connections are bounded in number. It accepts everybody who is
-// new: a client may hold more connections than it uses, or have lost them without a word.
-// Instead, the connection ends through which nothing has passed for longest, of those who
-// have most.
+// crowd is a listener with a limited number of connections. It accepts every new connection: a client may
+// hold connections that it does not use, or that have broken without notice. To make room, it closes the
+// connection that has been idle for longest, among those of the addresses with the most connections.
 type crowd struct {
 	net.Listener
 
@@ -70,10 +70,10 @@ type member struct {
 
 	in   *crowd
 	from netip.Addr
-	last atomic.Int64 // when something has passed, in ns
+	last atomic.Int64 // when a byte passed last, in ns
 }
 
-// Accept is of a listener.
+// Accept implements [net.Listener].
 func (c *crowd) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 	return m, nil
 }
 
-// enter counts a connection. out is the one that has to end for it; nil if there is room.
+// enter counts a new connection. out is the connection to close for it; nil if there is room.
 func (c *crowd) enter(m *member) (out *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +147,7 @@ func (m *member) Close() error {
 	return m.Conn.Close()
 }
 
-// newProxy leads to the API server of a configuration.
+// newProxy returns a proxy to the API server of config.
 func newProxy(config *rest.Config, address string) (*proxy, error) {
 	u, err := url.Parse(config.Host)
 	if err != nil || u.Host == "" {
@@ -179,7 +179,7 @@ func (p *proxy) serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// ServeHTTP connects a peer to the API server, whatever host it names: there is no other.
+// ServeHTTP connects a peer to the API server. It ignores the host in the request: there is only one.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "this is a proxy to the API server: want CONNECT", http.StatusMethodNotAllowed)
@@ -203,8 +203,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	join(r.Context(), peer, buffered.Reader, server, proxyIdle)
 }
 
-// join passes bytes on, both ways, until one end is done, nothing has passed for as long as
-// idle, or ctx has ended. What the peer has sent already is read.
+// join passes bytes both ways until one end closes, no byte has passed for idle, or ctx ends. It first
+// passes on what was already read from the peer.
 func join(ctx context.Context, peer net.Conn, sent *bufio.Reader, server net.Conn, idle time.Duration) {
 	done := make(chan struct{}, 2) //nolint:mnd // ways
 	moved := make(chan struct{}, 1)
@@ -227,7 +227,7 @@ func join(ctx context.Context, peer net.Conn, sent *bufio.Reader, server net.Con
 	}
 }
 
-// told is a reader that tells when something was read.
+// told signals on moved after each read.
 type told struct {
 	io.Reader
 
@@ -243,11 +243,11 @@ func (t told) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// way gives the proxy an address that peers reach: that of its Service stands in an IP, as
-// where Liqo runs. Under it packets go to the pod that leads.
+// way publishes the proxy's address to peers: an IP resource with the address of the proxy's Service, as
+// Liqo does. Gateways send packets for it to the operator's pod that leads.
 type way struct {
 	client client.Client
-	reader client.Reader // not cached: of Services, only those of gateways are
+	reader client.Reader // not cached: the cache has only the Services of gateways
 	home   string
 }
 
@@ -261,12 +261,12 @@ func (r *way) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("proxy").WithOptions(workers(1)).For(&ipamv1alpha1.IP{}, builder.WithPredicates(ours)).WatchesRawSource(first).Complete(r)
 }
 
-// Reconcile makes the IP. It can't be changed: if the Service has another address, there
-// is another one.
+// Reconcile creates the IP. An IP can't be changed: if the Service gets another address, the IP is deleted
+// and created again.
 func (r *way) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var s corev1.Service
 	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.ProxyName}, &s); err != nil {
-		return ctrl.Result{RequeueAfter: lastRetry}, client.IgnoreNotFound(err) // it is not watched
+		return ctrl.Result{RequeueAfter: lastRetry}, client.IgnoreNotFound(err) // the Service is not watched
 	}
 	address, err := netip.ParseAddr(s.Spec.ClusterIP)
 	if err != nil || !address.Is4() || s.DeletionTimestamp != nil {
@@ -284,9 +284,9 @@ func (r *way) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error
 	case client.IgnoreNotFound(err) != nil:
 		return ctrl.Result{}, fmt.Errorf("read IP %s: %w", want.Name, err)
 	case err == nil && !peering.IsProxy(&live):
-		return ctrl.Result{}, nil // an admin leads to another proxy
+		return ctrl.Result{}, nil // an admin has made it, for another proxy
 	case err == nil && live.Spec.IP != want.Spec.IP:
-		return ctrl.Result{}, own.Delete(ctx, r.client, &live) // its end is an event
+		return ctrl.Result{}, own.Delete(ctx, r.client, &live) // the end of the deletion is an event
 	}
 	_, err = own.Apply(ctx, r.client, want)
 	return ctrl.Result{}, err

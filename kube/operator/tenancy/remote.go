@@ -27,9 +27,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// ask finds out whether a provider's API server answers this cluster, which proves its
-// certificate and its rights too, and takes a newer certificate when it is time, or when the
-// provider has another authority.
+// ask sends a request to a provider's API server. An answer proves this cluster's certificate and rights,
+// too. ask also takes a newer certificate when it is time, or when the provider has another certificate authority.
 func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
@@ -56,7 +55,7 @@ func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 	return r.renew(ctx, provider, i)
 }
 
-// access is how this cluster reaches a provider.
+// access returns how this cluster reaches the provider of an Identity.
 func access(i *authv1beta1.Identity, private []byte) (remote.Access, error) {
 	p := i.Spec.AuthParams
 	if i.Spec.Namespace == nil || *i.Spec.Namespace == "" {
@@ -69,14 +68,13 @@ func access(i *authv1beta1.Identity, private []byte) (remote.Access, error) {
 	return a, nil
 }
 
-// newProviders reach providers as this cluster may, and don't wait long for an answer. wrap
-// is of tests.
+// newProviders returns the clients of providers. They wait at most lookWithin for an answer. wrap is for tests.
 func newProviders(wrap transport.WrapperFunc) (*remote.Clients, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(authv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	// It is known what these are: to ask the provider takes two more answers.
+	// A fixed mapper: discovery would cost two more requests to the provider.
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{authv1beta1.RenewKind, authv1beta1.ResourceSliceKind} {
 		mapper.Add(authv1beta1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
@@ -85,7 +83,7 @@ func newProviders(wrap transport.WrapperFunc) (*remote.Clients, error) {
 	return &remote.Clients{Scheme: scheme, Mapper: mapper, Within: lookWithin, Wrap: wrap}, nil
 }
 
-// reach is the provider of an Identity.
+// reach returns the connections to the provider of an Identity.
 func (k *keys) reach(ctx context.Context, i *authv1beta1.Identity) (*remote.Cluster, error) {
 	private, err := k.private(ctx)
 	if err != nil {
@@ -98,9 +96,8 @@ func (k *keys) reach(ctx context.Context, i *authv1beta1.Identity) (*remote.Clus
 	return k.providers.Get(client.ObjectKeyFromObject(i), a)
 }
 
-// renew asks the provider for a certificate that is good for longer, and takes it once
-// it is there. Of what the provider says, only the certificate and the authority count:
-// an admin has said where its API server is.
+// renew requests a certificate that is valid for longer, and takes it once it is there. It takes the
+// certificate and the authority from the answer, but not the address of the API server: an admin has set that.
 func (r *peers) renew(ctx context.Context, provider *remote.Cluster, i *authv1beta1.Identity) error {
 	abroad := provider.API
 	o := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: *i.Spec.Namespace, Name: i.Name}}
@@ -122,7 +119,7 @@ func (r *peers) renew(ctx context.Context, provider *remote.Cluster, i *authv1be
 	}
 	before, now := i.DeepCopy(), o.Status.AuthParams
 	if now == nil || !newer(now.SignedCRT, i.Spec.AuthParams.SignedCRT) {
-		return nil // the provider makes it at the same time of its life; it is looked at again
+		return nil // the provider renews at the same time of the certificate's life; the next look finds it
 	}
 	i.Spec.AuthParams.SignedCRT, i.Spec.AuthParams.CA = now.SignedCRT, authorityOf(ctx, provider.Access, now.CA)
 	if err := r.client.Patch(ctx, i, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
@@ -131,9 +128,9 @@ func (r *peers) renew(ctx context.Context, provider *remote.Cluster, i *authv1be
 	return client.IgnoreNotFound(abroad.Delete(ctx, o))
 }
 
-// another reports whether the provider says of a slice that it has an authority by which it
-// is not known here, or had its certificate signed by another one than c. It says so as soon as
-// it has.
+// another reports whether the answer to a slice shows that the provider has replaced its certificate
+// authority: the answer has a CA that the Identity does not have, or a newer certificate than c from
+// another issuer. A provider updates its answers as soon as it has another CA.
 func (r *peers) another(ctx context.Context, i *authv1beta1.Identity, c *x509.Certificate) (bool, error) {
 	var all authv1beta1.ResourceSliceList
 	of := client.MatchingLabels{peering.LabelReplication: "true", peering.LabelDestination: string(i.Spec.ClusterID)}
@@ -150,8 +147,8 @@ func (r *peers) another(ctx context.Context, i *authv1beta1.Identity, c *x509.Ce
 	}), nil
 }
 
-// authorityOf is by what a provider is known from now on that says to have this authority.
-// Until its API server shows a certificate of it, the one before counts, too.
+// authorityOf returns the CA bundle for a provider that says its CA is now says. The bundle keeps the
+// earlier CA until the API server shows a certificate of the new one.
 func authorityOf(ctx context.Context, a remote.Access, says []byte) []byte {
 	has := a.CA
 	if !x509.NewCertPool().AppendCertsFromPEM(says) {
@@ -175,14 +172,14 @@ func authorityOf(ctx context.Context, a remote.Access, says []byte) []byte {
 	return says
 }
 
-// newer reports whether a certificate is good for longer than another one.
+// newer reports whether a certificate is valid for longer than another one.
 func newer(certificate, than []byte) bool {
 	a, aerr := peering.Certificate(certificate)
 	b, berr := peering.Certificate(than)
 	return aerr == nil && berr == nil && a.NotAfter.After(b.NotAfter)
 }
 
-// clusterID is the ID of this cluster, whose operator is in namespace home.
+// clusterID reads the ID of this cluster from the namespace home of the operator.
 func clusterID(ctx context.Context, c client.Reader, home string) (render.ClusterID, error) {
 	var m corev1.ConfigMap
 	if err := c.Get(ctx, client.ObjectKey{Namespace: home, Name: render.ClusterIDConfigMap}, &m); err != nil {

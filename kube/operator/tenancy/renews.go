@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/operator/own"
 )
 
-// renews gives a consumer that asks for it the certificate that its Tenant has now. It
-// gives nothing that the consumer could not have read as its admin.
+// renews answers a consumer's Renew with the certificate that its Tenant has now. The answer has nothing
+// that an admin of the consumer could not read in the Tenant.
 type renews struct{ client client.Client }
 
 func (r *renews) setup(mgr ctrl.Manager) error {
@@ -25,7 +25,7 @@ func (r *renews) setup(mgr ctrl.Manager) error {
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) (out []reconcile.Request) {
 			var list authv1beta1.RenewList
 			if err := r.client.List(ctx, &list, client.InNamespace(o.GetNamespace())); err != nil {
-				return nil // the cache fails when it ends
+				return nil // only when the cache has stopped
 			}
 			for i := range list.Items {
 				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
@@ -35,7 +35,7 @@ func (r *renews) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile answers one request.
+// Reconcile answers one Renew.
 func (r *renews) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o := &authv1beta1.Renew{}
 	if err := r.client.Get(ctx, req.NamespacedName, o); err != nil {

@@ -25,13 +25,12 @@ import (
 )
 
 const (
-	// servingTime is how long Kubernetes may take to sign what the program of a virtual node
-	// shows to API servers.
+	// servingTime is how long Kubernetes may take to sign the serving certificate of a virtual kubelet.
 	servingTime = 3 * time.Second
-	servingLook = 200 * time.Millisecond // whether it has: it takes 30 to 190 ms as a rule
+	servingLook = 200 * time.Millisecond // how often the request is read: signing usually takes 30 to 190 ms
 )
 
-// serving is a certificate that was asked for. Its key is nowhere else until it is signed.
+// serving is a requested certificate. Until it is signed, its key is only here.
 type serving struct {
 	request *certificatesv1.CertificateSigningRequest
 	key     *ecdsa.PrivateKey
@@ -39,9 +38,9 @@ type serving struct {
 	since   time.Time
 }
 
-// serving keeps the certificate of a virtual node's program for the address at which it
-// listens. Without one the program shows its own, which API servers take that don't check.
-// again is when to look again.
+// serving keeps the certificate of a virtual kubelet for the address at which it listens. Without one, the
+// virtual kubelet shows a certificate of its own, which only API servers accept that don't verify kubelets.
+// again is when to call it again.
 func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip string, now time.Time) (again time.Duration, err error) {
 	asked := r.asked[p.UID]
 	if asked != nil && asked.ip != ip {
@@ -80,7 +79,7 @@ func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip st
 	certificate, err := r.signed(ctx, asked, now)
 	unsigned, is := errors.AsType[*unsignedError](err)
 	switch {
-	case err == nil && len(certificate) == 0: // each look is as much later as it has taken so far
+	case err == nil && len(certificate) == 0: // wait as long as has passed since the request
 		return max(servingLook, now.Sub(asked.since)), nil
 	case err != nil && !is:
 		return 0, err
@@ -106,13 +105,13 @@ func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip st
 	return time.Minute, nil
 }
 
-// unsignedError says that nobody on this cluster signs.
+// unsignedError means that nothing on this cluster signs the request.
 type unsignedError struct{ why string }
 
 func (e *unsignedError) Error() string { return e.why }
 
-// ask asks for a certificate, and approves that. A request of its name was left by a process
-// that has ended, and with it its key.
+// ask creates a signing request and approves it. It replaces an earlier request of the same name: the
+// process that made that one has ended, and its key is lost.
 func (r *virtualNodes) ask(ctx context.Context, p peering.NodeProgram, ip string, now time.Time) (*serving, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -141,7 +140,7 @@ func (r *virtualNodes) ask(ctx context.Context, p peering.NodeProgram, ip string
 	return &serving{want, key, ip, now}, nil
 }
 
-// signed is the certificate that was asked for; nil while there is none.
+// signed returns the certificate; nil while there is none.
 func (r *virtualNodes) signed(ctx context.Context, asked *serving, now time.Time) ([]byte, error) {
 	live := &certificatesv1.CertificateSigningRequest{}
 	switch err := r.client.Get(ctx, client.ObjectKeyFromObject(asked.request), live); {
@@ -157,7 +156,7 @@ func (r *virtualNodes) signed(ctx context.Context, asked *serving, now time.Time
 	return live.Status.Certificate, nil
 }
 
-// unasked removes a request of a VirtualNode that nobody waits for.
+// unasked deletes a signing request of a VirtualNode that nothing waits for.
 func (r *virtualNodes) unasked(ctx context.Context, of types.UID, name string) error {
 	live := &certificatesv1.CertificateSigningRequest{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, live); err == nil {
@@ -172,7 +171,7 @@ func (r *virtualNodes) unasked(ctx context.Context, of types.UID, name string) e
 	return nil
 }
 
-// unaskedFor is that of a virtual node which goes.
+// unaskedFor deletes the signing request of a virtual node that is being removed.
 func (r *virtualNodes) unaskedFor(ctx context.Context, v *offloadingv1beta1.VirtualNode) error {
 	if v.UID == "" {
 		return nil

@@ -30,8 +30,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// grants answers consumers that ask for resources: with a certificate for who uses them,
-// and with as much as there is. One worker decides, so nothing is lent twice.
+// grants answers the ResourceSlices of consumers: with a certificate for the virtual kubelet, and with
+// resources as far as they are available. One worker decides, so nothing is granted twice.
 type grants struct {
 	*tenants
 
@@ -51,7 +51,7 @@ func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 	return ctrl.NewControllerManagedBy(mgr).Named("slice-grant").
 		WithOptions(workers(1)).
 		For(&authv1beta1.ResourceSlice{}).
-		Watches(&authv1beta1.ResourceSlice{}, denied). // what one gives back is another's
+		Watches(&authv1beta1.ResourceSlice{}, denied). // resources that a slice gives back may be enough for a denied one
 		Watches(&corev1.Node{}, denied, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 			was, is := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 			return lends(was) != lends(is) || !equality.Semantic.DeepEqual(was.Status.Allocatable, is.Status.Allocatable)
@@ -70,7 +70,7 @@ func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 func (r *grants) requests(ctx context.Context, which func(*authv1beta1.ResourceSlice) bool, options ...client.ListOption) (out []reconcile.Request) {
 	var list authv1beta1.ResourceSliceList
 	if err := r.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache fails when it ends
+		return nil // only when the cache has stopped
 	}
 	for i := range list.Items {
 		if s := &list.Items[i]; which(s) {
@@ -80,12 +80,12 @@ func (r *grants) requests(ctx context.Context, which func(*authv1beta1.ResourceS
 	return out
 }
 
-// asksOthers reports whether a slice is one of this cluster's own, for a provider.
+// asksOthers reports whether a slice is this cluster's own, to be answered by a provider.
 func asksOthers(s *authv1beta1.ResourceSlice) bool {
 	return s.Labels[peering.LabelReplication] == "true"
 }
 
-// Reconcile answers one slice.
+// Reconcile answers one ResourceSlice.
 func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &authv1beta1.ResourceSlice{}
 	err := r.reader.Get(ctx, req.NamespacedName, s)
@@ -102,9 +102,9 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	switch {
 	case err != nil:
 		return ctrl.Result{}, err
-	case in.over: // who asks is to have nothing
+	case in.over: // the consumer's Tenant is drained or deleted
 		return ctrl.Result{}, own.Delete(ctx, r.client, s)
-	case in.tenant == nil: // who asks is nobody here yet, or not any more
+	case in.tenant == nil: // the consumer has no accepted Tenant, not yet or not any more
 		return ctrl.Result{}, nil
 	}
 	a := answer{now: metav1.Now()}
@@ -121,22 +121,22 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{RequeueAfter: a.again}, r.answer(ctx, s, a)
 }
 
-// usedAgain is how soon a slice is judged again for which there is too little, while pods run
-// for which nothing is granted any more: their end is no event here.
+// usedAgain is how soon a denied slice is judged again while pods of other consumers use more than they are
+// granted now. The end of those pods is no event here.
 const usedAgain = 10 * time.Second
 
-// asked is what a slice is judged by.
+// asked is what the answer to a slice depends on.
 type asked struct {
 	slice  *authv1beta1.ResourceSlice
-	tenant *authv1beta1.Tenant // nil if there is none that may ask
+	tenant *authv1beta1.Tenant // nil if none has access
 	over   bool                // the Tenant is drained, or was deleted
 	home   render.ClusterID
 	all    []authv1beta1.Tenant
-	others []authv1beta1.ResourceSlice // that this cluster has answered
+	others []authv1beta1.ResourceSlice // of all consumers, with their grants
 	nodes  []corev1.Node
-	lend   corev1.ResourceList            // the most that all consumers get
-	used   map[string]corev1.ResourceList // by the pods of each consumer, by its tenant namespace
-	// admitted reports whether the Tenant has its access; stored is what the slice has.
+	lend   corev1.ResourceList            // the most that all consumers together get
+	used   map[string]corev1.ResourceList // by the pods of each consumer; the keys are tenant namespaces
+	// admitted means that the Tenant has its certificate; stored is the Secret of the slice's certificate.
 	admitted bool
 	stored   *corev1.Secret
 }
@@ -185,8 +185,8 @@ func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*
 	return in, err
 }
 
-// authenticate has a certificate signed for who uses the slice. It is nil while that
-// takes its time, or for good if there is a refusal.
+// authenticate requests the certificate of a slice. params is nil while signing takes its time, or if the
+// slice is refused.
 func (r *grants) authenticate(ctx context.Context, in *asked) (params *authv1beta1.AuthParams, again time.Duration, refused, err error) {
 	of := peering.OfSlice(in.slice, in.tenant)
 	if refused := in.refusal(of); refused != nil {
@@ -214,7 +214,7 @@ func (r *grants) authenticate(ctx context.Context, in *asked) (params *authv1bet
 	return params, again, nil, err
 }
 
-// refusal is why a slice gets no certificate; nil if it does.
+// refusal says why a slice gets no certificate; nil if it may get one.
 func (in *asked) refusal(of peering.Certified) error {
 	s, id := in.slice, in.tenant.Spec.ClusterID
 	switch {
@@ -227,8 +227,8 @@ func (in *asked) refusal(of peering.Certified) error {
 	case len(validation.IsDNS1123Subdomain(s.Name)) > 0 || len(s.Name) > validation.LabelValueMaxLength:
 		return fmt.Errorf("its name is no name of a node of at most %d letters", validation.LabelValueMaxLength)
 	}
-	// Users are told apart by a hash of 48 bits, and IDs of clusters are chosen freely. A Tenant
-	// that comes later is refused itself, and takes nothing from this slice.
+	// The name of a user ends in a hash of 48 bits, and cluster IDs are chosen freely, so two names can be
+	// equal. A Tenant that comes later is refused itself, and takes nothing from this slice.
 	for i := range in.all {
 		other := render.ClusterID(in.all[i].Spec.ClusterID)
 		if string(other) == of.User && in.before(&in.all[i]) || other != of.Consumer && peering.SliceUser(s.Name, other).User == of.User {
@@ -238,14 +238,14 @@ func (in *asked) refusal(of peering.Certified) error {
 	return of.Acceptable(of.Subject)
 }
 
-// before reports whether a Tenant has its name already, or may get it: it was there first, and
-// was not refused.
+// before reports whether a Tenant has its cluster ID as user name already, or may still get it because it
+// is as old as the slice or older and was not refused.
 func (in *asked) before(t *authv1beta1.Tenant) bool {
 	older := !in.slice.CreationTimestamp.Before(&t.CreationTimestamp)
 	return t.Status.AuthParams != nil || older && !strings.HasPrefix(t.Annotations[render.AnnotationProblem], render.ProblemRefused)
 }
 
-// resources are what the slice gets, or why it gets nothing.
+// resources returns what the slice gets, or says why it gets nothing.
 func (in *asked) resources() (corev1.ResourceList, error) {
 	s := in.slice
 	if class := s.Spec.Class; class != authv1beta1.ResourceSliceClassDefault && class != authv1beta1.ResourceSliceClassUnknown {
@@ -284,7 +284,7 @@ func (in *asked) purses() ([]purse, error) {
 	return purses, nil
 }
 
-// granted is what other slices were granted, by the tenant namespace.
+// granted sums what the other slices were granted, by tenant namespace.
 func (in *asked) granted() map[string]corev1.ResourceList {
 	out := map[string]corev1.ResourceList{}
 	for i := range in.others {
@@ -297,9 +297,9 @@ func (in *asked) granted() map[string]corev1.ResourceList {
 	return out
 }
 
-// spent is what each consumer has besides the slice: what it was granted, or what its pods
-// use, whichever is more. Pods run on when what was granted for them is given back. The
-// pods of the slice's own consumer are what it is asked for.
+// spent is what each consumer takes, apart from this slice: its grants or the use of its pods, whichever is
+// more. Pods run on after their grant was given back. The pods of this slice's own consumer don't count:
+// the slice requests resources for them.
 func (in *asked) spent() map[string]corev1.ResourceList {
 	out := in.granted()
 	for namespace, used := range in.used {
@@ -310,8 +310,8 @@ func (in *asked) spent() map[string]corev1.ResourceList {
 	return out
 }
 
-// outlived reports whether pods of others use more than is granted for them now. Disk is
-// counted for all pods, and granted only where it is asked for.
+// outlived reports whether pods of other consumers use more than they are granted now. Disk is left out:
+// all pods use some, but it is granted only on request.
 func (in *asked) outlived() bool {
 	granted := in.granted()
 	for namespace, used := range in.used {
@@ -324,7 +324,7 @@ func (in *asked) outlived() bool {
 	return false
 }
 
-// answer is what is said to a consumer.
+// answer is the answer to one slice.
 type answer struct {
 	AuthParams *authv1beta1.AuthParams
 	Resources  corev1.ResourceList
@@ -334,7 +334,7 @@ type answer struct {
 	again      time.Duration
 }
 
-// conditions say it, each with the time since when it is so.
+// conditions returns the two conditions of the answer, each with its transition time.
 func (a answer) conditions(before *authv1beta1.ResourceSlice) []authv1beta1.ResourceSliceCondition {
 	one := func(what authv1beta1.ResourceSliceConditionType, reason, good string, why error) authv1beta1.ResourceSliceCondition {
 		c := authv1beta1.ResourceSliceCondition{Type: what, Status: authv1beta1.ResourceSliceConditionAccepted, Reason: reason + "Accepted", Message: good, LastTransitionTime: a.now}
@@ -352,7 +352,7 @@ func (a answer) conditions(before *authv1beta1.ResourceSlice) []authv1beta1.Reso
 	}
 }
 
-// answer writes the status, and then what it is about.
+// answer writes the status first, and then the generation that the status is about.
 func (r *grants) answer(ctx context.Context, s *authv1beta1.ResourceSlice, a answer) error {
 	before := s.DeepCopy()
 	s.Status = authv1beta1.ResourceSliceStatus{Conditions: a.conditions(before), Resources: a.Resources, AuthParams: a.AuthParams}

@@ -22,8 +22,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// spaces gives the operator its rights in namespaces that an admin has labelled for a
-// peer, and takes them back when the label goes. In no other it reads Secrets.
+// spaces gives the operator its rights in namespaces that an admin has labelled for a peer, and withdraws
+// them when the label is removed. The operator reads Secrets of peers in no other namespace.
 type spaces struct {
 	client  client.Client
 	reader  client.Reader // not cached
@@ -45,7 +45,7 @@ func (r *spaces) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile keeps the binding of one namespace.
+// Reconcile keeps the operator's RoleBinding in one namespace.
 func (r *spaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ns := &corev1.Namespace{}
 	err := r.client.Get(ctx, client.ObjectKey{Name: req.Name}, ns)
@@ -62,8 +62,8 @@ func (r *spaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if _, err := own.Apply(ctx, r.client, peering.OperatorAccess(ns, r.home)); err != nil {
 		return ctrl.Result{}, err
 	}
-	// An API server takes a moment to act on a binding; a watch that is refused meanwhile
-	// would wait a second and more before it is tried again.
+	// An API server takes a moment to act on a binding. A watch that it refuses in this moment would wait a
+	// second or more before it tries again.
 	known := &metav1.PartialObjectMetadataList{}
 	known.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	switch err := r.reader.List(ctx, known, client.InNamespace(req.Name), client.Limit(1)); {

@@ -25,9 +25,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// strays looks after pods that got on a virtual node without their namespace being
-// offloaded to it, such as those of DaemonSets that tolerate every taint: it says so, and
-// lets them go at once. The node's own program has no rights there.
+// strays handles pods on a virtual node whose namespace is not offloaded to it, such as pods of DaemonSets
+// that tolerate every taint. It reports that on the pod, and removes a pod that is being deleted at once.
+// The virtual kubelet has no rights in such a namespace.
 type strays struct {
 	client client.Client
 	mgr    ctrl.Manager
@@ -57,7 +57,7 @@ func (r *strays) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// run ends all watches with its term.
+// run ends all watches when this replica stops leading.
 func (r *strays) run(ctx context.Context) error {
 	<-ctx.Done()
 	r.mu.Lock()
@@ -75,7 +75,7 @@ func (r *strays) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("read VirtualNode %s: %w", req.NamespacedName, err)
 	}
-	if v.Labels[render.LabelManagedBy] != render.OperatorName { // or it is gone, and has none
+	if v.Labels[render.LabelManagedBy] != render.OperatorName { // also for a VirtualNode that is gone: it has no label
 		r.leave(req.Name)
 		return ctrl.Result{}, nil
 	}
@@ -125,7 +125,7 @@ func (r *strays) leave(node string) {
 	}
 }
 
-// enter watches the pods on a node, and returns them once they are known, nil before.
+// enter watches the pods on a node. It returns nil until they have been listed.
 func (r *strays) enter(ctx context.Context, node client.ObjectKey) (cache.Cache, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +138,7 @@ func (r *strays) enter(ctx context.Context, node client.ObjectKey) (cache.Cache,
 		if err != nil {
 			return nil, fmt.Errorf("watch the pods on node %s: %w", node.Name, err)
 		}
-		watching, end := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the one that begins it
+		watching, end := context.WithCancel(context.WithoutCancel(ctx)) // the watch outlives the reconciliation that starts it
 		say := func(any) {
 			select {
 			case r.told <- event.GenericEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: node.Namespace, Name: node.Name}}}:
@@ -155,7 +155,7 @@ func (r *strays) enter(ctx context.Context, node client.ObjectKey) (cache.Cache,
 		}
 		b = bound{kept, end}
 		r.nodes[node.Name] = b
-		go func() { _ = kept.Start(watching) }() // ends without an error
+		go func() { _ = kept.Start(watching) }() // Start returns no error
 	}
 	informer, err := b.cache.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
 	if err != nil || !informer.HasSynced() {
@@ -164,7 +164,7 @@ func (r *strays) enter(ctx context.Context, node client.ObjectKey) (cache.Cache,
 	return b.cache, nil
 }
 
-// slimPod keeps what is looked at: of a pod with many containers the rest is long.
+// slimPod keeps the fields that are read. The rest of a pod with many containers is long.
 func slimPod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {

@@ -1,8 +1,7 @@
-// Package tenancy gives other clusters access to this one, and resources, and keeps what
-// others give. It is of whole peerings the part that comes before pods: nonces, Tenants,
-// certificates, grants and the proxy to the API server where the cluster is provider, keys, Identities, what is asked
-// for, and the nodes that stand for it, where it is consumer. It reconciles Liqo's kinds, by
-// Liqo's contract.
+// Package tenancy implements whole peerings up to the point where pods run, with Liqo's kinds and by Liqo's
+// contract. As provider, the cluster gives nonces to consumers, accepts their Tenants, signs their
+// certificates, grants resources, and has a proxy to its API server. As consumer, it has its keys and its
+// Identities, requests resources, and creates the virtual nodes for them.
 package tenancy
 
 import (
@@ -33,30 +32,30 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Options say what the cluster takes part in, and as what.
+// Options say which roles the cluster has in peerings.
 type Options struct {
 	Role render.PeeringRole
-	// APIServer is the URL that consumers are told; "" for the address that the API
-	// servers state themselves.
+	// APIServer is the URL of the API server that consumers get; "" for the address that the API servers
+	// publish themselves.
 	APIServer string
-	// Lend is the most of each resource that all consumers get together; what it does not
-	// name is bounded by the nodes alone.
+	// Lend is the most of each resource that all consumers together get. Only the nodes limit a resource
+	// that it does not name.
 	Lend corev1.ResourceList
 	Home string // namespace of the operator
-	// ProxyAddress is where the proxy to the API server listens, like ":8118"; "" for nowhere.
+	// ProxyAddress is where the proxy to the API server listens, such as ":8118"; "" for no proxy.
 	ProxyAddress string
 }
 
-// On reports whether the cluster takes part in whole peerings.
+// On reports whether the cluster has any role.
 func (o Options) On() bool { return o.Role.Consumes() || o.Role.Provides() }
 
-// AddToScheme adds the kinds that the controllers handle.
+// AddToScheme adds the kinds that the controllers use.
 func (o Options) AddToScheme(scheme *runtime.Scheme) error {
 	return errors.Join(authv1beta1.AddToScheme(scheme), certificatesv1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme))
 }
 
-// Prepare adds what the controllers watch to a manager that is to be made. It keeps of
-// each kind only what they look at.
+// Prepare tells a manager that is not made yet which objects to cache: of each kind only those that the
+// controllers need.
 func (o Options) Prepare(m *ctrl.Options) error {
 	if !o.On() {
 		return nil
@@ -129,7 +128,7 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 	return errors.Join(append(errs, s.setup(mgr), (&peers{client: c, reader: reader, keys: k, role: o.Role, home: o.Home}).setup(mgr))...)
 }
 
-// Kinds are those of which a peer may have an object here. They have its ID as label.
+// Kinds returns the kinds of the objects that a peer may have here. Their label has the peer's ID.
 func (o Options) Kinds() (kinds []client.Object) {
 	if o.Role.Provides() {
 		kinds = append(kinds, &authv1beta1.Tenant{})
@@ -140,14 +139,14 @@ func (o Options) Kinds() (kinds []client.Object) {
 	return kinds
 }
 
-// Knows reports whether a peer has such an object.
+// Knows reports whether a peer has such an object here.
 func (o Options) Knows(ctx context.Context, c client.Reader, id string) (bool, error) {
 	p, err := readPeer(ctx, c, o.Role, id)
 	return p.tenant != nil || p.identity != nil, err
 }
 
-// What failed is tried again at these intervals, at first and at last: the rights in a
-// namespace come with a lag.
+// A reconciliation that has failed is tried again after firstRetry, and later at growing intervals up to
+// lastRetry: the rights in a namespace take effect with a delay.
 const (
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = 30 * time.Second
@@ -160,13 +159,12 @@ func workers(n int) controller.Options {
 	}
 }
 
-// labelled tells of objects with a label.
+// labelled selects the objects that have a label.
 func labelled(key string) predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[key] != "" })
 }
 
-// complain says on o what is wrong with it, "" for nothing, and records an Event if that
-// is new.
+// complain calls [own.Complain].
 func complain(ctx context.Context, c client.Client, recorder events.EventRecorder, o client.Object, why error) error {
 	return own.Complain(ctx, c, recorder, o, why)
 }

@@ -32,8 +32,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// tenants gives consumers access that have shown that they have the key which is to get
-// it, and takes it back from those whose Tenant is gone, drained, or not as it was.
+// tenants grants access to consumers that have proved possession of their key. It revokes the access when
+// the Tenant is deleted, drained or changed.
 type tenants struct {
 	signer
 
@@ -52,7 +52,7 @@ func (r *tenants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) err
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			return r.list(ctx, client.InNamespace(o.GetName()))
 		})).
-		// Of two in conflict, the other one may be in another namespace.
+		// Of two Tenants in conflict, the other one may be in another namespace.
 		Watches(&authv1beta1.Tenant{}, handler.Funcs{DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q queue) {
 			for _, one := range r.list(ctx) {
 				q.Add(one)
@@ -72,7 +72,7 @@ func (r *tenants) inNamespace(ctx context.Context, o client.Object) []reconcile.
 func (r *tenants) list(ctx context.Context, options ...client.ListOption) (out []reconcile.Request) {
 	var list authv1beta1.TenantList
 	if err := r.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache fails when it ends
+		return nil // only when the cache has stopped
 	}
 	for i := range list.Items {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
@@ -80,10 +80,11 @@ func (r *tenants) list(ctx context.Context, options ...client.ListOption) (out [
 	return out
 }
 
-// judgeAgain is for refusals by what is not watched, such as others' bindings.
+// judgeAgain is how soon a Tenant is judged again if the reason of its refusal is not watched, such as
+// somebody else's binding.
 const judgeAgain = 10 * time.Second
 
-// Reconcile gives access, or takes it back.
+// Reconcile grants or revokes the access of one Tenant.
 func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	in, err := r.read(ctx, req.NamespacedName)
 	if err != nil {
@@ -129,7 +130,7 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: again}, complain(ctx, r.client, r.recorder, t, nil)
 }
 
-// read finds what a Tenant is judged by; the tenant is nil if it is gone.
+// read reads what the decision about a Tenant depends on. The tenant is nil if it is gone.
 func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, error) {
 	in := &inputs{}
 	t := &authv1beta1.Tenant{}
@@ -142,7 +143,7 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	ns := &corev1.Namespace{}
 	switch err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, ns); {
 	case apierrors.IsNotFound(err):
-		return in, nil // it is not labelled, and nothing in it may be read
+		return in, nil // the namespace has no label of a peer, and the operator may read nothing in it
 	case err != nil:
 		return nil, fmt.Errorf("read namespace %s: %w", key.Namespace, err)
 	}
@@ -157,8 +158,8 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	if in.nonces, err = noncesIn(ctx, r.client, key.Namespace); err != nil {
 		return nil, err
 	}
-	// What all others have is read for one that is about to get a name. One that is refused
-	// anyway is looked at every 10 s.
+	// The objects of all other consumers are read from the API server only for a Tenant that is about to
+	// get a name: a Tenant that is refused anyway is judged again every 10 s.
 	gets := !in.accepted() && in.signed() != nil
 	if in.all, err = r.allTenants(ctx, !gets); err != nil || !gets {
 		return in, err
@@ -172,9 +173,9 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	return in, err
 }
 
-// allTenants are those of all consumers, to look at. Who gets a name is compared with what the
-// API server has. Who has one already needs no more than the cache: a restart looks at each of
-// a thousand consumers, and a list of all of them is 4 MB.
+// allTenants returns the Tenants of all consumers, to read only. Before a consumer gets a name, the Tenants
+// are read from the API server. For a consumer that has one, the cache is enough: a restart judges each of
+// a thousand consumers, and a list of all Tenants is 4 MB.
 func (r *signer) allTenants(ctx context.Context, cached bool) ([]authv1beta1.Tenant, error) {
 	from, how := r.reader, []client.ListOption(nil)
 	if cached {
@@ -187,8 +188,8 @@ func (r *signer) allTenants(ctx context.Context, cached bool) ([]authv1beta1.Ten
 	return all.Items, nil
 }
 
-// strangers are the users and groups that have rights here which this operator has not
-// given, and by which binding. of is whose own do not count.
+// strangers maps users and groups to a binding that gives them rights here and that this operator has not
+// made. The bindings of consumer of itself do not count.
 func (r *signer) strangers(ctx context.Context, of render.ClusterID) (map[string]string, error) {
 	var cluster rbacv1.ClusterRoleBindingList
 	var namespaced rbacv1.RoleBindingList
@@ -198,7 +199,7 @@ func (r *signer) strangers(ctx context.Context, of render.ClusterID) (map[string
 	return strangers(cluster.Items, namespaced.Items, of), nil
 }
 
-// use ties a nonce to the Tenant that has signed it, before it gets anything.
+// use marks a nonce as used by the Tenant that has signed it, before the Tenant gets anything.
 func (r *tenants) use(ctx context.Context, nonce *corev1.Secret, t *authv1beta1.Tenant) error {
 	if nonce.Annotations[peering.AnnotationUsed] == string(t.UID) {
 		return nil
@@ -211,7 +212,7 @@ func (r *tenants) use(ctx context.Context, nonce *corev1.Secret, t *authv1beta1.
 	return nil
 }
 
-// params are how a consumer reaches this cluster with a certificate.
+// params returns what a consumer needs to reach this cluster's API server with a certificate.
 func (r *tenants) params(ctx context.Context, t *authv1beta1.Tenant, certificate []byte) (*authv1beta1.AuthParams, error) {
 	server, err := r.server(ctx)
 	if err != nil {
@@ -224,7 +225,7 @@ func (r *tenants) params(ctx context.Context, t *authv1beta1.Tenant, certificate
 	return &authv1beta1.AuthParams{CA: ca, SignedCRT: certificate, APIServer: server, ProxyURL: t.Spec.ProxyURL}, nil
 }
 
-// report tells the consumer what it has.
+// report writes the certificate and the API server's address into the Tenant's status, for the consumer.
 func (r *tenants) report(ctx context.Context, t *authv1beta1.Tenant, certificate []byte) error {
 	params, err := r.params(ctx, t, certificate)
 	if err != nil {
@@ -244,7 +245,7 @@ func (r *tenants) report(ctx context.Context, t *authv1beta1.Tenant, certificate
 // countedAgain is how soon a quota is looked at again that was not counted yet. A watch tells sooner.
 const countedAgain = time.Second
 
-// fence bounds how many objects the consumer may make. The bound holds if again is 0.
+// fence limits how many objects the consumer may create. The limit is in force if again is 0.
 func (r *tenants) fence(ctx context.Context, t *authv1beta1.Tenant) (again time.Duration, err error) {
 	q, err := own.Apply(ctx, r.client, peering.ConsumerQuota(t))
 	if err != nil {
@@ -260,7 +261,7 @@ func (r *tenants) fence(ctx context.Context, t *authv1beta1.Tenant) (again time.
 		own.Delete(ctx, r.client, q))
 }
 
-// server is where consumers reach the API server.
+// server returns the URL at which consumers reach the API server.
 func (r *tenants) server(ctx context.Context) (string, error) {
 	if r.options.APIServer != "" {
 		return r.options.APIServer, nil
@@ -275,8 +276,8 @@ func (r *tenants) server(ctx context.Context) (string, error) {
 	return "", errors.New("the API server does not state its address: run liqo-tui install --api-server URL")
 }
 
-// revoke takes a Tenant's access back. Its certificate can't be called back: without a
-// binding it allows nothing.
+// revoke deletes the binding of a Tenant. Its certificate can't be revoked, but gives no rights without the
+// binding.
 func (r *tenants) revoke(ctx context.Context, t *authv1beta1.Tenant) error {
 	b := &rbacv1.RoleBinding{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: render.ConsumerAccessName}, b)
@@ -286,7 +287,7 @@ func (r *tenants) revoke(ctx context.Context, t *authv1beta1.Tenant) error {
 	return own.Delete(ctx, r.client, b)
 }
 
-// forget removes what a Tenant leaves behind: first its rights.
+// forget removes the objects of a deleted Tenant, its rights first.
 func (r *tenants) forget(ctx context.Context, key client.ObjectKey) error {
 	var errs []error
 	b := &rbacv1.RoleBinding{}
@@ -312,12 +313,12 @@ func (r *tenants) forget(ctx context.Context, key client.ObjectKey) error {
 	return nil
 }
 
-// unfence removes the quota of a Tenant that is gone, where the operator may.
+// unfence removes the quota of a deleted Tenant, if the operator still has the right to.
 func (r *tenants) unfence(ctx context.Context, key client.ObjectKey) error {
 	q := &corev1.ResourceQuota{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: render.ConsumerAccessName}, q)
 	switch {
-	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err): // its rights ended with the namespace's label
+	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err): // the operator's rights have ended with the namespace's label
 		return nil
 	case err != nil:
 		return err
@@ -332,7 +333,7 @@ func ownedByTenant(o client.Object, t *authv1beta1.Tenant) bool {
 	return owner != nil && owner.UID == t.UID
 }
 
-// serverURL is the first of the API servers, "" if the slice names none.
+// serverURL returns the URL of the first API server; "" if the slice has no address.
 func serverURL(slice *discoveryv1.EndpointSlice) string {
 	port := int32(443)
 	for _, p := range slice.Ports {

@@ -38,18 +38,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// virtualNodes makes of each slice that is granted a VirtualNode, the Node of it, and the
-// program that says how the Node is. It works rarely, so it reads what it needs when it
-// does, and keeps no copy. One worker: it has one list of the programs.
+// virtualNodes makes three things of each granted slice: a VirtualNode, its Node, and its virtual kubelet,
+// which reports the state of the Node. It works rarely, so it reads what it needs then, and has no cache
+// for it. It has one worker, because all virtual kubelets are subjects of the same bindings.
 type virtualNodes struct {
 	client    client.Client // not cached
 	cached    client.Reader
-	programs  client.Reader // cached: the Deployments and pods of virtual nodes
+	programs  client.Reader // cached: the objects of virtual kubelets
 	recorder  events.EventRecorder
 	home      string
 	guards    own.Guards              // admission policies
-	unsigned  map[types.UID]time.Time // VirtualNodes for which nobody signs, until they are tried again
-	asked     map[types.UID]*serving  // what is signed for them at the moment
+	unsigned  map[types.UID]time.Time // VirtualNodes whose certificate nothing signs, and until when it is not requested again
+	asked     map[types.UID]*serving  // certificates that are being signed
 	authority authority
 }
 
@@ -68,7 +68,7 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 	if err != nil {
 		return err
 	}
-	// The manager keeps the Deployments of gateways alone.
+	// The manager caches only the Deployments of gateways.
 	programs, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: cache.TransformStripManagedFields(),
 		DefaultLabelSelector: labels.NewSelector().Add(*named),
@@ -94,7 +94,7 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 		return func(o client.Object) string { return o.GetLabels()[key] }
 	}
 	ofNode := by(label(peering.LabelNodeOf), client.Object.GetName)
-	// A Lease is renewed every 10 s. Its node's program may not make it.
+	// A Lease is renewed every 10 s, so only its deletion counts. The virtual kubelet may not create it.
 	deleted := predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}
@@ -110,7 +110,7 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 		WatchesRawSource(r.authority.news(authorityEvery, func(ctx context.Context) []reconcile.Request { return r.slices(ctx, client.InNamespace("")) })).
 		WatchesRawSource(source.Kind(programs, client.Object(&corev1.Pod{}), ofProgram)).
 		WatchesRawSource(source.Kind(programs, client.Object(&coordinationv1.Lease{}), handler.EnqueueRequestsFromMapFunc(ofNode), deleted))
-	// What the program is made of: each is made again if somebody deletes it.
+	// The objects of a virtual kubelet: each is created again if somebody deletes it.
 	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 		b = b.WatchesRawSource(source.Kind(programs, o, ofProgram))
 	}
@@ -119,7 +119,7 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 
 const unfitAgain = 30 * time.Second
 
-// slicesFor are those of a provider.
+// slicesFor returns the slices for a provider.
 func (r *virtualNodes) slicesFor(ctx context.Context, fc client.Object) []reconcile.Request {
 	return r.slices(ctx, client.MatchingLabels{peering.LabelDestination: fc.GetName()})
 }
@@ -131,7 +131,7 @@ func (r *virtualNodes) slicesIn(ctx context.Context, ns client.Object) []reconci
 func (r *virtualNodes) slices(ctx context.Context, which client.ListOption) (out []reconcile.Request) {
 	var list authv1beta1.ResourceSliceList
 	if err := r.cached.List(ctx, &list, which); err != nil {
-		return nil // the cache fails when it ends
+		return nil // only when the cache has stopped
 	}
 	for i := range list.Items {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
@@ -139,7 +139,7 @@ func (r *virtualNodes) slices(ctx context.Context, which client.ListOption) (out
 	return out
 }
 
-// Reconcile keeps the virtual node of one slice, or removes what there is of one.
+// Reconcile keeps the virtual node of one slice, or removes its objects.
 func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s, v := &authv1beta1.ResourceSlice{}, &offloadingv1beta1.VirtualNode{}
 	if err := errors.Join(r.read(ctx, req.NamespacedName, s), r.read(ctx, req.NamespacedName, v)); err != nil {
@@ -155,7 +155,7 @@ func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	}
 	ns := &corev1.Namespace{}
 	if err := r.cached.Get(ctx, client.ObjectKey{Name: req.Namespace}, ns); err != nil || ns.DeletionTimestamp != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err) // no admin has labelled it for a peer
+		return ctrl.Result{}, client.IgnoreNotFound(err) // no admin has labelled the namespace for a peer
 	}
 	problem, err := r.problem(ctx, s, v.UID != "")
 	if err != nil || problem != "" && v.UID == "" { // nothing was granted yet
@@ -166,13 +166,13 @@ func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	if v, err = own.Apply(ctx, r.client, peering.VirtualNode(s, cmp.Or(why, problem))); err != nil || why != "" {
-		return ctrl.Result{RequeueAfter: unfitAgain}, err // who is in the way goes without a word
+		return ctrl.Result{RequeueAfter: unfitAgain}, err // poll: nothing here watches the conflicting Node or the admission policies
 	}
 	again, err := r.make(ctx, v)
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// read leaves o as it is if there is none.
+// read reads an object into o. If the object does not exist, it leaves o as it is.
 func (r *virtualNodes) read(ctx context.Context, key client.ObjectKey, o client.Object) error {
 	if err := r.client.Get(ctx, key, o); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read %T %s: %w", o, key, err)
@@ -180,8 +180,9 @@ func (r *virtualNodes) read(ctx context.Context, key client.ObjectKey, o client.
 	return nil
 }
 
-// problem is why nothing can run with a slice, "" if it can. If its virtual node is made, the node's
-// program says itself that it has no kubeconfig, or that the provider does not answer.
+// problem says why no pod can run with a slice; "" if pods can. Once the VirtualNode exists, two reasons
+// are not checked here: the virtual kubelet itself reports a missing kubeconfig and a provider that does
+// not answer.
 func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice, made bool) (string, error) {
 	for _, what := range []authv1beta1.ResourceSliceConditionType{authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionTypeResources} {
 		switch c := peering.Condition(s, what); {
@@ -202,7 +203,7 @@ func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice
 	if err := r.cached.Get(ctx, client.ObjectKey{Name: string(*s.Spec.ProviderClusterID)}, fc); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("read ForeignCluster %s: %w", *s.Spec.ProviderClusterID, err)
 	}
-	for _, c := range fc.Status.Conditions { // its program may reach the provider, and this cluster have no access
+	for _, c := range fc.Status.Conditions { // the virtual kubelet has another certificate, and may have access still
 		if c.Type == corev1beta1.APIServerStatusCondition && c.Status == corev1beta1.ConditionStatusError && c.Reason != reasonSilent {
 			return c.Message, nil
 		}
@@ -210,7 +211,7 @@ func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice
 	return "", nil
 }
 
-// unfit is why there can be no Node for a slice on this cluster, "" if there can.
+// unfit says why this cluster can have no Node for a slice; "" if it can.
 func (r *virtualNodes) unfit(ctx context.Context, s *authv1beta1.ResourceSlice) (string, error) {
 	n := &corev1.Node{}
 	if err := r.read(ctx, client.ObjectKey{Name: s.Name}, n); err != nil {
@@ -228,7 +229,7 @@ func (r *virtualNodes) unfit(ctx context.Context, s *authv1beta1.ResourceSlice) 
 	return "", nil
 }
 
-// make makes what a VirtualNode consists of.
+// make creates or updates the objects of a VirtualNode.
 func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNode) (again time.Duration, err error) {
 	operator := &appsv1.Deployment{}
 	if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.OperatorName}, operator); err != nil {
@@ -286,8 +287,8 @@ func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNod
 	return again, errors.Join(err, r.report(ctx, v, d, n))
 }
 
-// address says where the program listens: it could say so itself, and have API servers send
-// packets anywhere.
+// address writes into the Node where the virtual kubelet listens. The virtual kubelet may not write this
+// itself: it could make API servers send packets anywhere.
 func (r *virtualNodes) address(ctx context.Context, p peering.NodeProgram, n *corev1.Node) (at string, err error) {
 	var pods corev1.PodList
 	err = r.programs.List(ctx, &pods, client.InNamespace(p.Namespace), client.MatchingLabels{peering.LabelVirtualNode: p.Name, peering.LabelKubelet: peering.KubeletComponent})
@@ -313,8 +314,8 @@ func (r *virtualNodes) address(ctx context.Context, p peering.NodeProgram, n *co
 	return at, nil
 }
 
-// member keeps the Node. Others write into it, too: Kubernetes its taints, an admin
-// labels. So what it must have is added, and the rest left.
+// member keeps the Node. Kubernetes writes taints into it, and admins write labels. So member adds what is
+// missing, and keeps the rest.
 func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*corev1.Node, error) {
 	n, want := &corev1.Node{}, p.Member()
 	if err := r.read(ctx, client.ObjectKeyFromObject(want), n); err != nil {
@@ -345,8 +346,8 @@ func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*core
 	return n, nil
 }
 
-// list keeps the programs that may say how nodes are: those of all VirtualNodes, with the
-// one of this key or without it.
+// list writes who may report the state of Nodes: the virtual kubelets of all VirtualNodes, with or without
+// the one of key.
 func (r *virtualNodes) list(ctx context.Context, key client.ObjectKey, with bool) error {
 	var list offloadingv1beta1.VirtualNodeList
 	if err := r.client.List(ctx, &list, client.MatchingLabels{render.LabelManagedBy: render.OperatorName}); err != nil {
@@ -370,7 +371,7 @@ func (r *virtualNodes) list(ctx context.Context, key client.ObjectKey, with bool
 	return err
 }
 
-// pullSecret copies one from beside the operator. What is missing, the pod's events say.
+// pullSecret copies a pull secret from the operator's namespace. If it is missing, the pod's events say so.
 func (r *virtualNodes) pullSecret(ctx context.Context, p peering.NodeProgram, name string) error {
 	s := &corev1.Secret{}
 	err := r.read(ctx, client.ObjectKey{Namespace: r.home, Name: name}, s)
@@ -384,7 +385,7 @@ func (r *virtualNodes) pullSecret(ctx context.Context, p peering.NodeProgram, na
 	return err
 }
 
-// report says of a VirtualNode what runs of it, as Liqo's programs and liqoctl read it.
+// report writes the conditions of a VirtualNode, as Liqo's programs and liqoctl expect them.
 func (r *virtualNodes) report(ctx context.Context, v *offloadingv1beta1.VirtualNode, d *appsv1.Deployment, n *corev1.Node) error {
 	one := func(what offloadingv1beta1.VirtualNodeConditionType, runs bool) offloadingv1beta1.VirtualNodeCondition {
 		c := offloadingv1beta1.VirtualNodeCondition{Type: what, Status: offloadingv1beta1.CreatingConditionStatusType, LastTransitionTime: metav1.Now()}
@@ -414,8 +415,8 @@ func (r *virtualNodes) report(ctx context.Context, v *offloadingv1beta1.VirtualN
 	return nil
 }
 
-// remove removes what there is of a virtual node: its program and the program's rights
-// first, so that nobody speaks of a node that goes.
+// remove removes the objects of a virtual node. The virtual kubelet and its rights come first, so that it
+// does not report on a Node that is being deleted.
 func (r *virtualNodes) remove(ctx context.Context, key client.ObjectKey, v *offloadingv1beta1.VirtualNode) error {
 	n := &corev1.Node{}
 	if err := r.read(ctx, client.ObjectKey{Name: key.Name}, n); err != nil {
