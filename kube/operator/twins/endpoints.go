@@ -26,17 +26,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// endpoints has Services of consumers here lead to their pods at home, too, as long as the
-// tunnel carries packets.
+// endpoints makes EndpointSlices, so that the consumers' Services on this cluster also lead to their pods
+// at home, as long as the tunnel carries packets.
 type endpoints struct {
 	base
 
 	mu        sync.Mutex
 	followers map[string]*network.Follower // by tenant namespace
-	told      map[string]way               // what of a tunnel was acted upon, by tenant namespace
+	told      map[string]way               // the state of a tunnel that was acted on last, by tenant namespace
 }
 
-// way is what endpoints follow from.
+// way is what the EndpointSlices of a consumer depend on.
 type way struct {
 	ranges string
 	passes bool
@@ -64,7 +64,7 @@ func (r *endpoints) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// tunnel is how a consumer's pods are reached from here, and whether they are.
+// tunnel returns how this cluster reaches the consumer's pods, and whether packets pass.
 func (r *endpoints) tunnel(ctx context.Context, namespace string) (network.Ranges, network.Tunnel, error) {
 	conf, err := r.network(ctx, namespace)
 	if err != nil {
@@ -84,12 +84,12 @@ func (r *endpoints) tunnel(ctx context.Context, namespace string) (network.Range
 	return network.RangesOf(conf), f.Tunnel(conf != nil, all.Items, time.Now()), nil
 }
 
-// news are all that a change of a tunnel is about. A gateway reports every few seconds, and
-// mostly the same.
+// news returns requests for all ShadowEndpointSlices of a consumer, if its tunnel has changed. A gateway
+// reports every few seconds, and mostly the same.
 func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile.Request) {
 	ranges, tunnel, err := r.tunnel(ctx, namespace)
 	if err != nil {
-		return nil // the cache fails when it ends
+		return nil // only when the cache has stopped
 	}
 	now := way{fmt.Sprint(ranges), tunnel.Down == ""}
 	r.mu.Lock()
@@ -115,7 +115,7 @@ func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile
 func (r *endpoints) shadowsIn(ctx context.Context, namespace string, which ...client.ListOption) (out []reconcile.Request) {
 	var all offloadingv1beta1.ShadowEndpointSliceList
 	if r.client.List(ctx, &all, append(which, client.InNamespace(namespace))...) != nil {
-		return nil // the cache fails when it ends
+		return nil // only when the cache has stopped
 	}
 	for i := range all.Items {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
@@ -123,7 +123,7 @@ func (r *endpoints) shadowsIn(ctx context.Context, namespace string, which ...cl
 	return out
 }
 
-// Reconcile makes the EndpointSlice of a ShadowEndpointSlice, or removes it.
+// Reconcile makes or removes the EndpointSlice of one ShadowEndpointSlice.
 func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	twin := &corev1.Namespace{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: req.Namespace}, twin); err != nil || !peering.IsTwin(twin) || twin.DeletionTimestamp != nil {
@@ -147,7 +147,7 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	theirs, why, err := r.leads(ctx, s, id)
 	switch {
-	case err != nil: // what leads traffic stays while nothing is known
+	case err != nil: // nothing is known: the endpoints stay
 		return ctrl.Result{}, err
 	case !theirs:
 		return ctrl.Result{}, errors.Join(r.remove(ctx, req), client.IgnoreNotFound(own.Complain(ctx, r.client, r.recorder, s, why)))
@@ -167,14 +167,14 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	var again time.Duration
-	if !tunnel.Until.IsZero() { // who says nothing any more tells by no event
+	if !tunnel.Until.IsZero() { // no event tells that a gateway has stopped reporting
 		again = max(time.Until(tunnel.Until), 0) + time.Second
 	}
 	return ctrl.Result{RequeueAfter: again}, client.IgnoreNotFound(own.Complain(ctx, r.client, r.recorder, s, nil))
 }
 
-// leads reports whether the Service that s is for is the consumer's, and why it may not be led. One
-// that is not there yet tells when it comes.
+// leads reports whether the Service of s belongs to the consumer. If it belongs to somebody else, why says
+// so. If it does not exist yet, its creation is an event.
 func (r *endpoints) leads(ctx context.Context, s *offloadingv1beta1.ShadowEndpointSlice, id render.ClusterID) (theirs bool, why, err error) {
 	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
 	service := &corev1.Service{}
@@ -195,8 +195,8 @@ func (r *endpoints) leads(ctx context.Context, s *offloadingv1beta1.ShadowEndpoi
 	return false, fmt.Errorf("%sService %s is not of cluster %s, which has endpoints for its own Services only", render.ProblemRefused, key.Name, id), nil
 }
 
-// silent has the next report be news, if it was found out without one that packets don't
-// pass.
+// silent makes news handle the next report in any case. The time alone, and no report, has shown that
+// packets don't pass, so the next report may look like the last one that was acted on.
 func (r *endpoints) silent(namespace string, tunnel network.Tunnel) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

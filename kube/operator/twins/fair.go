@@ -11,19 +11,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// fair is the order of a queue in which consumers take turns: one that asks for much waits
-// for itself. It is not safe for use by several at once; its queue sees to that.
+// fair orders a queue so that consumers take turns: a consumer with many items delays only its own. It is
+// not safe for concurrent use; its queue has a lock.
 type fair[T comparable] struct {
-	of      func(T) string // whose an item is
-	turns   []string       // of those who have items, the next one first
+	of      func(T) string // the consumer that an item belongs to
+	turns   []string       // the consumers that have items, in the order of their turns
 	waiting map[string][]T
 	length  int
 }
 
-// Touch is of an item that is in the queue already: it keeps its place.
+// Touch is called for an item that is queued again. The item keeps its place.
 func (*fair[T]) Touch(T) {}
 
-// Push adds an item.
 func (f *fair[T]) Push(item T) {
 	whose := f.of(item)
 	if len(f.waiting[whose]) == 0 {
@@ -33,16 +32,16 @@ func (f *fair[T]) Push(item T) {
 	f.length++
 }
 
-// Len is how many items there are.
+// Len returns the number of items.
 func (f *fair[T]) Len() int { return f.length }
 
-// Pop takes the next item.
+// Pop takes the next item of the consumer whose turn it is.
 func (f *fair[T]) Pop() T {
 	whose := f.turns[0]
 	f.turns = f.turns[1:]
 	items := f.waiting[whose]
 	item := items[0]
-	items[0] = *new(T) // the array is there for longer
+	items[0] = *new(T) // so that the array does not keep the item
 	if items = items[1:]; len(items) == 0 {
 		delete(f.waiting, whose)
 	} else {
@@ -53,7 +52,7 @@ func (f *fair[T]) Pop() T {
 	return item
 }
 
-// fairly are n workers, for each of whom consumers take turns.
+// fairly returns the options for n workers that serve consumers in turns.
 func (b *base) fairly(n int) controller.Options {
 	o := workers(n)
 	o.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
@@ -68,8 +67,8 @@ func (b *base) fairly(n int) controller.Options {
 	return o
 }
 
-// whose is the tenant namespace of the consumer that a request in a twin is of. The cache
-// answers at once, but for the moment in which it is filled; one that has ended is not waited for.
+// whose returns the tenant namespace that a request in a mapped namespace belongs to. The cache answers at
+// once, except while it fills. The timeout is for a cache that has stopped.
 func (b *base) whose(r reconcile.Request) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -21,39 +21,39 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// ledger says what the pods of each consumer count, over all its twins. A pod is entered
-// before it is made, so that several made at once are never more than was granted.
+// ledger counts the pods of each consumer, over all its mapped namespaces. A pod is entered before it is
+// created, so that several pods created at once never exceed the grants.
 type ledger struct {
 	base
 
-	told chan event.GenericEvent // of ShadowPods that may fit now
+	told chan event.GenericEvent // sends ShadowPods that may fit now
 
 	mu       sync.Mutex
 	accounts map[string]*account           // by tenant namespace
-	holders  map[client.ObjectKey]*account // of what is entered or waits, so that nobody looks into the accounts of others
+	holders  map[client.ObjectKey]*account // of entered and waiting pods, so that nobody searches other accounts
 }
 
 func newLedger(b base) *ledger {
 	return &ledger{base: b, told: make(chan event.GenericEvent, 1024), accounts: map[string]*account{}, holders: map[client.ObjectKey]*account{}}
 }
 
-// leastWaiting and the double of the pods that were granted, whichever is more, is how many
-// pods of one consumer may wait, over all its twins: so many are looked at when one ends.
-// Whatever is more is tried again at crowdedAgain.
+// leastWaiting or twice the number of granted pods, whichever is more, is how many pods of one consumer may
+// wait, over all its mapped namespaces: when a pod ends, all that wait are looked at. Further pods are
+// tried again after crowdedAgain.
 const (
 	leastWaiting = 1000
 	crowdedAgain = 5 * time.Minute
 )
 
-// account is that of one consumer. All that is done with it takes a moment, but for what
-// looks at those that wait.
+// account counts the pods of one consumer. Each operation on it is short, except those that look at all
+// waiting pods.
 type account struct {
 	mu      sync.Mutex
-	read    bool // what was there before this process
+	read    bool // the pods that existed before this process were counted
 	entries map[client.ObjectKey]entry
 	used    corev1.ResourceList
-	waiting map[client.ObjectKey]*list.Element // of order
-	order   list.List                          // of waiting, as they came
+	waiting map[client.ObjectKey]*list.Element // elements of order
+	order   list.List                          // of waiting, the oldest first
 }
 
 func newAccount() *account {
@@ -62,7 +62,7 @@ func newAccount() *account {
 
 type entry struct {
 	amount corev1.ResourceList
-	uid    types.UID // of the pod; "" while it is not known whether there is one
+	uid    types.UID // of the pod; "" while nobody knows whether the pod exists
 }
 
 type waiting struct {
@@ -70,8 +70,8 @@ type waiting struct {
 	amount corev1.ResourceList
 }
 
-// of is the account of a tenant namespace, with the pods in it that another process has
-// made: of these, a cache may not know yet.
+// of returns the account of a tenant namespace. The first call counts the pods that another process has
+// made. It lists them from the API server, because the cache may not know them yet.
 func (l *ledger) of(ctx context.Context, namespace string, id render.ClusterID) (*account, error) {
 	l.mu.Lock()
 	a := l.accounts[namespace]
@@ -100,7 +100,7 @@ func (l *ledger) of(ctx context.Context, namespace string, id render.ClusterID) 
 	return a, nil
 }
 
-// made reports whether a pod was made of a ShadowPod.
+// made reports whether a pod was made from a ShadowPod.
 func made(p *corev1.Pod) bool {
 	return p.Labels[peering.LabelMadeBy] == peering.MadeByShadowPod && p.Annotations[peering.AnnotationShadow] != ""
 }
@@ -113,13 +113,13 @@ func (a *account) enter(key client.ObjectKey, e entry) {
 	offload.Add(a.used, e.amount)
 }
 
-// reserve enters a pod that is to be made, or says why there is no room.
+// reserve enters a pod that is about to be created. If there is no room, it says why, and lets the pod wait.
 func (a *account) reserve(key client.ObjectKey, amount, granted corev1.ResourceList) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	used := corev1.ResourceList{}
 	offload.Add(used, a.used)
-	if was, there := a.entries[key]; there { // of an attempt before: a consumer may ask for more by now
+	if was, there := a.entries[key]; there { // from an earlier attempt: the consumer may request more by now
 		offload.Subtract(used, was.amount)
 	}
 	if err := offload.Fits(amount, used, granted); err != nil {
@@ -138,7 +138,7 @@ func (a *account) reserve(key client.ObjectKey, amount, granted corev1.ResourceL
 	return nil
 }
 
-// crowdedError is of a pod for which there is no room, nor a place among those that wait.
+// crowdedError means that there is no room for a pod, and too many pods wait already.
 type crowdedError struct {
 	why  error
 	most int64
@@ -148,7 +148,7 @@ func (e *crowdedError) Error() string {
 	return fmt.Sprintf("%s; %d of its cluster's pods wait already, so it is tried again every %s", e.why, e.most, crowdedAgain)
 }
 
-// againAfter is when a pod is tried again that has no room; 0 if it waits to be told.
+// againAfter returns when a pod without room is tried again; 0 if it waits for a signal of the ledger.
 func againAfter(why error) time.Duration {
 	if _, crowded := errors.AsType[*crowdedError](why); crowded {
 		return crowdedAgain
@@ -163,7 +163,7 @@ func (a *account) forget(key client.ObjectKey) {
 	}
 }
 
-// see enters a pod that is there.
+// see enters a pod that exists.
 func (a *account) see(key client.ObjectKey, p *corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -173,7 +173,7 @@ func (a *account) see(key client.ObjectKey, p *corev1.Pod) {
 	}
 }
 
-// entered is the pod of an entry; there is false without an entry.
+// entered returns the UID of an entry's pod; there is false if there is no entry.
 func (a *account) entered(key client.ObjectKey) (uid types.UID, there bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,8 +181,7 @@ func (a *account) entered(key client.ObjectKey) (uid types.UID, there bool) {
 	return e.uid, there
 }
 
-// release gives back what a pod counted, and names the waiting that fit now: those that
-// came first, first.
+// release removes the entry of a pod, and returns the waiting pods that fit now, the oldest first.
 func (a *account) release(key client.ObjectKey, granted corev1.ResourceList) []client.ObjectKey {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -203,7 +202,7 @@ func (a *account) release(key client.ObjectKey, granted corev1.ResourceList) []c
 	return next
 }
 
-// exhausted reports whether nothing is left of what every pod takes some of.
+// exhausted reports whether a resource that every pod takes is used up.
 func exhausted(used, granted corev1.ResourceList) bool {
 	for _, name := range []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU} {
 		if all, bounds := granted[name]; bounds && all.Cmp(used[name]) <= 0 {
@@ -213,21 +212,21 @@ func exhausted(used, granted corev1.ResourceList) bool {
 	return false
 }
 
-// leave is of a ShadowPod that does not wait any more.
+// leave removes a ShadowPod from those that wait.
 func (a *account) leave(key client.ObjectKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forget(key)
 }
 
-// release gives back what a pod counted, and has those tried again that waited for it.
+// release removes the entry of a pod, and signals the pods that have waited for its room.
 func (l *ledger) release(ctx context.Context, a *account, key client.ObjectKey, granted corev1.ResourceList) {
 	for _, next := range a.release(key, granted) {
 		l.tell(ctx, next)
 	}
 }
 
-// hold says whose a pod is; nil for nobody's.
+// hold notes which account counts a pod; nil for none.
 func (l *ledger) hold(key client.ObjectKey, by *account) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,8 +237,8 @@ func (l *ledger) hold(key client.ObjectKey, by *account) {
 	}
 }
 
-// pass gives back what a pod counted whose namespace is gone, or is now that of the
-// consumer of another account, which holds it from now on; nil for none.
+// pass moves a pod to account to; nil if its namespace is gone. If another consumer had a mapped namespace
+// of this name before, its account still counts the pod: pass removes that entry, if the pod is gone.
 func (l *ledger) pass(ctx context.Context, key client.ObjectKey, to *account) error {
 	l.mu.Lock()
 	a := l.holders[key]
@@ -253,7 +252,7 @@ func (l *ledger) pass(ctx context.Context, key client.ObjectKey, to *account) er
 		live := &corev1.Pod{}
 		switch err := l.reader.Get(ctx, key, live); {
 		case err == nil && live.UID == uid:
-			return nil // its end tells
+			return nil // it still runs; its end is an event
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("read pod %s: %w", key, err)
 		}
@@ -275,8 +274,8 @@ func (a *account) all() (keys []client.ObjectKey) {
 	return keys
 }
 
-// Used is what the pods of all consumers count, by the tenant namespace. A consumer that has
-// given back what it was granted may still have some.
+// Used returns what the pods of all consumers count. The keys are tenant namespaces. A consumer may still
+// have pods after it has given back its grants.
 func (l *ledger) Used(ctx context.Context) (map[string]corev1.ResourceList, error) {
 	var twins corev1.NamespaceList
 	if err := l.client.List(ctx, &twins, client.UnsafeDisableDeepCopy); err != nil {
@@ -310,7 +309,7 @@ func (l *ledger) tell(ctx context.Context, key client.ObjectKey) {
 	}
 }
 
-// waitingIn are the ShadowPods that wait for more to be granted.
+// waitingIn returns the ShadowPods of a tenant namespace that wait for room.
 func (l *ledger) waitingIn(namespace string) []client.ObjectKey {
 	l.mu.Lock()
 	a := l.accounts[namespace]

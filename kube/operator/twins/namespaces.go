@@ -35,8 +35,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// namespaces makes those that consumers' maps ask for, bounds them, and removes them. A
-// request is about a map.
+// namespaces makes, limits and removes the mapped namespaces that consumers' maps request. A reconcile
+// request is for one NamespaceMap.
 type namespaces struct {
 	base
 
@@ -53,7 +53,7 @@ func (r *namespaces) setup(mgr ctrl.Manager) error {
 		return r.mapsIn(ctx, o.GetNamespace())
 	})
 	twin := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { return mapNamed(o) })
-	// Policies of twins name nodes and ranges of this cluster.
+	// The NetworkPolicies of mapped namespaces list nodes and ranges of this cluster.
 	all := own.Soon(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.mapsIn(ctx, "") })
 	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.ConsumerAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("twin").
@@ -73,8 +73,8 @@ func (r *namespaces) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// addressNews tells of nodes that come, go, or have other addresses. Those that are there at
-// first, the first look at each map sees.
+// addressNews selects nodes that come, go, or change their addresses. Nodes of the initial list are left
+// out: the first reconciliation of each map sees them.
 func addressNews() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
@@ -84,7 +84,7 @@ func addressNews() predicate.Predicate {
 	}
 }
 
-// rangeNews tells of ranges of this cluster that come, go, or change.
+// rangeNews selects ranges of this cluster that come, go, or change.
 func rangeNews(home string) predicate.Predicate {
 	return predicate.And(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == home }), predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
@@ -106,12 +106,12 @@ func mapNamed(twin client.Object) []reconcile.Request {
 func (r *namespaces) mapOf(ctx context.Context, twin string) []reconcile.Request {
 	ns := &corev1.Namespace{}
 	if r.client.Get(ctx, client.ObjectKey{Name: twin}, ns) != nil {
-		return nil // it is none, or is gone
+		return nil // no mapped namespace, or gone
 	}
 	return mapNamed(ns)
 }
 
-// Reconcile brings the twins of one map about.
+// Reconcile makes, changes and removes the mapped namespaces of one map.
 func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	m := &offloadingv1beta1.NamespaceMap{}
 	if err := r.reader.Get(ctx, req.NamespacedName, m); client.IgnoreNotFound(err) != nil {
@@ -131,7 +131,7 @@ func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	case t.over:
 		return ctrl.Result{}, errors.Join(r.each(ctx, there, r.remove), own.Delete(ctx, r.client, m))
-	case t.Tenant == nil: // it may come back from a backup
+	case t.Tenant == nil: // the Tenant may come back from a backup
 		return ctrl.Result{}, r.each(ctx, there, r.withdraw)
 	}
 	if err := r.guarded(ctx); err != nil {
@@ -148,10 +148,10 @@ func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: in.again}, errors.Join(failed, in.report(ctx))
 }
 
-// policiesAgain is how soon it is looked again whether there are admission policies.
+// policiesAgain is how soon missing admission policies are looked for again.
 const policiesAgain = 30 * time.Second
 
-// guarded is why this cluster runs nobody's pods; nil if it does.
+// guarded says why this cluster runs no pods of consumers; nil if it does.
 func (r *namespaces) guarded(ctx context.Context) error {
 	switch why, err := r.guards.Missing(ctx); {
 	case err != nil:
@@ -162,7 +162,7 @@ func (r *namespaces) guarded(ctx context.Context) error {
 	return nil
 }
 
-// twinsOf are those of a map, by their names.
+// twinsOf returns the mapped namespaces of a map, by their names.
 func (r *namespaces) twinsOf(ctx context.Context, req ctrl.Request) (map[string]*corev1.Namespace, error) {
 	var all corev1.NamespaceList
 	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -177,9 +177,9 @@ func (r *namespaces) twinsOf(ctx context.Context, req ctrl.Request) (map[string]
 	return out, nil
 }
 
-// unasked looks after twins whose map is not there. The consumer shows it again, if somebody has
-// deleted it here, or this cluster was restored from a backup: the twins stay. They go with the
-// consumer. One that gives back all that it was granted gives its map up, too; both were seen then.
+// unasked handles mapped namespaces whose map is gone. They stay: if somebody has deleted the map here, or
+// this cluster was restored from a backup, the consumer creates the map again. They are removed with the
+// Tenant, or when the consumer was seen to give up both its map and its last ResourceSlice.
 func (r *namespaces) unasked(ctx context.Context, namespace string, twins map[string]*corev1.Namespace, givenUp bool) error {
 	return r.each(ctx, twins, func(ctx context.Context, ns *corev1.Namespace) error {
 		t, err := r.tenant(ctx, namespace, render.ClusterID(ns.Labels[render.LabelRemoteCluster]))
@@ -203,7 +203,7 @@ func (r *namespaces) each(ctx context.Context, twins map[string]*corev1.Namespac
 	return errors.Join(errs...)
 }
 
-// remove takes the consumer's rights, and then the namespace with everything in it.
+// remove deletes the consumer's rights, and then the namespace with everything in it.
 func (r *namespaces) remove(ctx context.Context, ns *corev1.Namespace) error {
 	if err := r.withdraw(ctx, ns); err != nil || ns.DeletionTimestamp != nil {
 		return err
@@ -214,8 +214,8 @@ func (r *namespaces) remove(ctx context.Context, ns *corev1.Namespace) error {
 	return own.Delete(ctx, r.client, ns)
 }
 
-// endPods ends pods soon whose consumer is to have nothing here. This comes before the end of the
-// namespace, with which the operator's rights over the pods go.
+// endPods ends the pods soon if their consumer may have nothing here. This comes before the deletion of the
+// namespace, because the operator loses its rights over the pods with it.
 func (r *namespaces) endPods(ctx context.Context, ns *corev1.Namespace) error {
 	t, err := r.tenant(ctx, tenantOf(ns), render.ClusterID(ns.Labels[render.LabelRemoteCluster]))
 	if err != nil || !t.gone() {
@@ -241,7 +241,7 @@ func (r *namespaces) withdraw(ctx context.Context, ns *corev1.Namespace) error {
 	return own.Delete(ctx, r.client, b)
 }
 
-// ownRanges are this cluster's own: those of its pods and Services, and its nodes.
+// ownRanges returns the ranges of this cluster's pods and Services, and the addresses of its nodes.
 func (r *namespaces) ownRanges(ctx context.Context) ([]netip.Prefix, error) {
 	var networks ipamv1alpha1.NetworkList
 	var nodes corev1.NodeList
@@ -265,7 +265,7 @@ func (r *namespaces) ownRanges(ctx context.Context) ([]netip.Prefix, error) {
 	return slices.Compact(own), nil
 }
 
-// mapping is the work on one map.
+// mapping is the reconciliation of one map.
 type mapping struct {
 	*namespaces
 
@@ -275,11 +275,11 @@ type mapping struct {
 	conf     *networkingv1beta1.Configuration
 	own      []netip.Prefix
 	status   map[string]offloadingv1beta1.RemoteNamespaceStatus
-	problems map[string]error // by the consumer's namespace
+	problems map[string]error // the keys are the consumer's namespaces
 	again    time.Duration
 }
 
-// bringAbout makes what is asked for and removes what is not any more.
+// bringAbout makes the mapped namespaces that the map requests, and removes those that it no longer requests.
 func (m *mapping) bringAbout(ctx context.Context) error {
 	var errs []error
 	wanted := map[string]string{}
@@ -304,14 +304,14 @@ func (m *mapping) bringAbout(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// hasAsked reports whether this map has asked for a twin: it was there before it, or was told of it.
-// Another map of its name may have: one that comes back from a backup, or is made again, is younger
-// than the twin, and what it does not ask for it may have forgotten.
+// hasAsked reports whether this very map has requested a mapped namespace: the map is older than the
+// namespace, or its status names the namespace. A map that comes back from a backup, or is created again,
+// is younger: the request may only be missing in it, so the namespace stays.
 func (m *mapping) hasAsked(ns *corev1.Namespace) bool {
 	return !ns.CreationTimestamp.Before(&m.of.CreationTimestamp) || m.of.Status.CurrentMapping[ns.Annotations[peering.AnnotationOriginal]].RemoteNamespace == ns.Name
 }
 
-// order is that in which namespaces are judged: those that are there come first.
+// order returns the requested namespaces in the order in which they are judged: existing ones come first.
 func (m *mapping) order() []string {
 	all := slices.Sorted(maps.Keys(m.of.Spec.DesiredMapping))
 	slices.SortStableFunc(all, func(a, b string) int {
@@ -326,7 +326,7 @@ func (m *mapping) order() []string {
 	return all
 }
 
-// one brings one twin about. wanted are the names that are taken by this map.
+// one makes one mapped namespace. wanted are the names that this map has taken so far.
 func (m *mapping) one(ctx context.Context, original, name string, wanted map[string]string) (offloadingv1beta1.MappingPhase, error) {
 	refused := func(why error) (offloadingv1beta1.MappingPhase, error) {
 		m.problems[original] = why
@@ -350,7 +350,7 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 			m.again = takenAgain
 			return refused(err)
 		}
-		if ns == nil { // it went a moment ago
+		if ns == nil { // a namespace of this name went a moment ago
 			m.again = rightsAgain
 			return "", nil
 		}
@@ -380,7 +380,7 @@ const (
 	rightsAgain = 30 * time.Millisecond
 )
 
-// create makes a namespace. One that is there is somebody's.
+// create creates a mapped namespace. An existing namespace of this name belongs to somebody else, as a rule.
 func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Namespace, error) {
 	ns := peering.Twin(m.of, m.tenant.id(), original, name)
 	err := m.client.Create(ctx, ns, client.FieldOwner(own.Manager))
@@ -390,7 +390,7 @@ func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Na
 	if !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("create namespace %s: %w", name, err)
 	}
-	// It may be this map's, and newer than what is known here.
+	// It may be this map's, and newer than the cache.
 	live := &corev1.Namespace{}
 	switch err := m.reader.Get(ctx, client.ObjectKey{Name: name}, live); {
 	case apierrors.IsNotFound(err):
@@ -403,12 +403,11 @@ func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Na
 	return nil, fmt.Errorf("there is a namespace %s already", name)
 }
 
-// takenAgain is how soon it is looked again whether a name is free: others' namespaces
-// are not watched.
+// takenAgain is how soon a taken name is tried again: the operator does not watch other namespaces.
 const takenAgain = 10 * time.Second
 
-// furnish bounds a twin, and gives the consumer its rights there. It reports whether all
-// of it holds.
+// furnish writes the limits of a mapped namespace and the consumer's rights in it. It reports whether all
+// of them are in force.
 func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, error) {
 	if err := m.label(ctx, ns); err != nil {
 		return false, err
@@ -451,14 +450,14 @@ func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, erro
 	return counted, nil
 }
 
-// countedAgain is how soon a quota is looked at again that was not counted yet. A watch tells sooner.
+// countedAgain is how soon a quota without a count is read again. The watch is usually sooner.
 const countedAgain = time.Second
 
-// label repairs what others have changed. It applies nothing: an apply would make a
-// namespace that is gone.
+// label restores labels that others have changed. It does not apply: an apply would create a namespace that
+// is gone.
 func (m *mapping) label(ctx context.Context, ns *corev1.Namespace) error {
 	want := peering.Twin(m.of, m.tenant.id(), ns.Annotations[peering.AnnotationOriginal], ns.Name)
-	if ns.Labels[peering.LabelEnforce] == "restricted" { // an admin's choice
+	if ns.Labels[peering.LabelEnforce] == "restricted" { // an admin has chosen it
 		want.Labels[peering.LabelEnforce] = "restricted"
 	}
 	before := ns.DeepCopy()
@@ -472,7 +471,7 @@ func (m *mapping) label(ctx context.Context, ns *corev1.Namespace) error {
 	return nil
 }
 
-// report tells the consumer.
+// report writes the state of the mapped namespaces into the map, for the consumer.
 func (m *mapping) report(ctx context.Context) error {
 	before := m.of.DeepCopy()
 	if len(m.status) == 0 {

@@ -28,7 +28,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// shadowPods makes the pods that consumers ask for, and says of each how it is.
+// shadowPods makes a remote pod from each ShadowPod, and writes the phase of the pod into the ShadowPod.
 type shadowPods struct {
 	base
 
@@ -36,7 +36,7 @@ type shadowPods struct {
 }
 
 func (r *shadowPods) setup(mgr ctrl.Manager) error {
-	itself := &handler.EnqueueRequestForObject{} // a pod has the name of its ShadowPod
+	itself := &handler.EnqueueRequestForObject{} // a remote pod has the name of its ShadowPod
 	waiting := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (out []reconcile.Request) {
 		for _, key := range r.books.waitingIn(o.GetNamespace()) {
 			out = append(out, reconcile.Request{NamespacedName: key})
@@ -53,8 +53,7 @@ func (r *shadowPods) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// grantNews tells of slices of which something else is granted. What a consumer asks for
-// changes nothing yet.
+// grantNews selects slices whose grant has changed. A change of the request alone has no effect yet.
 func grantNews() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*authv1beta1.ResourceSlice), e.ObjectNew.(*authv1beta1.ResourceSlice)
@@ -63,7 +62,7 @@ func grantNews() predicate.Predicate {
 	}}
 }
 
-// asked is what one ShadowPod is judged by.
+// asked is what the decision about one ShadowPod depends on.
 type asked struct {
 	key    client.ObjectKey
 	shadow *offloadingv1beta1.ShadowPod // nil if it is gone
@@ -74,7 +73,7 @@ type asked struct {
 	books  *account
 }
 
-// Reconcile makes a pod, says how it is, or deletes it.
+// Reconcile makes, follows or deletes the remote pod of one ShadowPod.
 func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	in, err := r.read(ctx, req.NamespacedName)
 	if err != nil {
@@ -102,10 +101,10 @@ func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			r.books.hold(in.key, nil)
 		}
 		return ctrl.Result{}, r.end(ctx, in)
-	case in.pod != nil && in.tenant.gone(): // it was made while that was found out
+	case in.pod != nil && in.tenant.gone(): // it was made while the Tenant was being removed
 		return ctrl.Result{}, r.end(ctx, in)
 	case in.pod != nil && in.pod.Annotations[peering.AnnotationShadow] != string(in.shadow.UID):
-		return ctrl.Result{}, r.end(ctx, in) // of one of the same name before
+		return ctrl.Result{}, r.end(ctx, in) // the pod of an earlier ShadowPod of this name
 	case in.pod != nil:
 		return ctrl.Result{}, r.follow(ctx, in)
 	case in.twin.DeletionTimestamp != nil || offload.Ended(in.shadow.Status.Phase):
@@ -115,7 +114,7 @@ func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.make(ctx, in)
 }
 
-// read finds what there is; nil in a namespace that is no twin of ours.
+// read reads what the decision depends on; nil if the namespace is no mapped namespace of ours.
 func (r *shadowPods) read(ctx context.Context, key client.ObjectKey) (*asked, error) {
 	in := &asked{key: key, twin: &corev1.Namespace{}}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, in.twin); apierrors.IsNotFound(err) || err == nil && !peering.IsTwin(in.twin) {
@@ -147,21 +146,20 @@ func (r *shadowPods) read(ctx context.Context, key client.ObjectKey) (*asked, er
 	return in, err
 }
 
-// cacheAgain is how soon the cache is read again that does not know a pod yet. Its event
-// tells sooner.
+// cacheAgain is how soon a pod is looked for again that the cache does not have yet. Its event comes sooner.
 const cacheAgain = time.Second
 
-// settle finds out what became of a pod that was entered, and that the cache does not
-// have: it may be gone, or new. It reports whether that is known.
+// settle finds out about an entered pod that the cache does not have: it may be gone, or too new. It
+// reports whether the answer is known.
 func (r *shadowPods) settle(ctx context.Context, in *asked) (known bool, err error) {
 	uid, there := in.books.entered(in.key)
 	if !there || uid == "" && in.shadow != nil {
-		return true, nil // make reserves again
+		return true, nil // make reserves the room again
 	}
 	live := &corev1.Pod{}
 	err = r.reader.Get(ctx, in.key, live)
 	switch {
-	case err == nil && uid == "" && made(live): // of an attempt of which nobody knew what became
+	case err == nil && uid == "" && made(live): // an earlier attempt had made it without an answer
 		in.books.see(in.key, live)
 	case apierrors.IsNotFound(err) || err == nil && live.UID != uid:
 		r.books.release(ctx, in.books, in.key, in.tenant.granted)
@@ -172,8 +170,8 @@ func (r *shadowPods) settle(ctx context.Context, in *asked) (known bool, err err
 	return false, nil
 }
 
-// end deletes a pod for which there is no ShadowPod, sooner than Kubernetes' garbage
-// collector would, or no consumer.
+// end deletes the pod if its ShadowPod is gone, sooner than Kubernetes' garbage collector would, or if its
+// consumer may have nothing here.
 func (r *shadowPods) end(ctx context.Context, in *asked) error {
 	switch {
 	case in.pod == nil:
@@ -186,7 +184,7 @@ func (r *shadowPods) end(ctx context.Context, in *asked) error {
 	return own.Delete(ctx, r.client, in.pod)
 }
 
-// follow says how a pod is, and has it be labelled as its ShadowPod is now.
+// follow copies the pod's phase into the ShadowPod, and the ShadowPod's labels into the pod.
 func (r *shadowPods) follow(ctx context.Context, in *asked) error {
 	s := in.shadow
 	var errs []error
@@ -199,7 +197,7 @@ func (r *shadowPods) follow(ctx context.Context, in *asked) error {
 	}
 	if in.pod.DeletionTimestamp == nil {
 		before := in.pod.DeepCopy()
-		maps.Copy(in.pod.Labels, offload.Labels(s.Labels, in.id)) // webhooks may have added some: those stay
+		maps.Copy(in.pod.Labels, offload.Labels(s.Labels, in.id)) // admission webhooks may have added labels: those stay
 		if !maps.Equal(before.Labels, in.pod.Labels) {
 			if err := r.client.Patch(ctx, in.pod, client.MergeFrom(before), client.FieldOwner(own.Manager)); client.IgnoreNotFound(err) != nil {
 				errs = append(errs, fmt.Errorf("label pod %s: %w", in.key, err))
@@ -214,19 +212,19 @@ func (r *shadowPods) complain(ctx context.Context, s *offloadingv1beta1.ShadowPo
 }
 
 const (
-	// refusedAgain is how soon somebody is asked again who has refused a pod: an admin may
-	// have changed a policy meanwhile.
+	// refusedAgain is how soon a pod is created again after a refusal: an admin may have changed a policy
+	// meanwhile.
 	refusedAgain = time.Minute
 	accessAgain  = 5 * time.Second
-	// laggingAgain is for what is not yet as it will be in a moment: a quota that counts
-	// what has gone, an account that Kubernetes makes in each namespace.
+	// laggingAgain is for states that Kubernetes corrects in a moment: a quota still counts pods that have
+	// ended, or a new namespace has no default ServiceAccount yet.
 	laggingAgain = 300 * time.Millisecond
 	laggingTime  = 5 * time.Second
 )
 
-// make reserves what a pod counts, and has it made, or says why not.
+// make reserves room for a pod and creates it, or writes into the ShadowPod why not.
 func (r *shadowPods) make(ctx context.Context, in *asked) (ctrl.Result, error) {
-	if in.shadow.Status.Phase != "" { // it had a pod: the cache may not know yet that this has ended
+	if in.shadow.Status.Phase != "" { // it had a pod, which may have ended since the cache was updated
 		live := &offloadingv1beta1.ShadowPod{}
 		switch err := r.reader.Get(ctx, in.key, live); {
 		case apierrors.IsNotFound(err) || err == nil && (live.UID != in.shadow.UID || live.DeletionTimestamp != nil || offload.Ended(live.Status.Phase)):
@@ -244,7 +242,7 @@ func (r *shadowPods) make(ctx context.Context, in *asked) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: accessAgain}, r.complain(ctx, in.shadow, fmt.Errorf("%s has no access here now", in.id))
 	}
 	if _, entered := in.books.entered(in.key); !entered && in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
-		if why := in.books.reserve(in.key, offload.Sum(&pod.Spec), nil); why != nil { // it waits
+		if why := in.books.reserve(in.key, offload.Sum(&pod.Spec), nil); why != nil { // nothing is granted: the pod waits
 			err := fmt.Errorf("an admin has cordoned tenant %s: it gets nothing more", in.tenant.Name)
 			return ctrl.Result{RequeueAfter: againAfter(why)}, r.complain(ctx, in.shadow, err)
 		}
@@ -263,11 +261,11 @@ func (r *shadowPods) make(ctx context.Context, in *asked) (ctrl.Result, error) {
 		r.books.release(ctx, in.books, in.key, in.tenant.granted)
 		return r.refused(ctx, in, err)
 	}
-	// What became of it is not known: what was reserved stays.
+	// The pod may exist or not: the reservation stays.
 	return ctrl.Result{}, fmt.Errorf("create pod %s: %w", in.key, err)
 }
 
-// meet looks at a pod that has the name already.
+// meet handles a pod that already has the name.
 func (r *shadowPods) meet(ctx context.Context, in *asked) (ctrl.Result, error) {
 	live := &corev1.Pod{}
 	err := r.reader.Get(ctx, in.key, live)
@@ -284,8 +282,8 @@ func (r *shadowPods) meet(ctx context.Context, in *asked) (ctrl.Result, error) {
 	return ctrl.Result{RequeueAfter: refusedAgain}, r.complain(ctx, in.shadow, errors.New("there is a pod of this name already, which was made of no ShadowPod"))
 }
 
-// refused passes on what the API server has said. Only the beginning of its text is its
-// own: it may repeat what a consumer has written.
+// refused writes the API server's refusal into the ShadowPod. It judges by the beginning of the text only:
+// the rest may repeat text of the consumer.
 func (r *shadowPods) refused(ctx context.Context, in *asked, why error) (ctrl.Result, error) {
 	text := why.Error()
 	var status apierrors.APIStatus
@@ -296,10 +294,10 @@ func (r *shadowPods) refused(ctx context.Context, in *asked, why error) (ctrl.Re
 	says := func(begins string) bool { return apierrors.IsForbidden(why) && strings.HasPrefix(text, begins) }
 	young := time.Since(in.twin.CreationTimestamp.Time) < laggingTime
 	switch {
-	case says("unable to create new content in namespace "): // it is being terminated
+	case says("unable to create new content in namespace "): // the namespace is being deleted
 		return ctrl.Result{}, nil
 	case says("exceeded quota"):
-		// What is free by our count is free in a moment by Kubernetes'.
+		// Kubernetes' count follows ours in a moment.
 		if time.Since(in.shadow.CreationTimestamp.Time) < laggingTime {
 			return ctrl.Result{RequeueAfter: laggingAgain}, nil
 		}

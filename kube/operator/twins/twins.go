@@ -1,6 +1,6 @@
-// Package twins runs here what consumers ask for: namespaces that stand for theirs, the
-// pods in these, and endpoints of Services. It makes what the pure package offload decides, and is the only one
-// who makes pods there, so it can count.
+// Package twins runs the pods of consumers. It makes the mapped namespaces (twins) that consumers request,
+// the remote pods in them, and the EndpointSlices of their Services. The pure package offload decides what
+// these look like. Nothing else makes pods in mapped namespaces, so this package can count them.
 package twins
 
 import (
@@ -38,7 +38,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Used says what the pods of all consumers count, by the tenant namespace.
+// Used returns what the pods of all consumers count. Its keys are tenant namespaces.
 type Used func(context.Context) (map[string]corev1.ResourceList, error)
 
 // OfTenant is the deletion of the Tenant in a namespace.
@@ -54,8 +54,9 @@ func ofMap(key types.NamespacedName) own.Deletion {
 	return own.Deletion{Of: "NamespaceMap", NamespacedName: key}
 }
 
-// DeletionsOf are those after which a consumer has less here. A consumer that gives a map up asks for
-// nothing in it first: it is somebody else who has deleted one that asks for namespaces.
+// DeletionsOf lists the deletions that take something from a consumer on this cluster. The deletion of a
+// NamespaceMap that still requests namespaces is left out: a consumer that gives up a map empties it first,
+// so somebody else has deleted this one.
 func DeletionsOf(o client.Object, gone bool) []own.Deletion {
 	switch o := o.(type) {
 	case *authv1beta1.Tenant:
@@ -73,10 +74,10 @@ func DeletionsOf(o client.Object, gone bool) []own.Deletion {
 	return nil
 }
 
-// asks reports whether a ResourceSlice is a consumer's, and not one of this cluster's own.
+// asks reports whether a ResourceSlice is a consumer's, and not this cluster's own.
 func asks(s *authv1beta1.ResourceSlice) bool { return s.Labels[peering.LabelReplication] != "true" }
 
-// SetUp adds the controllers. home is the operator's namespace. seen is to keep what [DeletionsOf] says.
+// SetUp adds the controllers. home is the operator's namespace. seen keeps what [DeletionsOf] lists.
 func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string, seen *own.Deletions) (Used, error) {
 	here, err := cluster.New(mgr.GetConfig(), func(o *cluster.Options) {
 		o.Scheme = mgr.GetScheme()
@@ -90,10 +91,10 @@ func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string, seen *o
 	return books.Used, errors.Join(mgr.Add(here), (&namespaces{base: b, books: books, guards: own.Guards{Reader: b.reader, Role: render.PeeringProvider}}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
 }
 
-// caches hold what is in twins and no more: the manager's have the same kinds, of others.
+// caches keeps only what is in mapped namespaces. The manager's caches keep other objects of the same kinds.
 func caches() cache.Options {
 	twin := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelTwin: "true"})}
-	written, _ := labels.NewRequirement(peering.LabelPodOrigin, selection.Exists, nil) // of a constant: it does not fail
+	written, _ := labels.NewRequirement(peering.LabelPodOrigin, selection.Exists, nil) // does not fail: the label is a constant
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
@@ -103,19 +104,19 @@ func caches() cache.Options {
 			&networkingv1.NetworkPolicy{}: untouched(twin),
 			&rbacv1.RoleBinding{}:         untouched(twin),
 			&discoveryv1.EndpointSlice{}:  untouched(twin),
-			&corev1.Service{}:             {Label: labels.NewSelector().Add(*written)}, // those of consumers: a policy has them say so
+			&corev1.Service{}:             {Label: labels.NewSelector().Add(*written)}, // of consumers: an admission policy makes them set this label
 			&corev1.Pod{}:                 {Label: labels.SelectorFromSet(labels.Set{peering.LabelMadeBy: peering.MadeByShadowPod}), Transform: slimPod},
 		},
 	}
 }
 
-// untouched keeps who wrote which fields: what is applied is compared with that.
+// untouched keeps the managed fields: [own.Apply] compares with them.
 func untouched(o cache.ByObject) cache.ByObject {
 	o.Transform = func(o any) (any, error) { return o, nil }
 	return o
 }
 
-// slimPod keeps of a pod whose it is, what it counts, how it is, and how long it may take to end.
+// slimPod keeps what the controllers read of a pod: whose it is, what it counts, its phase, and its grace period.
 func slimPod(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
@@ -137,9 +138,9 @@ func slimPod(o any) (any, error) {
 	return slim, nil
 }
 
-// base is what all controllers work with.
+// base has what all controllers of this package need.
 type base struct {
-	client   client.Client // cached: what is in twins
+	client   client.Client // cached: what is in mapped namespaces
 	peers    client.Client // cached: Tenants, slices, the network
 	reader   client.Reader // not cached
 	cache    cache.Cache
@@ -148,24 +149,24 @@ type base struct {
 	seen     *own.Deletions
 }
 
-// tenant is what a consumer has here.
+// tenant is what a consumer may have here.
 type tenant struct {
 	*authv1beta1.Tenant // nil if there is none
 
-	over     bool // it is drained, or was deleted: the consumer is to have nothing here
+	over     bool // the Tenant is drained or deleted: nothing of the consumer may stay
 	admitted bool // it has access now
-	asks     bool // for resources
+	asks     bool // it requests resources
 	users    []string
-	granted  corev1.ResourceList // by all its slices: who asked for a pod is not known
+	granted  corev1.ResourceList // by all its slices together: a pod does not say which slice it belongs to
 }
 
-// id is the consumer.
+// id is the consumer's cluster ID.
 func (t *tenant) id() render.ClusterID { return render.ClusterID(t.Spec.ClusterID) }
 
-// gone reports whether it may have nothing here now.
+// gone reports whether the consumer may have nothing here now.
 func (t *tenant) gone() bool { return t.Tenant == nil || t.over }
 
-// tenant is the one of a namespace, for a cluster.
+// tenant reads the Tenant of consumer id in a tenant namespace, with its access and its grants.
 func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID) (*tenant, error) {
 	t := &tenant{granted: corev1.ResourceList{}, over: b.seen.Has(OfTenant(namespace))}
 	var all authv1beta1.TenantList
@@ -185,7 +186,8 @@ func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID
 	if t.Tenant == nil {
 		return t, nil
 	}
-	// Who judges Tenants gives this binding, and takes it back.
+	// The tenants controller makes this binding when it accepts a Tenant, and deletes it when it revokes
+	// the access.
 	b0 := &rbacv1.RoleBinding{}
 	switch err := b.peers.Get(ctx, client.ObjectKey{Namespace: namespace, Name: render.ConsumerAccessName}, b0); {
 	case err == nil:
@@ -205,7 +207,7 @@ func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID
 		}
 		t.asks = true
 		if s.Status.AuthParams == nil {
-			continue // not answered
+			continue // not answered yet
 		}
 		t.users = append(t.users, peering.SliceUser(s.Name, id).User)
 		offload.Add(t.granted, s.Status.Resources)
@@ -214,13 +216,14 @@ func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID
 	return t, nil
 }
 
-// lastGrace is how long a pod may take to end whose consumer is to have nothing here, if it
-// has not asked for less. Kubernetes asks once, when a session begins, whether somebody may
-// exec: only the end of the pod ends the session. It is Kubernetes' default for all pods.
+// lastGrace is the longest time that a pod may take to end after its consumer has lost everything here. It
+// is Kubernetes' default for all pods. Kubernetes checks the right to exec only when a session begins, so
+// only the end of the pod ends the session.
 const lastGrace = int64(30) // seconds
 
-// endSoon deletes a pod within lastGrace, also one that is being deleted and has more time. It
-// keeps that if somebody refuses it, or the operator's rights have gone with the namespace.
+// endSoon deletes a pod within lastGrace, also a pod that is being deleted already and has more time. A
+// refusal of the deletion is no error: an admission webhook may refuse it, or the operator's rights have
+// ended with the namespace.
 func (b *base) endSoon(ctx context.Context, p *corev1.Pod) error {
 	if g := p.DeletionGracePeriodSeconds; g != nil && *g <= lastGrace {
 		return nil
@@ -235,13 +238,13 @@ func (b *base) endSoon(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// tenantOf is the namespace of the Tenant that a twin is of.
+// tenantOf returns the tenant namespace of the consumer that a mapped namespace belongs to.
 func tenantOf(twin *corev1.Namespace) string {
 	namespace, _, _ := strings.Cut(twin.Annotations[peering.AnnotationMapped], "/")
 	return namespace
 }
 
-// network is how the clusters are connected; nil if they are not.
+// network returns how the two clusters are connected; nil if they are not.
 func (b *base) network(ctx context.Context, namespace string) (*networkingv1beta1.Configuration, error) {
 	var all networkingv1beta1.ConfigurationList
 	if err := b.peers.List(ctx, &all, client.InNamespace(namespace)); err != nil {
@@ -250,13 +253,13 @@ func (b *base) network(ctx context.Context, namespace string) (*networkingv1beta
 	return render.First(slices.DeleteFunc(all.Items, func(c networkingv1beta1.Configuration) bool { return c.DeletionTimestamp != nil })), nil
 }
 
-// mapsIn are the copies of consumers' maps in a namespace, and those by which there are twins, which
-// may be gone.
+// mapsIn returns requests for the consumers' maps in a tenant namespace ("" for all), and for the maps that
+// mapped namespaces name, which may be gone.
 func (b *base) mapsIn(ctx context.Context, namespace string) (out []reconcile.Request) {
 	var all offloadingv1beta1.NamespaceMapList
 	var twins corev1.NamespaceList
 	if err := errors.Join(b.client.List(ctx, &all, client.InNamespace(namespace)), b.client.List(ctx, &twins)); err != nil {
-		return nil // the cache fails when it ends
+		return nil // only when the cache has stopped
 	}
 	for i := range twins.Items {
 		if of := tenantOf(&twins.Items[i]); namespace == "" || of == namespace {
@@ -271,8 +274,8 @@ func (b *base) mapsIn(ctx context.Context, namespace string) (out []reconcile.Re
 	return out
 }
 
-// What failed is tried again at these intervals, at first and at last: the rights in a
-// namespace come with a lag.
+// A reconciliation that has failed is tried again after firstRetry, and later at growing intervals up to
+// lastRetry: the rights in a namespace take effect with a delay.
 const (
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = 30 * time.Second
