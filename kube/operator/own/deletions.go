@@ -12,28 +12,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Deletions are those of others' objects that this operator has seen. That an object is not
-// there says nothing: the cluster may have been restored from a backup, whose objects come back
-// one after the other. What was deleted while no operator ran therefore has no effect, and check
-// names what is left.
+// Deletions remembers which deletions of others' objects this operator has seen. A missing object alone
+// proves no deletion: the cluster may have been restored from a backup, whose objects come back one after
+// the other. So a deletion while no operator ran has no effect, and check names what is left.
 type Deletions struct {
 	of  func(o client.Object, gone bool) []Deletion
 	mu  sync.Mutex
 	all map[Deletion]bool
 }
 
-// Deletion is what the deletion of an object is of: it may be of more than the object itself.
+// Deletion is what the deletion of an object stands for, which may be more than the object itself.
 type Deletion struct {
 	Of string
 	types.NamespacedName
 }
 
-// NewDeletions keeps what of says of each object that is deleted, until of says it of one that is there.
+// NewDeletions returns a memory of deletions. of lists the deletions that the end of an object stands for.
+// They are forgotten when of lists them for an object that exists.
 func NewDeletions(of func(o client.Object, gone bool) []Deletion) *Deletions {
 	return &Deletions{of: of}
 }
 
-// Has reports whether a deletion was seen, and nothing has come after it.
+// Has reports whether a deletion was seen, and no such object has been created since then.
 func (d *Deletions) Has(what Deletion) bool {
 	if d == nil {
 		return false
@@ -43,7 +43,7 @@ func (d *Deletions) Has(what Deletion) bool {
 	return d.all[what]
 }
 
-// Set notes that an object is gone, or is there.
+// Set notes that an object is gone, or exists.
 func (d *Deletions) Set(o client.Object, gone bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,8 +59,8 @@ func (d *Deletions) Set(o client.Object, gone bool) {
 	}
 }
 
-// Seen keeps the deletions among the events that another handler gets. One that a watch has missed
-// is known from a list alone: the object was absent.
+// Seen wraps the handler next, and notes the deletions among its events. A deletion that the watch has
+// missed counts only if the object was already being deleted: otherwise it is merely absent from a list.
 func (d *Deletions) Seen(next handler.EventHandler) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{

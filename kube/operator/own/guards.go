@@ -15,21 +15,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Guards are the admission policies without which the cluster does nothing more in a role.
+// Guards are the admission policies that a role needs: without them the cluster does nothing more in this role.
 type Guards struct {
 	Reader client.Reader // not cached
 	Role   render.PeeringRole
 
 	mu   sync.Mutex
-	held time.Time // when all were there last
+	held time.Time // when all policies were in force last
 }
 
-// guardsHold is how long it is believed that all are there: each look is a dozen requests,
-// and a consumer's change of its map has one made.
+// guardsHold is how long a complete result is reused. Each check costs a dozen requests, and each change of
+// a consumer's map causes a check.
 const guardsHold = 10 * time.Second
 
-// Missing says which policy is not in force, "" if all are. An error means that it is not
-// known.
+// Missing says which policy is not in force, "" if all are. An error means that nobody knows.
 func (g *Guards) Missing(ctx context.Context) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,8 +44,7 @@ func (g *Guards) Missing(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// missing is about one policy. Without a binding that denies, for all objects, it is only
-// a text.
+// missing checks one policy. A policy has no effect without a binding that denies, for all objects.
 func (g *Guards) missing(ctx context.Context, name string) (string, error) {
 	p, b := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	for _, o := range []client.Object{p, b} {
@@ -64,7 +62,7 @@ func (g *Guards) missing(ctx context.Context, name string) (string, error) {
 	return "", nil
 }
 
-// named is o for messages, where it was not found.
+// named gives o the name that messages need if o was not found.
 func named(o client.Object, name string) client.Object {
 	o.SetName(name)
 	return o

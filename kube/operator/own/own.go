@@ -1,4 +1,4 @@
-// Package own writes and deletes objects that are the operator's own.
+// Package own writes and deletes the operator's own objects.
 package own
 
 import (
@@ -15,22 +15,23 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Manager is the name under which the operator writes.
+// Manager is the field manager that the operator writes as.
 const Manager = render.OperatorName
 
-// Apply makes a child be as wanted, and returns it as it is then. If want has a resource version, and
-// the child has another one by then, it is a conflict: want says something that was read with it.
+// Apply makes an object of ours as wanted, and returns it as it is then. If want has a resource version,
+// and the object has changed since that version, Apply fails with a conflict: want depends on what was read
+// in that version.
 func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, error) {
 	live, ok := reflect.TypeAssert[O](reflect.New(reflect.TypeOf(want).Elem()))
 	if !ok {
 		return want, fmt.Errorf("apply %s: %T is not a pointer", render.Name(want), want)
 	}
-	live.GetObjectKind().SetGroupVersionKind(want.GetObjectKind().GroupVersionKind()) // untyped ones have no other
+	live.GetObjectKind().SetGroupVersionKind(want.GetObjectKind().GroupVersionKind()) // an unstructured object has no other source of its kind
 	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
 	switch {
 	case err == nil && OfAnother(live, want):
-		// Left by an earlier owner of this name. What it says, such as being
-		// Connected, is not true of this one.
+		// Left by an earlier owner of this name. Its contents, such as the state Connected, are not true of
+		// the new one.
 		if err := Delete(ctx, c, live); err != nil {
 			return live, err
 		}
@@ -44,7 +45,7 @@ func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 		return live, err
 	}
 	u.SetResourceVersion(want.GetResourceVersion())
-	// Children are ours alone: what somebody else changed in them is undone.
+	// These objects are ours alone, so changes by others are undone.
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(Manager), client.ForceOwnership)
 	if err != nil {
 		return live, fmt.Errorf("apply %s: %w", render.Name(want), err)
@@ -62,7 +63,7 @@ func OfAnother(live, want client.Object) bool {
 	return has != nil && wants != nil && has.UID != wants.UID
 }
 
-// Delete deletes o as it was seen: what was made under its name since then stays.
+// Delete deletes o, but not another object that was created under its name since o was read.
 func Delete(ctx context.Context, c client.Client, o client.Object, options ...client.DeleteOption) error {
 	options = append(options, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: new(o.GetUID())})
 	err := c.Delete(ctx, o, options...)

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Counted reports whether Kubernetes has counted all that a quota bounds. Until then the API server
-// refuses everything that it is about.
+// Counted reports whether Kubernetes has counted everything that a quota limits. Until then the API server
+// refuses to create all objects of these kinds.
 func Counted(q *corev1.ResourceQuota) bool {
 	for name := range q.Spec.Hard {
 		if _, counted := q.Status.Used[name]; !counted {
@@ -31,20 +31,21 @@ func UnlessUsed() predicate.Predicate {
 }
 
 const (
-	// countingTime is how long Kubernetes may take to count a quota: most often 100 to 300 ms.
+	// countingTime is how long Kubernetes may take to count a quota. It usually takes 100 to 300 ms.
 	countingTime = 5 * time.Second
-	// busyTime is how long it may take if it knows the kinds, and is busy.
+	// busyTime is how long Kubernetes may take if it knows the kinds and is busy.
 	busyTime = time.Minute
 )
 
-// Counting finds the quotas to make again: Kubernetes counts one that is older than its knowledge of a
-// kind minutes later, and another one at once. Where it is busy, another one is only more work.
+// Counting finds the quotas that have to be created again. A quota that is older than Kubernetes' knowledge
+// of a kind gets its count only minutes later, a new one gets it at once. If Kubernetes is merely busy, a
+// new quota is only more work.
 type Counting struct {
 	mu    sync.Mutex
-	known map[string]time.Time // since when a quota of this name was counted
+	known map[string]time.Time // when a quota of this name was first counted
 }
 
-// Late reports whether a quota is to be made again. Those of one name bound the same kinds.
+// Late reports whether a quota has to be created again. Quotas of the same name limit the same kinds.
 func (c *Counting) Late(q *corev1.ResourceQuota, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Settling is how long a change of a node is waited with. One that joins changes several
-// times, and each time is for everything that depends on nodes.
+// Settling is how long the reaction to a change of a node is delayed. A node that joins changes several
+// times, and each change affects everything that depends on nodes.
 const Settling = 250 * time.Millisecond
 
-// Soon is [handler.EnqueueRequestsFromMapFunc] for what comes in several pieces.
+// Soon is [handler.EnqueueRequestsFromMapFunc] for changes that come in several steps.
 func Soon(requests handler.MapFunc) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, o client.Object, q queue) {
