@@ -1,4 +1,4 @@
-// Package discover finds which address ranges a cluster's pods and Services have.
+// Package discover finds the address ranges of a cluster's pods and Services.
 package discover
 
 import (
@@ -23,17 +23,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/ipam"
 )
 
-// Ranges are address ranges that something in the cluster states.
+// Ranges are address ranges with the object that states them.
 type Ranges struct {
 	CIDRs  []netip.Prefix
-	Source string // what states them, as a person would look it up
+	Source string // where they are stated, in words by which a person finds it
 }
 
-// Statement is one place where a cluster may state ranges. None is no error.
+// Statement reads one place where a cluster may state its ranges. No ranges are no error.
 type Statement func(context.Context, client.Reader) (Ranges, error)
 
-// Pods are the statements about pods. They go from what assigns the pods' addresses to what only says
-// which it should assign.
+// Pods returns the statements about pods. First come the programs that assign the pods' addresses, then the
+// places that only say which ranges they should use.
 func Pods() []Statement {
 	return []Statement{
 		calicoPools, ciliumPools, flannelNetwork, openShift("clusterNetwork"),
@@ -41,7 +41,7 @@ func Pods() []Statement {
 	}
 }
 
-// Services are the statements about Services.
+// Services returns the statements about Services.
 func Services(c client.Client, namespace string) []Statement {
 	return []Statement{
 		serviceCIDRs, openShift("serviceNetwork"), kubeadm("serviceSubnet"),
@@ -50,8 +50,7 @@ func Services(c client.Client, namespace string) []Statement {
 	}
 }
 
-// First asks one statement after another, and believes the first that says
-// something.
+// First returns the ranges of the first statement that has any.
 func First(ctx context.Context, reader client.Reader, statements []Statement) (Ranges, error) {
 	for _, state := range statements {
 		found, err := state(ctx, reader)
@@ -65,13 +64,13 @@ func First(ctx context.Context, reader client.Reader, statements []Statement) (R
 	return Ranges{}, nil
 }
 
-// absent reports whether err says that there is nothing to read here, or that
-// we may not: a kind that the cluster doesn't have is as good as no object.
+// absent reports whether err means that there is nothing to read, or that we may not read it. A kind that
+// the cluster doesn't have counts as a missing object.
 func absent(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || meta.IsNoMatchError(err)
 }
 
-// parseRanges keeps what is IPv4: that is what tunnels carry today.
+// parseRanges keeps the IPv4 ranges: tunnels carry only IPv4 today.
 func parseRanges(source string, texts ...string) Ranges {
 	found := Ranges{Source: source}
 	for _, text := range texts {
@@ -89,7 +88,7 @@ func getAny(ctx context.Context, reader client.Reader, gvk schema.GroupVersionKi
 	return o.Object, err
 }
 
-// calicoPools are the pools from which Calico gives pods their addresses.
+// calicoPools reads the pools from which Calico assigns the pods' addresses.
 func calicoPools(ctx context.Context, reader client.Reader) (Ranges, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: "IPPoolList"})
@@ -115,7 +114,7 @@ func configMap(ctx context.Context, reader client.Reader, namespace, name string
 	return cm.Data, err
 }
 
-// ciliumPools are Cilium's own, unless it uses the nodes' spec.podCIDRs.
+// ciliumPools reads Cilium's own pools. Without them, Cilium uses the nodes' spec.podCIDRs.
 func ciliumPools(ctx context.Context, reader client.Reader) (Ranges, error) {
 	data, err := configMap(ctx, reader, metav1.NamespaceSystem, "cilium-config")
 	if err != nil || !strings.HasPrefix(data["ipam"], "cluster-pool") {
@@ -140,8 +139,8 @@ func flannelNetwork(ctx context.Context, reader client.Reader) (Ranges, error) {
 	return Ranges{}, nil
 }
 
-// openShift reads the status of its network configuration: field is
-// clusterNetwork, a list of {cidr}, or serviceNetwork, a list of strings.
+// openShift reads the status of OpenShift's Network object: field is clusterNetwork, a list of {cidr}, or
+// serviceNetwork, a list of strings.
 func openShift(field string) Statement {
 	return func(ctx context.Context, reader client.Reader) (Ranges, error) {
 		o, err := getAny(ctx, reader, schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Network"}, "cluster")
@@ -172,13 +171,13 @@ func kubeadm(field string) Statement {
 		var settings struct {
 			Networking map[string]any `json:"networking"`
 		}
-		_ = yaml.Unmarshal([]byte(data["ClusterConfiguration"]), &settings) // what can't be parsed says as little as none
+		_ = yaml.Unmarshal([]byte(data["ClusterConfiguration"]), &settings) // text that can't be parsed counts as no text
 		text, _ := settings.Networking[field].(string)
 		return parseRanges("ConfigMap kube-system/kubeadm-config, networking."+field, strings.Split(text, ",")...), nil
 	}
 }
 
-// programFlag reads a flag of a part of the control plane that runs as a pod.
+// programFlag reads a flag of a control plane component that runs as a pod.
 func programFlag(program, flag string) Statement {
 	return func(ctx context.Context, reader client.Reader) (Ranges, error) {
 		var pods corev1.PodList
@@ -210,8 +209,7 @@ func kubeProxyRange(ctx context.Context, reader client.Reader) (Ranges, error) {
 	return parseRanges("ConfigMap kube-system/kube-proxy, clusterCIDR", strings.Split(settings.ClusterCIDR, ",")...), nil
 }
 
-// nodeRanges is what is left where nothing states the whole range: what the
-// nodes have of it.
+// nodeRanges is the last resort if nothing states the whole range: the parts that the nodes have.
 func nodeRanges(ctx context.Context, reader client.Reader) (Ranges, error) {
 	var nodes corev1.NodeList
 	if err := reader.List(ctx, &nodes); err != nil {
@@ -224,9 +222,9 @@ func nodeRanges(ctx context.Context, reader client.Reader) (Ranges, error) {
 	return coverNodes(nodes.Items, services.CIDRs), nil
 }
 
-// coverNodes is the smallest range with all the nodes' spec.podCIDRs, and room
-// for the nodes that are yet to come: Kubernetes' default is a /16 of /24s, so
-// up to 8 bits, as long as that overlaps neither Services nor nodes.
+// coverNodes returns the smallest range that contains all nodes' spec.podCIDRs, with room for more nodes.
+// Kubernetes' default is a /16 with a /24 for each node, so the room is up to 8 bits, as long as the range
+// overlaps neither Services nor nodes.
 func coverNodes(nodes []corev1.Node, avoid []netip.Prefix) Ranges {
 	const room = 8
 	var cover netip.Prefix
@@ -257,7 +255,7 @@ func coverNodes(nodes []corev1.Node, avoid []netip.Prefix) Ranges {
 	return Ranges{CIDRs: []netip.Prefix{cover}, Source: "the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range"}
 }
 
-// enclose is the smallest prefix that contains both.
+// enclose returns the smallest prefix that contains both.
 func enclose(a, b netip.Prefix) netip.Prefix {
 	if !a.IsValid() {
 		return b
@@ -269,7 +267,7 @@ func enclose(a, b netip.Prefix) netip.Prefix {
 	}
 }
 
-// serviceCIDRs asks Kubernetes itself: its own resource, since 1.31 as beta.
+// serviceCIDRs reads Kubernetes' own ServiceCIDR resource, which exists since 1.31 (beta).
 func serviceCIDRs(ctx context.Context, reader client.Reader) (Ranges, error) {
 	var last error
 	for _, version := range []string{"v1", "v1beta1"} {
@@ -286,12 +284,11 @@ func serviceCIDRs(ctx context.Context, reader client.Reader) (Ranges, error) {
 	return Ranges{}, last
 }
 
-// validIPs is how an API server without ServiceCIDRs refuses a Service's address.
+// validIPs matches how an API server without ServiceCIDRs rejects a Service's address.
 var validIPs = regexp.MustCompile(`range of valid IPs is ([0-9./]+)`)
 
-// refusedService has the API server say which addresses it would have taken:
-// before ServiceCIDRs, nothing else does on a managed cluster. It is a dry run,
-// with an address that is nobody's (RFC 5737).
+// refusedService lets the API server say in an error which addresses it accepts. On a managed cluster
+// without ServiceCIDRs nothing else says so. The request is a dry run, with an address that nobody uses (RFC 5737).
 func refusedService(c client.Client, namespace string) Statement {
 	return func(ctx context.Context, _ client.Reader) (Ranges, error) {
 		probe := &corev1.Service{
