@@ -1,4 +1,4 @@
-// Package echo tells a controller which events are of its own writes.
+// Package echo finds out which events come from a controller's own writes.
 package echo
 
 import (
@@ -14,24 +14,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Writes are those of one controller. The zero value has none.
+// Writes remembers the writes of one controller. The zero value is empty.
 type Writes struct {
 	mu   sync.Mutex
-	made map[types.UID][]string // the versions that they made
+	made map[types.UID][]string // the resource versions that the writes have made
 }
 
-// kept is how many versions of an object are remembered: a reconciliation writes its
-// metadata and its status.
+// kept is how many versions of an object are remembered: a reconciliation writes its metadata and its status.
 const kept = 4
 
-// Patch writes what makes before into o, which is then what the API server has. The
-// event of it is no news, unless somebody else has changed the object since it was
-// before: then what the controller has concluded is about another one.
+// Patch changes the object before into o, and updates o from the answer of the API server. [Writes.News]
+// drops the event of this write, unless somebody else has changed the object after before was read: then
+// the controller has decided about an old object.
 func (w *Writes) Patch(ctx context.Context, c client.Client, o, before client.Object, owner client.FieldOwner) error {
 	return w.write(o, func() error { return c.Patch(ctx, o, client.MergeFrom(before), owner) })
 }
 
-// PatchStatus is [Writes.Patch] of the status.
+// PatchStatus is [Writes.Patch] for the status.
 func (w *Writes) PatchStatus(ctx context.Context, c client.Client, o, before client.Object, owner client.FieldOwner) error {
 	return w.write(o, func() error { return c.Status().Patch(ctx, o, client.MergeFrom(before), owner) })
 }
@@ -54,7 +53,7 @@ func (w *Writes) write(o client.Object, patch func() error) error {
 	return nil
 }
 
-// News tells of all changes but own writes, and those of the annotations.
+// News selects all changes except own writes, and changes of these annotations.
 func (w *Writes) News(annotations ...string) predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -72,8 +71,7 @@ func (w *Writes) News(annotations ...string) predicate.Predicate {
 	}
 }
 
-// content is what an object says, without the annotations and what the API server
-// counts.
+// content is an object without these annotations, and without the fields that the API server maintains.
 func content(o client.Object, annotations ...string) client.Object {
 	out := o.DeepCopyObject().(client.Object)
 	all := out.GetAnnotations()
