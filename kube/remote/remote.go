@@ -1,5 +1,5 @@
-// Package remote reaches the API servers of other clusters, each of them by connections
-// that are used again for as long as it is reached the same way.
+// Package remote connects to the API servers of other clusters. Connections are reused as long as the
+// access to the cluster is the same.
 package remote
 
 import (
@@ -18,17 +18,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Access is how a cluster is reached.
+// Access says how to reach a cluster.
 type Access struct {
 	Server string // URL of its API server
-	Proxy  string // URL; "" for the one of this process's environment, as a rule none
+	Proxy  string // URL; "" for the proxy of this process's environment, which usually has none
 	CA     []byte // PEM
-	// Certificate and Key, both PEM, or Token say who asks.
+	// Certificate and Key, both PEM, or Token authenticate the client.
 	Certificate, Key, Token []byte
 }
 
-// Config is for clients that are made of it. Each transport that is made of it has
-// connections of its own: client-go shares none where there is a function for the proxy.
+// Config returns a client configuration. Each transport that is made from it has connections of its own:
+// client-go shares none if a configuration has a proxy function.
 func (a Access) Config() (*rest.Config, error) {
 	config := &rest.Config{
 		Host: a.Server, BearerToken: string(a.Token), TLSClientConfig: rest.TLSClientConfig{CAData: a.CA, CertData: a.Certificate, KeyData: a.Key},
@@ -48,11 +48,11 @@ func (a Access) Config() (*rest.Config, error) {
 type Cluster struct {
 	Access Access
 	Config *rest.Config
-	HTTP   *http.Client  // waits as long as who asks
-	API    client.Client // of a [Clients]
+	HTTP   *http.Client  // has no timeout of its own
+	API    client.Client // only if [Clients] has made the Cluster
 }
 
-// New reaches a cluster. wrap is of tests, and may be nil.
+// New returns a cluster that is reached by a. wrap is for tests, and may be nil.
 func New(a Access, wrap transport.WrapperFunc) (*Cluster, error) {
 	config, err := a.Config()
 	if err != nil {
@@ -66,13 +66,11 @@ func New(a Access, wrap transport.WrapperFunc) (*Cluster, error) {
 	return &Cluster{Access: a, Config: config, HTTP: &http.Client{Transport: &connections{config: config, now: first}}}, nil
 }
 
-// Close closes the connections that nobody uses at the moment. The others are closed when
-// they have been idle for a while.
+// Close closes the idle connections. The others are closed when they have been idle for a while.
 func (c *Cluster) Close() { c.HTTP.CloseIdleConnections() }
 
-// connections are those to one cluster. After a question without an answer, others are
-// made: an end of a connection that has gone without a word is noticed by HTTP/2 only
-// after 45 s.
+// connections are the connections to one cluster. After a request without an answer, they are replaced:
+// HTTP/2 notices only after 45 s that the other end is gone without closing.
 type connections struct {
 	config *rest.Config
 
@@ -86,7 +84,7 @@ func (c *connections) current() http.RoundTripper {
 	return c.now
 }
 
-// RoundTrip asks.
+// RoundTrip sends a request.
 func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	by := c.current()
 	answer, err := by.RoundTrip(r)
@@ -95,7 +93,7 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	c.mu.Lock()
 	if c.now == by {
-		if next, failed := rest.TransportFor(c.config); failed == nil { // it was made before of the same
+		if next, failed := rest.TransportFor(c.config); failed == nil { // can't fail: the same configuration has worked before
 			c.now = next
 		}
 	}
@@ -104,21 +102,21 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// CloseIdleConnections is what [http.Client] calls.
+// CloseIdleConnections implements what [http.Client] looks for.
 func (c *connections) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(c.current()) }
 
-// Clients keep one client of each cluster. Which one a key means is the caller's matter.
+// Clients keeps one client for each cluster. The caller defines what a key means.
 type Clients struct {
 	Scheme *runtime.Scheme
-	Mapper meta.RESTMapper       // of all kinds that are asked for: the clusters are not asked for theirs
+	Mapper meta.RESTMapper       // of all kinds that are used, so that clients need no discovery
 	Within time.Duration         // for the answer to one request
-	Wrap   transport.WrapperFunc // of tests
+	Wrap   transport.WrapperFunc // for tests
 
 	mu  sync.Mutex
 	all map[client.ObjectKey]*Cluster
 }
 
-// Get is the client for a key: the same one for as long as the access is the same.
+// Get returns the client for a key. It is the same one as long as the access is the same.
 func (c *Clients) Get(key client.ObjectKey, a Access) (*Cluster, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +143,7 @@ func (c *Clients) Get(key client.ObjectKey, a Access) (*Cluster, error) {
 	return next, nil
 }
 
-// Forget closes the connections of a key that means nobody any more.
+// Forget closes the connections of a key that is no longer used.
 func (c *Clients) Forget(key client.ObjectKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
