@@ -31,10 +31,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// kubelet is the part of a kubelet's API by which API servers bring logs and streams of
-// pods: it passes them on to the provider. Paths and parameters are those of
-// k8s.io/kubernetes/pkg/kubelet/server. As a kubelet does, it asks for a client certificate
-// of the cluster, and asks the API server whether its owner may.
+// kubelet is the part of a kubelet's API from which API servers get logs and streams of pods. It passes the
+// requests on to the provider. Paths and parameters are those of k8s.io/kubernetes/pkg/kubelet/server. Like
+// a real kubelet, it requires a client certificate of the cluster, and asks the API server whether the
+// owner of the certificate may do this.
 type kubelet struct {
 	*mirror
 
@@ -45,21 +45,20 @@ type kubelet struct {
 	until time.Time // when the pool is read again
 
 	handshakes sync.Mutex
-	serving    *tls.Certificate // nil before there is one
-	age        time.Time        // when it was read
+	serving    *tls.Certificate // nil until there is one
+	age        time.Time        // when serving was read
 }
 
 const (
-	// callers is where an API server says which certificates of its clients count.
+	// callers is the ConfigMap in which an API server publishes the CAs of its clients.
 	callers    = "extension-apiserver-authentication"
 	callersKey = "client-ca-file"
-	// callersAge is how long that is believed.
+	// callersAge is how long these CAs are used before they are read again.
 	callersAge = time.Minute
-	// certificateLife is longer than any pod lives. This one is signed by itself: it is for
-	// API servers that don't check, as long as there is no other.
+	// certificateLife is longer than any pod lives. The self-signed certificate is for API servers that
+	// don't verify kubelets, and only until there is a signed one.
 	certificateLife = 10 * 365 * 24 * time.Hour
-	// servingAge is how long the certificate is used before it is read again: it is another
-	// one when the pod is.
+	// servingAge is how long a certificate is used before it is read again: a new pod has another certificate.
 	servingAge = 5 * time.Second
 )
 
@@ -69,7 +68,7 @@ func newKubelet(m *mirror) *kubelet {
 	return k
 }
 
-// serve answers at an address until ctx ends.
+// serve answers at the address at until ctx ends.
 func (k *kubelet) serve(ctx context.Context, at string) error {
 	itself, err := selfSigned(k.Name, time.Now())
 	if err != nil {
@@ -81,7 +80,7 @@ func (k *kubelet) serve(ctx context.Context, at string) error {
 	}
 	server := &http.Server{
 		Handler: k.handler(), ReadHeaderTimeout: writeWithin, IdleTimeout: callersAge, ErrorLog: slog.NewLogLogger(k.Log.Handler(), slog.LevelDebug),
-		// Streams are upgraded connections, which HTTP/2 does not have.
+		// Streams upgrade their connection, which HTTP/2 can't.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return k.certificate(ctx, &itself, time.Now()), nil
@@ -95,13 +94,14 @@ func (k *kubelet) serve(ctx context.Context, at string) error {
 	return nil
 }
 
-// certificate is the one that the operator has had signed, or the other one.
+// certificate returns the certificate that the operator has had signed for this virtual kubelet, or else
+// the other one.
 func (k *kubelet) certificate(ctx context.Context, other *tls.Certificate, now time.Time) *tls.Certificate {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
 	k.handshakes.Lock()
 	defer k.handshakes.Unlock()
-	if now.Sub(k.age) > servingAge { // whatever comes of it: anybody may begin a handshake
+	if now.Sub(k.age) > servingAge { // also after a failure: anybody may begin a handshake, and each read is a request
 		k.age = now
 		s := &corev1.Secret{}
 		err := k.client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: peering.ServingName(k.Name)}, s)
@@ -151,8 +151,8 @@ func (k *kubelet) handler() http.Handler {
 	return mux
 }
 
-// to passes requests on to a subresource of the pod on the provider. switches are
-// parameters that kubelets and API servers call by other names.
+// to passes requests on to a subresource of the remote pod. switches are parameters that have one name in
+// kubelets and another one in API servers.
 func (k *kubelet) to(subresource string, switches map[string]string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, err := k.admit(r); err != nil {
@@ -185,7 +185,7 @@ func (k *kubelet) to(subresource string, switches map[string]string) http.Handle
 		(&httputil.ReverseProxy{
 			Rewrite: func(out *httputil.ProxyRequest) {
 				out.Out.URL, out.Out.Host = to, to.Host
-				maps.DeleteFunc(out.Out.Header, func(name string, _ []string) bool { // who asks there is this node
+				maps.DeleteFunc(out.Out.Header, func(name string, _ []string) bool { // the provider must see this node as the client
 					return name == "Authorization" || strings.HasPrefix(name, "Impersonate-")
 				})
 			},
@@ -197,7 +197,7 @@ func (k *kubelet) to(subresource string, switches map[string]string) http.Handle
 	})
 }
 
-// abroad is where the provider runs a pod of this node.
+// abroad returns the provider and the mapped namespace in which a pod of this node runs.
 func (k *kubelet) abroad(ctx context.Context, namespace, name string) (p *provider, twin string, status int, err error) {
 	s, _ := k.view(namespace)
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
@@ -214,7 +214,7 @@ func (k *kubelet) abroad(ctx context.Context, namespace, name string) (p *provid
 	return s.reach, s.twin, 0, nil
 }
 
-// admit is why who asks may not; nil if they may.
+// admit returns nil if the client may send this request, and otherwise why not.
 func (k *kubelet) admit(r *http.Request) (status int, err error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return http.StatusUnauthorized, errors.New("a client certificate of the cluster is needed")
@@ -248,7 +248,7 @@ func (k *kubelet) admit(r *http.Request) (status int, err error) {
 	return 0, nil
 }
 
-// callers are who signs the certificates of the cluster's clients.
+// callers returns the CAs that sign the certificates of this cluster's clients.
 func (k *kubelet) callers(ctx context.Context, now time.Time) (*x509.CertPool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

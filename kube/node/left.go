@@ -22,11 +22,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// What is not at home was not deleted by that: this cluster may have been restored from a backup,
-// whose objects come back one after the other. So something is deleted on the provider only if its
-// deletion at home was seen, or an admin says so. The rest is left there, and the Node says what.
+// A missing object at home proves no deletion: this cluster may have been restored from a backup, whose
+// objects come back one after the other. So an object on the provider is deleted only if the deletion at
+// home was seen, or an admin demands it. Other leftovers stay, and a condition of the Node names them.
 
-// deletion is of an object at home: of a pod its UID counts, since another one may have its name.
+// deletion is the deletion of an object at home. A pod is identified by its UID, because a new pod may get
+// its name.
 type deletion struct {
 	kind            schema.GroupVersionKind
 	namespace, name string
@@ -35,11 +36,11 @@ type deletion struct {
 
 func ofPod(uid types.UID) deletion { return deletion{uid: uid} }
 
-// mostSeen is how many deletions are kept, the latest: a few MB. Of an earlier one the provider was
-// told long ago, if it was there.
+// mostSeen is how many deletions are remembered, which takes a few MB. Only the latest ones are needed: the
+// provider was told of earlier ones long ago, if it could be reached.
 const mostSeen = 20000
 
-// seen are the deletions that this program has seen.
+// seen are the deletions that this process has seen.
 type seen struct {
 	mu    sync.Mutex
 	all   map[deletion]bool
@@ -69,8 +70,8 @@ func (s *seen) set(d deletion, gone bool) {
 	}
 }
 
-// note keeps what an event at home says of an object of a kind. Of a deletion that a watch has
-// missed only a list tells, by what is absent.
+// note remembers what an event at home says about an object. A deletion that the watch has missed counts
+// only if the object was already being deleted: otherwise it is merely absent from a list.
 func (s *seen) note(kind client.Object, event any, gone bool) {
 	if unknown, missed := event.(toolscache.DeletedFinalStateUnknown); missed {
 		event = unknown.Obj
@@ -95,17 +96,17 @@ func (s *seen) note(kind client.Object, event any, gone bool) {
 	}
 }
 
-// fate is what becomes of something on the provider that is not wanted.
+// fate is what happens to an object on the provider that nothing at home requests.
 type fate uint8
 
 const (
-	stays fate = iota // something may still need it
+	stays fate = iota // something may still need the object
 	goes
-	left // nobody has seen that its object at home was deleted
+	left // its deletion at home was not seen
 )
 
-// fateOf is that of what goes along. needed says that pods run there that are not here, which may
-// need it.
+// fateOf decides about a copied object on the provider. needed means that the provider runs pods without a
+// pod here, which may need the object.
 func (m *mirror) fateOf(ctx context.Context, s *space, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata, needed bool) (fate, error) {
 	if m.withdrawn(o.UID) || m.seen.has(deletion{kind: kind, namespace: s.name, name: o.Name}) {
 		return goes, nil
@@ -122,8 +123,8 @@ func (m *mirror) fateOf(ctx context.Context, s *space, kind schema.GroupVersionK
 		}
 		return goes, nil
 	}
-	// Which endpoints a Service has at home, this cluster says anew at any time: an address of a pod
-	// that is gone may be another one's next.
+	// The EndpointSlices of a Service are made anew at any time, so the Service decides. A stale slice does
+	// harm: the address of a pod that is gone may soon be another pod's.
 	service := o.Labels[discoveryv1.LabelServiceName]
 	if m.seen.has(deletion{kind: services, namespace: s.name, name: service}) {
 		return goes, nil
@@ -139,7 +140,7 @@ func (m *mirror) fateOf(ctx context.Context, s *space, kind schema.GroupVersionK
 	return left, nil
 }
 
-// has reports whether there is an object at home.
+// has reports whether an object exists at home.
 func (s *side) has(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) (bool, error) {
 	_, err := s.get(ctx, namespace, kind, name)
 	if client.IgnoreNotFound(err) != nil {
@@ -148,7 +149,7 @@ func (s *side) has(ctx context.Context, namespace string, kind schema.GroupVersi
 	return err == nil, nil
 }
 
-// stays reports whether an object at home is kept from going along.
+// stays reports whether the object at home must not be copied.
 func (s *side) stays(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) bool {
 	o, err := s.get(ctx, namespace, kind, name)
 	return err == nil && home.Stays(o, "")
@@ -167,8 +168,8 @@ func (s *side) get(ctx context.Context, namespace string, kind schema.GroupVersi
 	return o, s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
 }
 
-// unclaimed are the ShadowPods of a namespace that are of no pod here, and that nobody has withdrawn,
-// with the pods that there are here by their names. It is asked for on each change.
+// unclaimed returns the ShadowPods of a namespace that have no pod here and are not withdrawn, and the UIDs
+// of the pods here by their names. It is called at each change.
 func (m *mirror) unclaimed(ctx context.Context, s *space) (out []*offloadingv1beta1.ShadowPod, here map[string]types.UID, err error) {
 	var asked offloadingv1beta1.ShadowPodList
 	var pods corev1.PodList
@@ -189,7 +190,7 @@ func (m *mirror) unclaimed(ctx context.Context, s *space) (out []*offloadingv1be
 	return out, here, nil
 }
 
-// gone reports whether the pod of a ShadowPod was seen to be deleted, or an admin says that it may go.
+// gone reports whether the deletion of a ShadowPod's pod was seen, or an admin has withdrawn it.
 func (m *mirror) gone(s *home.Shadow) bool { return m.seen.has(ofPod(s.Of)) || m.withdrawn(s.UID) }
 
 func (m *mirror) withdrawn(uid types.UID) bool {
@@ -198,8 +199,8 @@ func (m *mirror) withdrawn(uid types.UID) bool {
 	return m.known.withdrawn[uid]
 }
 
-// leftovers are what the provider has of all namespaces and is not here, in the order of their names.
-// An error says why that is not known.
+// leftovers returns the objects on the provider that have no object here, sorted. An error says why nobody
+// knows them.
 func (m *mirror) leftovers(ctx context.Context) (out []peering.Leftover, err error) {
 	m.mu.Lock()
 	var all []*space
@@ -209,7 +210,7 @@ func (m *mirror) leftovers(ctx context.Context) (out []peering.Leftover, err err
 		}
 		s := m.spaces[name]
 		if s == nil {
-			s = &space{name: name} // it can't be watched
+			s = &space{name: name} // a namespace that can't be watched
 		}
 		all = append(all, s)
 	}
@@ -234,7 +235,7 @@ func (m *mirror) leftIn(ctx context.Context, s *space, out []peering.Leftover) (
 		return nil, err
 	}
 	for _, o := range unclaimed {
-		if here[o.Name] == "" { // or it becomes that one's
+		if here[o.Name] == "" { // otherwise the pod of this name adopts it
 			out = append(out, peering.Leftover{Kind: "ShadowPod", Namespace: s.twin, Name: o.Name, UID: o.UID})
 		}
 	}
@@ -260,7 +261,7 @@ func (m *mirror) leftIn(ctx context.Context, s *space, out []peering.Leftover) (
 	return out, nil
 }
 
-// lists are what the provider has of a kind. They are the cache's own.
+// lists returns the provider's objects of a kind. They belong to the cache.
 func (s *space) lists(ctx context.Context, kind schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, error) {
 	there := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind + "List"}}
 	if err := s.there.cache.List(ctx, there, client.InNamespace(s.twin), client.UnsafeDisableDeepCopy); err != nil {
@@ -269,8 +270,8 @@ func (s *space) lists(ctx context.Context, kind schema.GroupVersionKind) ([]meta
 	return there.Items, nil
 }
 
-// adopt hands a ShadowPod over to the pod that has its name now. One that asks for something else is
-// deleted: of one name there is one pod.
+// adopt hands a ShadowPod over to the pod that has its name now. If the ShadowPod requests something else,
+// it is deleted: a name can have only one remote pod.
 func (s *space) adopt(ctx context.Context, v home.View, pod *corev1.Pod, uid types.UID) error {
 	o := &offloadingv1beta1.ShadowPod{}
 	key := client.ObjectKey{Namespace: s.twin, Name: pod.Name}
@@ -278,7 +279,7 @@ func (s *space) adopt(ctx context.Context, v home.View, pod *corev1.Pod, uid typ
 		return client.IgnoreNotFound(err)
 	}
 	if o.UID != uid || home.ShadowOf(o).Of == pod.UID {
-		return nil // its event is on the way
+		return nil // the event of this change has not come yet
 	}
 	if !home.Same(o, pod) {
 		return s.withdraw(ctx, pod.Name, uid)

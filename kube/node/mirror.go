@@ -21,9 +21,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// mirror has the provider run the pods that are bound to the node, and says of these how
-// they are there. What is to be done is [home.View.Decide]'s to say. It keeps nothing that
-// is not in one of the clusters: who is started again compares lists.
+// mirror creates a ShadowPod for each pod that is bound to the virtual node, and copies the status of the
+// remote pod back. [home.View.Decide] decides. mirror has no state of its own: a restarted process compares
+// the two lists.
 type mirror struct {
 	Options
 
@@ -40,13 +40,13 @@ type mirror struct {
 }
 
 const (
-	mirrors = 10 // workers: each waits for an API server
-	// What failed is tried again at these intervals, at first and at last.
+	mirrors = 10 // workers: most of the time, each waits for an API server
+	// A failure is tried again at these intervals: the first, and the longest.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
-	// What ends on the provider is an event. This is for one that came before the question.
+	// The end of a remote pod is an event. This is for an event that came before the request.
 	goneAgain = time.Second
-	// writeWithin is for one request.
+	// writeWithin limits one request.
 	writeWithin = 15 * time.Second
 )
 
@@ -57,7 +57,7 @@ func newMirror(o Options, config *rest.Config, c client.Client) *mirror {
 	}
 }
 
-// run looks at pods until ctx ends.
+// run handles pods until ctx ends.
 func (m *mirror) run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for range mirrors {
@@ -69,7 +69,7 @@ func (m *mirror) run(ctx context.Context) error {
 				}
 				switch again, err := m.handle(ctx, key); {
 				case err != nil:
-					if !apierrors.IsConflict(err) && ctx.Err() == nil { // the cache is behind
+					if !apierrors.IsConflict(err) && ctx.Err() == nil { // a conflict only means that the cache is behind
 						m.Log.Error("tries again", "of", key.String(), "error", err)
 					}
 					m.queue.AddRateLimited(key)
@@ -95,8 +95,7 @@ func (m *mirror) run(ctx context.Context) error {
 	return nil
 }
 
-// handle looks at a pod, or, without a name, at what goes along with the pods of a
-// namespace.
+// handle handles one pod, or, for a key without a name, the objects that are copied for the pods of a namespace.
 func (m *mirror) handle(ctx context.Context, key client.ObjectKey) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
@@ -114,8 +113,8 @@ func (s *space) end() {
 	}
 }
 
-// follow watches the namespaces that there are now, and looks at all pods again if
-// something else has changed for them.
+// follow starts and ends the watches of namespaces, and queues all pods again if something else has changed
+// for them.
 func (m *mirror) follow(ctx context.Context, k known) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,7 +143,7 @@ func (m *mirror) follow(ctx context.Context, k known) {
 	}
 }
 
-// space is a namespace as it is to be: the one that there is, or another one.
+// space returns the namespace as it has to be watched now: the present one, or a new one.
 func (m *mirror) space(ctx context.Context, name, twin string, reach, was *provider) (*space, error) {
 	old := m.spaces[name]
 	if old == nil {
@@ -174,14 +173,14 @@ func (m *mirror) space(ctx context.Context, name, twin string, reach, was *provi
 	return s, nil
 }
 
-// again has all pods of a namespace looked at, and what the provider has for them.
+// again queues all pods of a namespace, and all that the provider has for them.
 func (m *mirror) again(ctx context.Context, name string) {
 	m.mu.Lock()
 	s := m.spaces[name]
 	m.mu.Unlock()
 	m.queue.Add(client.ObjectKey{Namespace: name})
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
-		return // it comes again
+		return // a later call queues them
 	}
 	var pods corev1.PodList
 	if err := s.here.cache.List(ctx, &pods); err != nil {
@@ -202,7 +201,7 @@ func (m *mirror) again(ctx context.Context, name string) {
 	}
 }
 
-// view is what counts for the pods of a namespace now.
+// view returns what the decisions about all pods of a namespace depend on.
 func (m *mirror) view(name string) (*space, home.View) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,12 +215,12 @@ func (m *mirror) view(name string) (*space, home.View) {
 	}
 }
 
-// look brings one pod and what the provider has of it together; again asks for another
-// look.
+// look compares one pod with its ShadowPod and remote pod, and acts on the difference; again asks for
+// another look.
 func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, err error) {
 	s, v := m.view(key.Namespace)
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
-		return false, nil // it comes again when all is known
+		return false, nil // a later event queues the pod, when all are listed
 	}
 	pod, err := s.here.pod(ctx, key.Namespace, key.Name)
 	if err != nil {
@@ -272,7 +271,7 @@ func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, er
 	return false, m.forget(ctx, pod)
 }
 
-// notAsked says why a provider's API server has not taken a ShadowPod. It is tried again.
+// notAsked writes into the pod's status why the provider has refused its ShadowPod. The request is repeated.
 func (m *mirror) notAsked(ctx context.Context, s *space, v home.View, pod *corev1.Pod, refused error) error {
 	why := ""
 	switch {
@@ -282,7 +281,7 @@ func (m *mirror) notAsked(ctx context.Context, s *space, v home.View, pod *corev
 			return client.IgnoreNotFound(err)
 		}
 		if home.ShadowOf(o).Of == pod.UID {
-			return nil // its event is on the way
+			return nil // the event of this ShadowPod has not come yet
 		}
 		why = fmt.Sprintf("namespace %s has a ShadowPod %s that is not this pod's", s.twin, pod.Name)
 	case apierrors.IsForbidden(refused) || apierrors.IsInvalid(refused) || apierrors.IsNotFound(refused) || apierrors.IsRequestEntityTooLargeError(refused):
@@ -298,11 +297,11 @@ func (m *mirror) notAsked(ctx context.Context, s *space, v home.View, pod *corev
 	return fmt.Errorf("ask %s to run it: %w", m.Provider, refused)
 }
 
-// report writes a pod's status as it is now: who has changed the pod meanwhile goes first.
+// report writes the status of a pod. If somebody has changed the pod meanwhile, it fails with a conflict.
 func (m *mirror) report(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
 	now := pod.DeepCopy()
 	now.Status = status
-	metav1.SetMetaDataLabel(&now.ObjectMeta, peering.LabelOffloadedPod, "true") // by which Liqo's programs find it
+	metav1.SetMetaDataLabel(&now.ObjectMeta, peering.LabelOffloadedPod, "true") // Liqo's programs look for this label
 	err := m.client.Status().Patch(ctx, now, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}), client.FieldOwner(writer))
 	if err != nil {
 		return client.IgnoreNotFound(err)
@@ -313,7 +312,7 @@ func (m *mirror) report(ctx context.Context, pod *corev1.Pod, status corev1.PodS
 	return nil
 }
 
-// record records an Event. One that is lost is no harm: a pod's status says it, too.
+// record records an Event. A lost Event does no harm: the status of the pod has the same message.
 func (m *mirror) record(ctx context.Context, of corev1.ObjectReference, reason, message string) {
 	now := metav1.Now()
 	e := &corev1.Event{
@@ -326,9 +325,9 @@ func (m *mirror) record(ctx context.Context, of corev1.ObjectReference, reason, 
 	}
 }
 
-const maxMessage = 1024 // of an Event, by the API
+const maxMessage = 1024 // the API's limit for an Event
 
-// forget is the last word on a pod, as a kubelet's: nothing of it runs any more.
+// forget completes the deletion of a pod whose remote pod is gone, as kubelets do.
 func (m *mirror) forget(ctx context.Context, pod *corev1.Pod) error {
 	err := m.client.Delete(ctx, pod, client.GracePeriodSeconds(0), preconditions(pod.UID))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {

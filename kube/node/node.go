@@ -1,6 +1,6 @@
-// Package node is the program of a virtual node: it says how the Node is, as measured, and
-// renews its Lease. The operator makes both, and removes them. It has the provider run the
-// pods that are bound to the Node, and says how they are.
+// Package node is the virtual kubelet: the program of one virtual node. It reports the measured state of
+// the Node, and renews the Node's Lease; the operator creates and deletes both. It lets the provider run
+// the pods that are bound to the Node, and copies their status back.
 package node
 
 import (
@@ -38,34 +38,32 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Options say which virtual node it is.
+// Options identify the virtual node.
 type Options struct {
 	Namespace, Name string // of the VirtualNode; the Node has its name
-	// KubeconfigSecret is the Secret, beside it, by which the provider is reached.
+	// KubeconfigSecret is the Secret in Namespace with the access to the provider.
 	KubeconfigSecret string
-	// Provider and Consumer are the cluster IDs of who runs the node's pods, and of the
-	// cluster that the node is in.
+	// Provider is the cluster ID of the provider, which runs the pods. Consumer is that of this cluster.
 	Provider, Consumer string
-	// Listen is where API servers get logs and streams of pods, as ":10250"; "" for
-	// nowhere.
+	// Listen is where API servers ask for logs and streams of pods, such as ":10250"; "" for no such server.
 	Listen string
-	// Patience is how long the provider may be silent until the node is not ready. 0 is as long as
-	// Kubernetes waits for a kubelet: it stops sending packets to the pods of a node that is not ready, and
-	// these go on.
+	// Patience is how long the provider may be silent before the node is not ready. 0 means as long as
+	// Kubernetes waits for a kubelet. Kubernetes sends no packets to the pods of a node that is not ready,
+	// although these pods go on.
 	Patience time.Duration
 	Log      *slog.Logger
 }
 
 const (
 	leaseSeconds = 40
-	beatEvery    = 10 * time.Second // of the Lease, as kubelets do
-	// heartbeat is how often a status is written that is as before, as kubelets do.
+	beatEvery    = 10 * time.Second // of the Lease, the same as kubelets
+	// heartbeat is how often an unchanged status is written, the same as kubelets.
 	heartbeat = 5 * time.Minute
-	// A provider that does not answer twice is away: after 4 to 8 s.
+	// After two requests without an answer, which takes 4 to 8 s, the provider counts as away.
 	askEvery  = 2 * time.Second
 	askWithin = 3 * time.Second
 	patience  = 2
-	// tryAgain is when what failed is tried again.
+	// tryAgain is how soon a failed attempt is repeated.
 	tryAgain = time.Second
 	writer   = "liqo-tui-node"
 )
@@ -81,9 +79,9 @@ type virtualNode struct {
 	woken  chan struct{}
 
 	mu     sync.Mutex
-	answer error     // of the provider, see [known]
-	silent time.Time // since when it is, zero if it has answered or refused
-	reach  *provider // by which it has answered
+	answer error     // the provider's, see [known]
+	silent time.Time // since when the provider is silent; zero if it has answered or refused
+	reach  *provider // the connections over which it has answered
 
 	follower network.Follower
 	told     told
@@ -97,12 +95,12 @@ type virtualNode struct {
 // told is what was written last.
 type told struct {
 	status corev1.NodeStatus
-	at     time.Time // zero: nothing is known of what is there
+	at     time.Time // zero: the present state of the Node is not known
 	of     string    // version of the VirtualNode
 	lease  time.Time
 }
 
-// Run keeps the Node until ctx ends.
+// Run is the virtual kubelet, until ctx ends.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	n, err := newNode(config, o)
 	if err != nil {
@@ -127,7 +125,7 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 	if err := errors.Join(corev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), networkingv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	// It is known what these are: to ask takes more answers.
+	// A fixed mapper: discovery would cost more requests.
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	mapper.Add(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"), meta.RESTScopeRoot)
@@ -139,7 +137,7 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 	} {
 		for _, kind := range kinds {
 			mapper.Add(version.WithKind(kind), meta.RESTScopeNamespace)
-			mapper.Add(version.WithKind(kind+"List"), meta.RESTScopeNamespace) // the cache asks for it, too
+			mapper.Add(version.WithKind(kind+"List"), meta.RESTScopeNamespace) // the cache looks up the list's kind, too
 		}
 	}
 	mapper.Add(leaseKind, meta.RESTScopeNamespace)
@@ -181,8 +179,8 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 	}, nil
 }
 
-// watch has the node look again at each change. Watches that are refused at first, since
-// the API server takes a moment to know of rights, are tried again by client-go.
+// watch wakes the virtual node at each change. The API server may refuse the watches at first, because new
+// rights take a moment to work: client-go tries again.
 func (n *virtualNode) watch(ctx context.Context) error {
 	for _, kind := range []client.Object{
 		&offloadingv1beta1.VirtualNode{}, &offloadingv1beta1.NamespaceMap{}, &corev1.Secret{}, &networkingv1beta1.Connection{}, &networkingv1beta1.Configuration{},
@@ -202,11 +200,11 @@ func (n *virtualNode) watch(ctx context.Context) error {
 func (n *virtualNode) wake() {
 	select {
 	case n.woken <- struct{}{}:
-	default: // somebody has
+	default: // it is woken already
 	}
 }
 
-// askAll asks the provider until ctx ends.
+// askAll asks again and again whether the provider answers, until ctx ends.
 func (n *virtualNode) askAll(ctx context.Context) error {
 	if !n.cache.WaitForCacheSync(ctx) {
 		return nil
@@ -223,15 +221,15 @@ func (n *virtualNode) askAll(ctx context.Context) error {
 			if p != nil {
 				p.close()
 			}
-			p, err = newProvider(s.Data[peering.KeyKubeconfig], n.mirror.config.WrapTransport) // of tests
-			of, failures = s.ResourceVersion, patience                                         // what was true of another access is nothing of this
+			p, err = newProvider(s.Data[peering.KeyKubeconfig], n.mirror.config.WrapTransport) // the wrapper is for tests
+			of, failures = s.ResourceVersion, patience                                         // results of the earlier access do not count
 		}
 		if p != nil {
 			asking, cancel := context.WithTimeout(ctx, askWithin)
 			err = p.ask(asking, time.Now())
 			cancel()
 		} else if err == nil {
-			err = n.answered() // as before
+			err = n.answered() // no new result
 		}
 		if failures++; err == nil {
 			failures = 0
@@ -260,7 +258,7 @@ func (n *virtualNode) say(answer error, by *provider) {
 	switch {
 	case answer == nil:
 		n.reach, n.silent = by, time.Time{}
-	case !errors.Is(answer, peering.ErrNoAnswer) && !apierrors.IsNotFound(answer): // the operator makes a Secret again
+	case !errors.Is(answer, peering.ErrNoAnswer) && !apierrors.IsNotFound(answer): // not found is not a refusal: the operator creates a deleted Secret again
 		n.silent = time.Time{}
 	case n.silent.IsZero():
 		n.silent = time.Now()
@@ -273,7 +271,7 @@ func (n *virtualNode) say(answer error, by *provider) {
 	}
 }
 
-// keep writes what is known, until ctx ends.
+// keep writes the state of the node, until ctx ends.
 func (n *virtualNode) keep(ctx context.Context) error {
 	if !n.cache.WaitForCacheSync(ctx) {
 		return nil
@@ -304,8 +302,8 @@ func (n *virtualNode) keep(ctx context.Context) error {
 	}
 }
 
-// write says how the node is, and renews its Lease. It is no news to anybody where the
-// status is as before; then it puts right what others have written into it.
+// write reports the state of the node, and renews its Lease. It also writes an unchanged status with each
+// renewal: this causes no event, but restores what others have changed.
 func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 	k, there, err := n.know(ctx, now)
 	if err != nil {
@@ -321,8 +319,8 @@ func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 		status = n.told.status
 	}
 	beat := now.Sub(n.told.lease) >= beatEvery-tryAgain
-	// The operator sees the Node, and says of the VirtualNode when it is made again, or not
-	// ready though it was said to be.
+	// The operator changes the VirtualNode when it has created the Node again, or when the Node is not
+	// ready although it was reported as ready. Then the status is written, too.
 	if beat || k.of != n.told.of || !equality.Semantic.DeepEqual(status, n.told.status) {
 		if err := n.apply(ctx, status); err != nil {
 			n.told.at = time.Time{}
@@ -342,11 +340,11 @@ func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// look finds out what is left on the provider: what was so at the last look, too. In between the two,
-// what was written or deleted on one side gets known of the other.
+// look finds out what is left on the provider. Only what two looks in a row have found counts: a change on
+// one side takes a moment to be known on the other.
 func (n *virtualNode) look(ctx context.Context, k *known) {
 	all, err := n.mirror.leftovers(ctx)
-	if k.answer != nil { // it says what was there before
+	if k.answer != nil { // the caches have only what was there before
 		err = fmt.Errorf("%s does not answer", k.provider)
 	}
 	k.unseen = err
@@ -358,7 +356,7 @@ func (n *virtualNode) look(ctx context.Context, k *known) {
 	n.left, n.unsure = all, len(all) > len(k.left)
 }
 
-// same reports whether two statuses differ in the times of heartbeats at most.
+// same reports whether two statuses differ at most in the times of heartbeats.
 func same(a, b corev1.NodeStatus) bool {
 	a.Conditions, b.Conditions = slices.Clone(a.Conditions), slices.Clone(b.Conditions)
 	for _, all := range [][]corev1.NodeCondition{a.Conditions, b.Conditions} {
@@ -369,7 +367,7 @@ func same(a, b corev1.NodeStatus) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// know is what is known now; there is false if the virtual node is to go.
+// know collects the state of the virtual node. there is false if the virtual node is being removed.
 func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there bool, err error) {
 	v := &offloadingv1beta1.VirtualNode{}
 	if err := n.cache.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: n.Name}, v); err != nil {
@@ -404,7 +402,7 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	}, true, nil
 }
 
-// wasReady reports whether the node was said to be ready: by this program, or by one before it.
+// wasReady reports whether this process, or one before it, has reported the node as ready.
 func (n *virtualNode) wasReady(v *offloadingv1beta1.VirtualNode) bool {
 	if n.told.of != "" {
 		return slices.ContainsFunc(n.told.status.Conditions, func(c corev1.NodeCondition) bool {
@@ -416,20 +414,20 @@ func (n *virtualNode) wasReady(v *offloadingv1beta1.VirtualNode) bool {
 	})
 }
 
-// apply writes the status, all of which is this program's.
+// apply writes the status. All of it belongs to this program.
 func (n *virtualNode) apply(ctx context.Context, status corev1.NodeStatus) error {
 	content, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
 		return err
 	}
-	delete(content, "daemonEndpoints") // the operator says where this program listens
+	delete(content, "daemonEndpoints") // the operator writes where this program listens
 	u := &unstructured.Unstructured{Object: map[string]any{"status": content}}
 	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
 	u.SetName(n.Name)
 	return n.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(writer), client.ForceOwnership)
 }
 
-// renew renews the Lease. There is one, or it is not allowed.
+// renew renews the Lease. This program has no right to create one.
 func (n *virtualNode) renew(ctx context.Context, now time.Time) error {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"holderIdentity": n.Name, "leaseDurationSeconds": int64(leaseSeconds), "renewTime": now.UTC().Format(metav1.RFC3339Micro),

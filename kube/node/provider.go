@@ -16,8 +16,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// access is how a provider is reached: of a kubeconfig, what the operator writes into one.
-// Nothing else counts, such as programs to run or files to read.
+// access is the part of a kubeconfig that the operator writes. Everything else in a kubeconfig is ignored,
+// such as programs to run or files to read.
 type access struct {
 	Clusters []struct {
 		Cluster struct {
@@ -34,13 +34,13 @@ type access struct {
 	} `json:"users"`
 }
 
-// provider is an API server that is asked again and again.
+// provider is the provider's API server, with the connections to it.
 type provider struct {
 	http    *http.Client
-	streams http.RoundTripper // not by HTTP/2, in which no connection can be upgraded
+	streams http.RoundTripper // never HTTP/2, whose connections can't be upgraded
 	config  *rest.Config
 	server  string
-	expires time.Time // the certificate
+	expires time.Time // when the certificate expires
 }
 
 func newProvider(kubeconfig []byte, wrap transport.WrapperFunc) (*provider, error) {
@@ -69,13 +69,13 @@ func newProvider(kubeconfig []byte, wrap transport.WrapperFunc) (*provider, erro
 	return &provider{http: cluster.HTTP, streams: streams, config: cluster.Config, server: at.Server, expires: certificate.NotAfter}, nil
 }
 
-// close closes the connections that nobody uses at the moment.
+// close closes the idle connections.
 func (p *provider) close() {
 	p.http.CloseIdleConnections()
 	utilnet.CloseIdleConnectionsFor(p.streams)
 }
 
-// ask is nil if the API server answers, and knows who asks.
+// ask returns nil if the API server answers and accepts the certificate.
 func (p *provider) ask(ctx context.Context, now time.Time) error {
 	if now.After(p.expires) {
 		return fmt.Errorf("the certificate for it has expired on %s", p.expires.UTC().Format(time.DateOnly))
@@ -88,10 +88,10 @@ func (p *provider) ask(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return peering.NoAnswer(p.server, err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16)) // for the connection to be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16)) // so that the connection can be reused
 	_ = answer.Body.Close()
 	switch answer.StatusCode {
-	case http.StatusOK, http.StatusForbidden: // where nobody may ask how it is, it has said who asks
+	case http.StatusOK, http.StatusForbidden: // a 403 proves that the certificate was accepted
 		return nil
 	case http.StatusUnauthorized:
 		return fmt.Errorf("its API server %s does not know this cluster's certificate", p.server)

@@ -23,31 +23,31 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// What pods need of their namespace goes along with them: its Services, with the endpoints
-// that the provider does not have itself, and the ConfigMaps and Secrets that pods mention.
-// All of a namespace is compared at once, on each change in it.
+// Pods need other objects of their namespace, which are copied to the provider: the Services, those of
+// their endpoints that the provider does not have itself, and the ConfigMaps and Secrets that pods mention.
+// Each change in a namespace causes a comparison of all these objects.
 
 var (
 	services   = corev1.SchemeGroupVersion.WithKind("Service")
 	configMaps = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	secrets    = corev1.SchemeGroupVersion.WithKind("Secret")
 	shadows    = offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowEndpointSlice")
-	// alongs are the kinds of what goes along, as the provider has them.
+	// alongs are the kinds of the copied objects, as the provider has them.
 	alongs = []schema.GroupVersionKind{configMaps, secrets, services, shadows}
 )
 
-// metadata stands for an object of which nothing else is looked at: what is in Secrets is
-// not kept, and what the provider has is compared by its version.
+// metadata returns an empty object for metadata only: the contents of Secrets are not cached, and a copy on
+// the provider is compared by the version in its annotation.
 func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}}
 }
 
-// beside are the kinds at home beside pods, as they are watched.
+// beside returns the kinds at home that are watched in addition to pods.
 func beside() []client.Object {
 	return []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, metadata(configMaps), metadata(secrets)}
 }
 
-// asAbroad are the kinds on the provider beside pods, as they are watched.
+// asAbroad returns the kinds on the provider that are watched in addition to pods.
 func asAbroad() (kinds []client.Object) {
 	for _, kind := range alongs {
 		kinds = append(kinds, metadata(kind))
@@ -55,34 +55,34 @@ func asAbroad() (kinds []client.Object) {
 	return kinds
 }
 
-// thing is one of alongs.
+// thing identifies one copied object.
 type thing struct {
 	kind schema.GroupVersionKind
 	name string
 }
 
-// refusal is what a provider has said of a version of a thing.
+// refusal is the provider's refusal of one version of an object.
 type refusal struct {
 	message, version string
 	at               time.Time
 }
 
-// refusedAgain is how soon it is asked again.
+// refusedAgain is how soon a refused version is sent again.
 const refusedAgain = 30 * time.Second
 
-// along is what the provider is to have of one object.
+// along is the copy that the provider should have of one object.
 type along struct {
 	of      client.Object // at home
 	version string
-	// object makes it; nil without an error if it is gone meanwhile.
+	// object makes the copy; nil without an error if the object is gone meanwhile.
 	object func(context.Context) (client.Object, error)
 }
 
-// reflect brings what goes along of a namespace about.
+// reflect makes the provider's copies in a namespace equal to what the pods need.
 func (m *mirror) reflect(ctx context.Context, name string) error {
 	s, v := m.view(name)
 	if s == nil || s.there == nil || !s.here.synced(ctx, append(beside(), &corev1.Pod{})...) {
-		return nil // it comes again when all is known
+		return nil // a later event queues it again, when all are listed
 	}
 	wanted, err := m.wanted(ctx, s, v)
 	if err != nil {
@@ -99,7 +99,7 @@ func (m *mirror) reflect(ctx context.Context, name string) error {
 	var errs []error
 	for _, kind := range alongs {
 		if !s.there.synced(ctx, metadata(kind)) {
-			continue // it comes again; or an older provider gives no rights to these
+			continue // not listed yet, or an older provider gives no rights to this kind
 		}
 		there, err := s.lists(ctx, kind)
 		if err != nil {
@@ -126,7 +126,7 @@ func (m *mirror) reflect(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// wanted is all that is to go along.
+// wanted returns the objects to copy.
 func (m *mirror) wanted(ctx context.Context, s *space, v home.View) (map[thing]along, error) {
 	out := map[thing]along{}
 	add := func(kind schema.GroupVersionKind, of, o client.Object) {
@@ -172,12 +172,12 @@ func (m *mirror) wanted(ctx context.Context, s *space, v home.View) (map[thing]a
 	}
 	maps.DeleteFunc(s.said, func(t thing, _ refusal) bool {
 		_, still := out[t]
-		return !still // names may change for ever, as those of a job's Secrets do
+		return !still // names may change for ever, such as those of a job's Secrets
 	})
 	return out, nil
 }
 
-// content is a ConfigMap or a Secret as the provider gets it.
+// content returns a ConfigMap or Secret in the form for the provider.
 func (m *mirror) content(ctx context.Context, v home.View, kind schema.GroupVersionKind, of client.Object, version string) (client.Object, error) {
 	key := client.ObjectKeyFromObject(of)
 	if kind == configMaps {
@@ -194,33 +194,33 @@ func (m *mirror) content(ctx context.Context, v home.View, kind schema.GroupVers
 	return v.Secret(o, version), nil
 }
 
-// manager is the name under which this node writes what goes along: where a provider has
-// two nodes, both may want the same.
+// manager is the field manager of this node's copies. A provider may have two virtual nodes here, and both
+// may need the same copy.
 func (m *mirror) manager() string {
 	name := writer + ":" + m.Name
-	return name[:min(len(name), 128)] // of the API
+	return name[:min(len(name), 128)] // the API's limit
 }
 
-// bring has the provider have one thing. there is what it has, nil for nothing.
+// bring creates or updates one copy on the provider. there is the present copy, nil if there is none.
 func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *metav1.PartialObjectMetadata) error {
 	if there != nil && there.Annotations[peering.AnnotationVersion] == a.version && m.told(there) {
 		return nil
 	}
 	if was, refused := s.said[t]; refused && was.version == a.version && time.Since(was.at) < refusedAgain {
-		return nil // other changes in the namespace are no reason to ask again
+		return nil // changes of other objects in the namespace are no reason to send it again
 	}
 	o, err := a.object(ctx)
 	if err != nil {
 		return fmt.Errorf("read %s %s/%s: %w", t.kind.Kind, s.name, t.name, err)
 	}
-	if o == nil { // its event is on the way, or it is a token
+	if o == nil { // the object is gone and its event comes, or it is a token
 		return nil
 	}
 	content, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return err
 	}
-	// All else is wanted, also what is empty: a key without a value is one.
+	// All other fields are kept, also empty ones: a key without a value has a meaning.
 	delete(content, "status")
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	u := &unstructured.Unstructured{Object: content}
@@ -230,7 +230,7 @@ func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *m
 		delete(s.said, t)
 		return nil
 	case apierrors.IsInvalid(err) && there != nil:
-		// Something in it can't be changed, such as its type.
+		// A field that has changed can't be updated, such as the type.
 		if err := s.remove(ctx, t.kind, there); err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *m
 	return fmt.Errorf("have %s %s on %s: %w", t.kind.Kind, t.name, m.Provider, err)
 }
 
-// complain says at home, once, why the provider does not have something.
+// complain records on the object at home why the provider refuses its copy. It does so once for each reason.
 func (m *mirror) complain(ctx context.Context, s *space, t thing, a along, why error) {
 	message := m.Provider + " does not take it: " + why.Error()
 	was := s.said[t]
@@ -260,8 +260,8 @@ func (m *mirror) complain(ctx context.Context, s *space, t thing, a along, why e
 	}, peering.ReasonRefused, message)
 }
 
-// takeBack removes what nothing here needs any more, unless another node of this cluster
-// does.
+// takeBack deletes a copy that nothing here needs any more. If another node of this cluster needs it, this
+// node only gives up its own fields.
 func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata) error {
 	if !managed(o, m.manager()) {
 		return nil
@@ -271,7 +271,7 @@ func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersio
 	}) {
 		return s.remove(ctx, kind, o)
 	}
-	u := &unstructured.Unstructured{} // it claims nothing any more
+	u := &unstructured.Unstructured{} // an empty object, which gives up all fields
 	u.SetGroupVersionKind(kind)
 	u.SetNamespace(o.Namespace)
 	u.SetName(o.Name)
@@ -283,8 +283,8 @@ func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersio
 	return nil
 }
 
-// told reports whether this node has said of the version of an object that it is there:
-// another node that has written another one takes that from it.
+// told reports whether this node has written the version into the annotation of a copy. If another node
+// writes another version, that node owns the annotation.
 func (m *mirror) told(o *metav1.PartialObjectMetadata) bool {
 	return slices.ContainsFunc(o.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
 		return f.Manager == m.manager() && f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"f:`+peering.AnnotationVersion+`"`)

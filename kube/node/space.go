@@ -19,24 +19,23 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// space is one namespace of which pods may be on the node. Its fields are set before it is
-// shown to others.
+// space is one namespace whose pods may be bound to the node. Its fields are set before other goroutines see it.
 type space struct {
 	name, twin string
 	here       *side
-	there      *side // of the provider; nil while it can't be asked
+	there      *side // on the provider; nil while the provider can't be asked
 	abroad     client.Client
-	reach      *provider         // as there
-	said       map[thing]refusal // of [mirror.reflect]: one at a time, as a namespace is one key
+	reach      *provider         // the connections that there uses
+	said       map[thing]refusal // used by [mirror.reflect], which never handles a namespace twice at a time
 }
 
-// side is what one API server has of a namespace.
+// side is a watch of a namespace in one API server.
 type side struct {
 	cache cache.Cache
 	end   context.CancelFunc
 }
 
-// slimShadow keeps what is looked at: what it asks for is long, and known here.
+// slimShadow drops the spec of a ShadowPod: it is long, and the pod here has the same.
 func slimShadow(o any) (any, error) {
 	if s, is := o.(*offloadingv1beta1.ShadowPod); is {
 		s.ManagedFields, s.Spec = nil, offloadingv1beta1.ShadowPodSpec{}
@@ -44,18 +43,18 @@ func slimShadow(o any) (any, error) {
 	return o, nil
 }
 
-// watchHere begins to watch the pods of a namespace that are bound to the node, and what
-// goes along with them.
+// watchHere watches the pods of a namespace that are bound to the node, and the objects that may be copied
+// for them.
 func (m *mirror) watchHere(ctx context.Context, name string) (*side, error) {
 	return m.watch(ctx, name, cache.Options{
 		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", m.Name)}},
 	}, nil, append(beside(), &corev1.Pod{})...)
 }
 
-// watchThere begins to watch what the provider has for the node in a twin.
+// watchThere watches what the provider has for the node in a mapped namespace.
 func (m *mirror) watchThere(ctx context.Context, name, twin string, p *provider) (*side, error) {
 	ofNode := labels.SelectorFromSet(labels.Set{peering.LabelPodNode: m.Name})
-	// Who wants what goes along, the managers of its fields tell.
+	// The managers of a copy's fields say which nodes need it.
 	ofCluster := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelPodOrigin: m.Consumer}), Transform: func(o any) (any, error) { return o, nil }}
 	by := map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: ofNode}, &offloadingv1beta1.ShadowPod{}: {Label: ofNode, Transform: slimShadow}}
 	kinds := []client.Object{&corev1.Pod{}, &offloadingv1beta1.ShadowPod{}}
@@ -66,8 +65,8 @@ func (m *mirror) watchThere(ctx context.Context, name, twin string, p *provider)
 	return m.watch(ctx, name, cache.Options{DefaultNamespaces: map[string]cache.Config{twin: {}}, ByObject: by}, p, kinds...)
 }
 
-// watch has pods looked at again when one of these kinds changes under their name. When all
-// is known that there was at first, all pods of the namespace are.
+// watch queues the pod of an object's name at each change of the object. Once the first lists are complete,
+// it queues all pods of the namespace.
 func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *provider, kinds ...client.Object) (*side, error) {
 	config := m.config
 	if o.Scheme, o.Mapper, o.DefaultTransform = m.client.Scheme(), m.client.RESTMapper(), cache.TransformStripManagedFields(); p != nil {
@@ -98,8 +97,8 @@ func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *pro
 		}
 	}
 	s := &side{kept, end}
-	m.group.Go(func() { _ = kept.Start(ctx) }) // ends without an error
-	// Pods don't wait for the rest: an older provider gives no rights to that.
+	m.group.Go(func() { _ = kept.Start(ctx) }) // Start returns no error
+	// Pods don't wait for the other kinds: an older provider gives no rights to these.
 	for _, all := range [][]toolscache.InformerSynced{pods, others} {
 		m.group.Go(func() {
 			if toolscache.WaitForCacheSync(ctx.Done(), all...) {
@@ -110,8 +109,8 @@ func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *pro
 	return s, nil
 }
 
-// handler has a pod looked at that changes, or has something of its name that does. A pod
-// that comes or goes may have another ConfigMap go along. Of what is at home, deletions are kept.
+// handler queues a pod when the pod, or an object with its name, changes. A pod that comes or goes may
+// change which ConfigMaps are copied, so the whole namespace is queued then, too. Deletions at home are remembered.
 func (m *mirror) handler(namespace string, kind client.Object, atHome bool) toolscache.ResourceEventHandlerFuncs {
 	all := client.ObjectKey{Namespace: namespace}
 	add := func(o any, comes bool) {
@@ -139,7 +138,7 @@ func (m *mirror) handler(namespace string, kind client.Object, atHome bool) tool
 	}
 }
 
-// synced reports whether all is known of these kinds that there was at first.
+// synced reports whether the first lists of these kinds are complete.
 func (s *side) synced(ctx context.Context, kinds ...client.Object) bool {
 	for _, kind := range kinds {
 		informer, err := s.cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
@@ -150,7 +149,7 @@ func (s *side) synced(ctx context.Context, kinds ...client.Object) bool {
 	return true
 }
 
-// pod is who has a name, nil if nobody has.
+// pod returns the pod of a name; nil if there is none.
 func (s *side) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	if err := s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
@@ -167,8 +166,8 @@ func (s *side) shadow(ctx context.Context, namespace, name string) (*home.Shadow
 	return home.ShadowOf(o), nil
 }
 
-// gone reports whether the provider has nothing of a pod, by its own word: what was asked
-// for last may not have been told yet.
+// gone asks the provider itself whether it has nothing of a pod any more: the cache may not have the last
+// request yet.
 func (s *space) gone(ctx context.Context, pod *corev1.Pod, node string) (bool, error) {
 	o, key := &offloadingv1beta1.ShadowPod{}, client.ObjectKey{Namespace: s.twin, Name: pod.Name}
 	switch err := s.abroad.Get(ctx, key, o); {
@@ -185,7 +184,7 @@ func (s *space) gone(ctx context.Context, pod *corev1.Pod, node string) (bool, e
 		}
 		return true, nil
 	}
-	return copied.Labels[peering.LabelPodNode] != node, nil // not this node's
+	return copied.Labels[peering.LabelPodNode] != node, nil // a pod of that name for another node does not count
 }
 
 func (s *space) withdraw(ctx context.Context, name string, uid types.UID) error {

@@ -16,34 +16,32 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// known is what a virtual node's state follows from.
+// known is what the state of the virtual node follows from.
 type known struct {
 	of       string // version of the VirtualNode
 	provider string
 	granted  corev1.ResourceList
-	problem  string // what the operator says is in the way, "" for nothing
-	// answer is what became of the last questions to the provider's API server: nil if it
-	// answered.
+	problem  string // why the operator thinks that the node can't work; "" for nothing
+	// answer is the result of the last requests to the provider's API server: nil if it has answered.
 	answer error
-	waits  bool      // it is silent for less than the node's patience, and the node was ready
+	waits  bool      // the provider is silent, but not for longer than the node's patience, and the node was ready
 	reach  *provider // nil if it does not answer
 	tunnel network.Tunnel
-	// twins are the provider's namespaces by those that the node's program looks after, ""
-	// where there is none.
+	// twins maps the namespaces that this virtual kubelet handles to their mapped namespaces; "" if there is none.
 	twins map[string]string
-	// withdrawn are objects of the provider that an admin has said may go.
+	// withdrawn are objects on the provider that an admin has withdrawn.
 	withdrawn map[types.UID]bool
-	// left are what it has and is not here, unseen is why that is not known.
+	// left are objects on the provider without an object here; unseen says why nobody knows them.
 	left   []peering.Leftover
 	unseen error
-	going  map[string]bool // namespaces of which the provider still has one that nobody wants any more
-	unsaid map[string]bool // namespaces of which it has not said whether it has one
+	going  map[string]bool // namespaces that are no longer requested, and that the provider has not deleted yet
+	unsaid map[string]bool // namespaces for which the provider has not answered yet
 	ranges network.Ranges  // of the provider's pods
 }
 
-// mapped are the namespaces that the provider has made, by those that it was asked for: what the
-// NamespaceMap says, and what it said before, as long as it lacks an answer. One that was deleted is
-// made again without the provider's answer, which takes as long as the provider is away.
+// mapped returns the mapped namespaces that exist. As long as the NamespaceMap has no answer for a
+// namespace, the earlier answer counts: a deleted NamespaceMap is created again without answers, and gets
+// them only when the provider can be reached.
 func mapped(before map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]string {
 	out := map[string]string{}
 	for name, asked := range m.Spec.DesiredMapping {
@@ -55,7 +53,7 @@ func mapped(before map[string]string, m *offloadingv1beta1.NamespaceMap) map[str
 	return out
 }
 
-// twins are the namespaces of a virtual node.
+// twins returns the namespaces of a virtual node with their mapped namespaces.
 func twins(v *offloadingv1beta1.VirtualNode, mapped map[string]string) map[string]string {
 	out := map[string]string{}
 	for name := range strings.SplitSeq(v.Annotations[peering.AnnotationNamespaces], ",") {
@@ -78,7 +76,7 @@ func unsaid(twins map[string]string, m *offloadingv1beta1.NamespaceMap, lost boo
 	return out
 }
 
-// withdrawn are the objects that a NamespaceMap withdraws.
+// withdrawn returns the objects that a NamespaceMap withdraws.
 func withdrawn(m *offloadingv1beta1.NamespaceMap) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for text := range peering.Withdrawn(m) {
@@ -89,19 +87,19 @@ func withdrawn(m *offloadingv1beta1.NamespaceMap) map[types.UID]bool {
 	return out
 }
 
-// going are the namespaces of a virtual node that the provider has not removed yet.
+// going returns the namespaces of a virtual node that the provider has not deleted yet.
 func going(twins map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]bool {
 	out := map[string]bool{}
 	for name, twin := range twins {
 		there, listed := m.Status.CurrentMapping[name]
-		if twin == "" && listed && there.Phase != offloadingv1beta1.MappingCreationLoopBackOff { // that one was never made
+		if twin == "" && listed && there.Phase != offloadingv1beta1.MappingCreationLoopBackOff { // such a namespace was never created
 			out[name] = true
 		}
 	}
 	return out
 }
 
-// offloaded reports whether there is a namespace whose pods can run.
+// offloaded reports whether there is a mapped namespace, in which pods can run.
 func (k known) offloaded() bool {
 	for _, twin := range k.twins {
 		if twin != "" {
@@ -127,10 +125,10 @@ const (
 
 var errNotAsked = errors.New("its API server has not answered yet")
 
-// NoPods is what is said of a node that is ready, as long as no pods can run on it.
+// NoPods is the message of a node that is ready, but has no namespace whose pods can run on it.
 const NoPods = "no namespace is offloaded to it"
 
-// ready is the condition of this type.
+// ready returns the condition Ready.
 func (k known) ready() corev1.NodeCondition {
 	c := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse}
 	switch {
@@ -151,7 +149,7 @@ func (k known) ready() corev1.NodeCondition {
 	return c
 }
 
-// conditions are all that is measured, each with the time since when it is so.
+// conditions returns all conditions that are measured, each with its transition time.
 func (k known) conditions(before []corev1.NodeCondition, now time.Time) []corev1.NodeCondition {
 	all := []corev1.NodeCondition{k.ready()}
 	if k.tunnel.There {
@@ -183,9 +181,9 @@ func (k known) conditions(before []corev1.NodeCondition, now time.Time) []corev1
 	return all
 }
 
-// allocatable is what pods may ask for: all that is granted, but room for no pod at all as
-// long as no namespace is offloaded. Taints don't keep pods off that tolerate everything,
-// such as those of DaemonSets.
+// allocatable is what pods may request. It is all that is granted; but while no namespace is offloaded,
+// there is no room for any pod. A taint does not suffice for that: pods that tolerate every taint, such as
+// those of some DaemonSets, would still be bound.
 func (k known) allocatable() corev1.ResourceList {
 	out := k.granted.DeepCopy()
 	if out == nil {
