@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What a container counts that states nothing: no pod is free of charge.
+// A container that states no amount counts this much: no pod is free.
 var (
 	LeastCPU    = resource.MustParse("100m")
 	LeastMemory = resource.MustParse("256Mi")
-	// LeastStorage is what it may write to its node's disk.
+	// LeastStorage is how much the container may write to its node's disk.
 	LeastStorage = resource.MustParse("512Mi")
 )
 
-// complete states what a container does not state. Memory and disk are bounded by what is
-// counted: a container that asks for some and has no limit may use what it asks for.
+// complete adds the amounts that a container does not state. Memory and disk are limited to what is
+// counted: without a limit, the container's limit is its request.
 func complete(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	requests, limits := rounded(r.Requests), rounded(r.Limits)
 	for name, q := range limits {
@@ -43,11 +43,11 @@ func complete(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
 }
 
-// bounded are counted by their limits: a node has no more of them when they are used up.
+// bounded resources are counted by their limits: once a node's memory or disk is used up, it has no more.
 var bounded = []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 
-// rounded is as Kubernetes counts: it knows thousandths of a CPU, and whole units of all
-// else. No CPU, no memory and no disk are left out: a kubelet takes them for no bound at all.
+// rounded rounds amounts as Kubernetes counts them: CPU in thousandths, everything else in whole units.
+// Zero CPU, memory and disk are left out, because a kubelet treats zero as no limit.
 func rounded(list corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range list {
@@ -65,8 +65,7 @@ func rounded(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// counted is what one container counts: memory and disk by their limits, all else by its
-// requests.
+// counted returns what one container counts: memory and disk by their limits, everything else by its requests.
 func counted(c *corev1.Container) corev1.ResourceList {
 	out := maps.Clone(c.Resources.Requests)
 	if out == nil {
@@ -80,8 +79,8 @@ func counted(c *corev1.Container) corev1.ResourceList {
 	return out
 }
 
-// Sum is what a pod counts, as Kubernetes schedules it: containers run together,
-// those before them one after the other, but for those that go on.
+// Sum returns what a pod counts, as Kubernetes schedules it: the containers run together, after the init
+// containers, which run one after the other, except those that go on (sidecars).
 func Sum(p *corev1.PodSpec) corev1.ResourceList {
 	together, most := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range p.InitContainers {
@@ -105,7 +104,6 @@ func Sum(p *corev1.PodSpec) corev1.ResourceList {
 	return most
 }
 
-// Add adds to a sum.
 func Add(sum, more corev1.ResourceList) {
 	for name, q := range more {
 		all := sum[name]
@@ -114,7 +112,6 @@ func Add(sum, more corev1.ResourceList) {
 	}
 }
 
-// Subtract takes from a sum.
 func Subtract(sum, less corev1.ResourceList) {
 	for name, q := range less {
 		all := sum[name]
@@ -131,8 +128,8 @@ func atLeast(sum, least corev1.ResourceList) {
 	}
 }
 
-// GrantDisk adds to what was granted the disk that its pods use who state none, where none
-// was granted: nodes need not say how much they have.
+// GrantDisk adds disk to a grant that has none: as much as its pods count if they state none. Nodes need
+// not say how much disk they have.
 func GrantDisk(granted corev1.ResourceList) {
 	if disk := granted[corev1.ResourceEphemeralStorage]; disk.IsZero() {
 		pods := granted[corev1.ResourcePods]
@@ -140,8 +137,8 @@ func GrantDisk(granted corev1.ResourceList) {
 	}
 }
 
-// Fits is why what is asked for does not fit into what was granted, beside what is used
-// of it; nil if it does. It says the same for as long as nothing else is granted.
+// Fits returns nil if the request fits into the grant besides what is used, and otherwise says why not. The
+// text stays the same as long as the grant does.
 func Fits(asked, used, granted corev1.ResourceList) error {
 	var waits error
 	for _, name := range slices.Sorted(maps.Keys(asked)) {

@@ -10,10 +10,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Endpoints are what is made of a ShadowEndpointSlice of a consumer: its pods at home, for
-// a Service that it has here, under the addresses by which they are reached from here. An
-// address outside of its ranges is dropped: the API server's or another consumer's would be
-// one. While packets don't pass, none is ready.
+// Endpoints returns the EndpointSlice for a consumer's ShadowEndpointSlice: the pods at home that belong to
+// a Service of the consumer here, with the addresses that reach them from here. Addresses outside of the
+// consumer's ranges are dropped: they could be those of the API server or of another consumer. While no
+// packets pass, no endpoint is ready.
 func Endpoints(s *offloadingv1beta1.ShadowEndpointSlice, consumer render.ClusterID, ranges network.Ranges, passes bool) *discoveryv1.EndpointSlice {
 	t := &s.Spec.Template
 	out := &discoveryv1.EndpointSlice{
@@ -50,6 +50,6 @@ func Endpoints(s *offloadingv1beta1.ShadowEndpointSlice, consumer render.Cluster
 	return out
 }
 
-// EndpointsName is the name of the EndpointSlice of a ShadowEndpointSlice. Kubernetes' own
-// begin with the name of their Service.
+// EndpointsName returns the name of the EndpointSlice of a ShadowEndpointSlice. Kubernetes' own
+// EndpointSlices have names that begin with the Service's name.
 func EndpointsName(shadow string) string { return "home-" + shadow }

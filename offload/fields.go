@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// verdict is what becomes of a field that a consumer has filled in. The zero value is
-// that of a field on which nobody has decided: whoever fills it in is refused.
+// verdict says what happens to a field that a consumer has filled in. The zero value is for a field that
+// nobody has decided about: such a pod is refused.
 type verdict struct {
-	keep bool // and what is in it is looked at, too
-	drop bool // the pod does without it, or gets ours
-	// judge is why the field may not have this value; "" if it may.
+	keep bool // its contents are judged, too
+	drop bool // the remote pod does without it, or gets the provider's value
+	// judge says why the field may not have this value; "" if it may.
 	judge func(value any) string
-	// why is the reason for which no value is accepted.
+	// why is the reason why no value is accepted.
 	why string
 }
 
@@ -36,17 +36,17 @@ const (
 	longestGrace = 600 // seconds
 )
 
-// fields says of each field of a pod what becomes of it. A type that has a row for one
-// of its fields needs one for all: TestEveryFieldIsDecided walks them.
+// fields has the verdict for each field of a pod. If a type has a row for one field, it needs a row for
+// each: TestEveryFieldIsDecided checks them all.
 var fields = map[string]verdict{
 	"PodSpec.Volumes": keep, "PodSpec.InitContainers": keep, "PodSpec.Containers": keep,
-	"PodSpec.EphemeralContainers":           drop, // they come later, or never
+	"PodSpec.EphemeralContainers":           drop, // they can't be set when a pod is created, only added later
 	"PodSpec.RestartPolicy":                 keep,
 	"PodSpec.TerminationGracePeriodSeconds": when(atMost(longestGrace, "seconds")),
 	"PodSpec.ActiveDeadlineSeconds":         keep,
 	"PodSpec.DNSPolicy":                     keep,
-	"PodSpec.NodeSelector":                  keep, // but most keys: see place
-	"PodSpec.ServiceAccountName":            drop, // no account of the provider is offered, and no token is mounted
+	"PodSpec.NodeSelector":                  keep, // place removes most keys
+	"PodSpec.ServiceAccountName":            drop, // the provider offers no account, and mounts no token
 	"PodSpec.DeprecatedServiceAccount":      drop,
 	"PodSpec.AutomountServiceAccountToken":  drop,
 	"PodSpec.NodeName":                      drop, // the provider's scheduler chooses
@@ -59,9 +59,9 @@ var fields = map[string]verdict{
 	"PodSpec.Hostname":                      keep, "PodSpec.Subdomain": keep, "PodSpec.SetHostnameAsFQDN": keep, "PodSpec.HostnameOverride": keep,
 	"PodSpec.Affinity":                  keep,
 	"PodSpec.SchedulerName":             drop,
-	"PodSpec.Tolerations":               keep, // but most: see place
+	"PodSpec.Tolerations":               keep, // place removes most of them
 	"PodSpec.HostAliases":               keep,
-	"PodSpec.PriorityClassName":         drop, // they get ours, which preempts nobody
+	"PodSpec.PriorityClassName":         drop, // the remote pod gets the provider's class, which preempts no pod
 	"PodSpec.Priority":                  drop,
 	"PodSpec.PreemptionPolicy":          drop,
 	"PodSpec.DNSConfig":                 keep,
@@ -72,7 +72,7 @@ var fields = map[string]verdict{
 	"PodSpec.TopologySpreadConstraints": keep,
 	"PodSpec.OS":                        keep,
 	"PodSpec.HostUsers":                 keep,
-	"PodSpec.SchedulingGates":           drop, // they were lifted at home
+	"PodSpec.SchedulingGates":           drop, // they were removed at home, or the pod would not be bound
 	"PodSpec.ResourceClaims":            never(notOffered),
 	"PodSpec.Resources":                 never("resources of a whole pod are not offered: state those of its containers"),
 	"PodSpec.SchedulingGroup":           never(notOffered),
@@ -113,7 +113,7 @@ var fields = map[string]verdict{
 	"VolumeMount.MountPropagation": when(oneOf("None", "HostToContainer")),
 	"ResourceRequirements.Limits":  when(notNegative), "ResourceRequirements.Requests": when(notNegative), "ResourceRequirements.Claims": never(notOffered),
 
-	// A kubelet asks what a probe names, from the network of its node.
+	// A kubelet sends probes from the network of its node, to whatever host a probe names.
 	"HTTPGetAction.Path": keep, "HTTPGetAction.Port": keep, "HTTPGetAction.Scheme": keep, "HTTPGetAction.HTTPHeaders": keep, "HTTPGetAction.Protocol": keep,
 	"HTTPGetAction.Host":   never("probes ask the pod itself"),
 	"TCPSocketAction.Port": keep, "TCPSocketAction.Host": never("probes ask the pod itself"),
@@ -134,8 +134,8 @@ var fields = map[string]verdict{
 		"net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout",
 		"net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes")), "Sysctl.Value": keep,
 
-	// A pod keeps others off its node that it names as what it can't be with: those of
-	// other namespaces too, if it may name them.
+	// Anti-affinity keeps other pods off the pod's node. If a consumer could name other namespaces, this
+	// would concern their pods, too.
 	"Affinity.NodeAffinity": drop, "Affinity.PodAffinity": keep, "Affinity.PodAntiAffinity": keep,
 	"PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution": keep, "PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution": keep,
 	"PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution": keep, "PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution": keep,
@@ -146,7 +146,7 @@ var fields = map[string]verdict{
 
 	"Toleration.Key": keep, "Toleration.Operator": keep, "Toleration.Value": keep, "Toleration.Effect": keep, "Toleration.TolerationSeconds": keep,
 
-	// What is in these is the pod's own.
+	// These contain only what belongs to the pod itself.
 	"Lifecycle.PostStart": keep, "Lifecycle.PreStop": keep, "Lifecycle.StopSignal": keep,
 	"LifecycleHandler.Exec": keep, "LifecycleHandler.HTTPGet": keep, "LifecycleHandler.TCPSocket": keep, "LifecycleHandler.Sleep": keep,
 	"Probe.ProbeHandler": keep, "Probe.InitialDelaySeconds": keep, "Probe.TimeoutSeconds": keep, "Probe.PeriodSeconds": keep,
@@ -203,7 +203,7 @@ func no(v any) string {
 	return notOffered
 }
 
-// confined is of profiles: none at all is the way out.
+// confined judges security profiles. A pod without any confinement could leave its container.
 func confined(v any) string {
 	if text := fmt.Sprint(v); text == "RuntimeDefault" || text == "Localhost" {
 		return ""
@@ -211,7 +211,7 @@ func confined(v any) string {
 	return fmt.Sprintf("%v is not offered", v)
 }
 
-// usual are the capabilities that Kubernetes' baseline allows to add.
+// usual judges capabilities: Kubernetes' baseline allows to add these.
 func usual(v any) string {
 	for _, c := range v.([]corev1.Capability) {
 		switch c {
@@ -232,8 +232,8 @@ func notNegative(v any) string {
 	return ""
 }
 
-// judged goes through all that is filled in, below v. It drops what pods do without, and
-// returns why the first of what is left may not be there.
+// judged goes through all fields that are filled in, below v. It clears those to drop, and returns an error
+// for the first remaining one that is not allowed.
 func judged(v reflect.Value, path string) error {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -279,16 +279,16 @@ func judged(v reflect.Value, path string) error {
 				return err
 			}
 		}
-	default: // words, numbers and maps have nothing below them
+	default: // strings, numbers and maps have no fields
 	}
 	return nil
 }
 
-// decided reports whether a type's fields are judged one by one: those of pods are,
-// amounts, ports and selectors are whole.
+// decided reports whether the fields of a type are judged one by one. This holds for the types of pods.
+// Quantities, ports and selectors are judged as a whole.
 func decided(t reflect.Type) bool { return t.PkgPath() == reflect.TypeFor[corev1.PodSpec]().PkgPath() }
 
-// nameOf is how a person finds an element of a list.
+// nameOf names an element of a list for a person.
 func nameOf(v reflect.Value, i int) string {
 	if v.Kind() == reflect.Struct {
 		if name := v.FieldByName("Name"); name.IsValid() && name.Kind() == reflect.String && name.String() != "" {

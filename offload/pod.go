@@ -1,8 +1,7 @@
-// Package offload decides what runs here for consumers: which pod is made of what a
-// consumer asks for, what it counts, and what is refused. It is pure.
+// Package offload decides what a provider runs for consumers: which remote pod is made from a ShadowPod,
+// what the pod counts, and which requests are refused. It is pure.
 //
-// Words: a ShadowPod is what a consumer asks for, a twin is the namespace here that
-// stands for one of the consumer's.
+// A twin is a mapped namespace: the provider's namespace that stands for one of the consumer's.
 package offload
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Pod is what is made of a ShadowPod of a consumer, or why nothing is.
+// Pod returns the remote pod for a consumer's ShadowPod, or an error that says why there is none.
 func Pod(s *offloadingv1beta1.ShadowPod, consumer render.ClusterID) (*corev1.Pod, error) {
 	spec := s.Spec.Pod.DeepCopy()
 	if err := judged(reflect.ValueOf(spec).Elem(), ""); err != nil {
@@ -45,8 +44,8 @@ func Pod(s *offloadingv1beta1.ShadowPod, consumer render.ClusterID) (*corev1.Pod
 	return p, nil
 }
 
-// place leaves of what a pod asks of its node what can't be used against the provider:
-// labels and taints of nodes are the provider's own affair.
+// place removes those constraints on the node that could be used against the provider: the labels and
+// taints of nodes are the provider's own affair.
 func place(spec *corev1.PodSpec) {
 	maps.DeleteFunc(spec.NodeSelector, func(key, _ string) bool { return key != corev1.LabelArchStable && key != corev1.LabelOSStable })
 	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool {
@@ -54,8 +53,8 @@ func place(spec *corev1.PodSpec) {
 	})
 }
 
-// Labels are those of the pod: a consumer's own, without those of Kubernetes' and of
-// Liqo's domains, which steer programs of the provider.
+// Labels returns the labels of the remote pod: those that the consumer requests, except labels of the
+// domains of Kubernetes and Liqo, which steer programs of the provider.
 func Labels(asked map[string]string, consumer render.ClusterID) map[string]string {
 	out := map[string]string{}
 	for key, value := range asked {
@@ -68,8 +67,8 @@ func Labels(asked map[string]string, consumer render.ClusterID) map[string]strin
 	return out
 }
 
-// foreign reports whether a label is of a domain that programs of the provider listen
-// to. By those of applications, Services find their pods.
+// foreign reports whether programs of the provider react to the domain of a label. The labels of
+// applications do not count: Services find their pods by them.
 func foreign(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok {
@@ -84,11 +83,10 @@ func foreign(key string) bool {
 	})
 }
 
-// passed are the annotations that a pod gets. Others steer pod networks, meshes and
-// webhooks.
+// passed are the annotations that the remote pod gets. Others may steer pod networks, meshes and webhooks.
 var passed = []string{"kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container", "kubectl.kubernetes.io/restartedAt"}
 
-// Annotations are those of the pod.
+// Annotations returns the annotations of the remote pod.
 func Annotations(asked map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, key := range passed {
@@ -99,8 +97,8 @@ func Annotations(asked map[string]string) map[string]string {
 	return out
 }
 
-// Phase is what a ShadowPod says of its pod: what the pod says of itself. One that is
-// being deleted ends because of that, and not because its work is done: it is made again.
+// Phase returns the phase that the ShadowPod reports: the phase of the remote pod. If the pod ends because
+// it is being deleted, its work is not done, and the phase before stays: the pod is created again.
 func Phase(before corev1.PodPhase, p *corev1.Pod) corev1.PodPhase {
 	if p.Status.Phase == "" || p.DeletionTimestamp != nil && Ended(p.Status.Phase) {
 		return before
@@ -108,5 +106,5 @@ func Phase(before corev1.PodPhase, p *corev1.Pod) corev1.PodPhase {
 	return p.Status.Phase
 }
 
-// Ended reports whether a pod is over for good.
+// Ended reports whether a pod has ended for good.
 func Ended(p corev1.PodPhase) bool { return p == corev1.PodSucceeded || p == corev1.PodFailed }

@@ -11,15 +11,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// MostTwins is how many namespaces a consumer may have here.
+// MostTwins is how many mapped namespaces a consumer may have on a provider.
 const MostTwins = 100
 
-// reserved are how namespaces begin that are not for consumers.
+// reserved are prefixes of namespaces that consumers don't get.
 var reserved = []string{"kube-", "openshift-", "liqo"}
 
-// ForPrograms is why a consumer gets no new namespace of this name; nil if it may. Programs
-// that the provider's admins install look for their own namespaces, and would put their Secrets
-// into one that is there. Names of DNS in code stand for domains of others.
+// ForPrograms says why a consumer gets no new namespace of this name; nil if it may have one. Programs that
+// admins of the provider install look for their own namespaces, and would put their Secrets into one that
+// exists. A name that begins with xn-- is the code of an international domain name, and would answer for
+// that domain.
 func ForPrograms(name string) error {
 	switch {
 	case strings.HasSuffix(name, "-system") || strings.HasSuffix(name, "-operator") || slices.Contains(programs, name):
@@ -30,18 +31,18 @@ func ForPrograms(name string) error {
 	return nil
 }
 
-// programs are namespaces that documents of common programs install them into, besides
-// those that end in -system or -operator.
+// programs are the namespaces into which common programs are installed, according to their documentation,
+// in addition to those that end in -system or -operator.
 var programs = []string{
 	"argo", "argo-rollouts", "argocd", "cert-manager", "crossplane", "elastic", "external-dns", "external-secrets", "flux", "gatekeeper", "grafana",
 	"ingress-nginx", "istio-ingress", "jenkins", "keycloak", "knative-serving", "kyverno", "linkerd", "logging", "monitoring", "observability",
 	"prometheus", "rook-ceph", "sealed-secrets", "tekton-pipelines", "traefik", "trivy", "vault", "velero",
 }
 
-// TwinName is why a consumer can't have a namespace of this name; nil if it can, as far
-// as the name goes. home is that of the operator. Names end in the consumer's, unless an
-// admin has allowed any: pods of the whole cluster look for names of other domains in
-// namespaces first, so a Service github in a namespace com would answer for github.com.
+// TwinName says why a consumer can't have a mapped namespace of this name; nil if the name is allowed. home
+// is the operator's namespace. A name has to end in the consumer's ID, unless an admin allows any name: the
+// pods of the whole cluster search namespaces first when they resolve names of other domains, so a Service
+// github in a namespace com would answer for github.com.
 func TwinName(name, home string, consumer render.ClusterID, any bool) error {
 	if why := validation.IsDNS1123Label(name); len(why) > 0 {
 		return fmt.Errorf("%q is no name of a namespace", name)

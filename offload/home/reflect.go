@@ -16,15 +16,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Mentioned are the names of what pods need of their namespace. The provider gets these
-// ConfigMaps and Secrets, and no others.
+// Mentioned has the names of the ConfigMaps and Secrets that pods need. The provider gets these and no others.
 type Mentioned struct{ ConfigMaps, Secrets map[string]bool }
 
-// NewMentioned is nothing yet.
+// NewMentioned returns an empty set.
 func NewMentioned() Mentioned { return Mentioned{map[string]bool{}, map[string]bool{}} }
 
-// Add adds what a pod mentions. The certificates that Kubernetes puts into every namespace
-// are not among it: those of the provider are there.
+// Add adds what a pod mentions. The CA certificates that Kubernetes puts into every namespace are left out:
+// the mapped namespace has those of the provider.
 func (m Mentioned) Add(s *corev1.PodSpec) {
 	for _, all := range [][]corev1.Container{s.InitContainers, s.Containers} {
 		for i := range all {
@@ -44,7 +43,7 @@ func (m Mentioned) Add(s *corev1.PodSpec) {
 	delete(m.ConfigMaps, everywhere)
 }
 
-// everywhere is the ConfigMap that Kubernetes makes in each namespace.
+// everywhere is the ConfigMap that Kubernetes creates in each namespace.
 const everywhere = "kube-root-ca.crt"
 
 func (m Mentioned) container(c *corev1.Container) {
@@ -85,14 +84,14 @@ func (m Mentioned) volume(v *corev1.Volume) {
 	}
 }
 
-// Stays reports whether somebody wants an object not to go along, or it can't: a Secret
-// that is an account's token means nothing on the provider, and would be one on it.
+// Stays reports whether an object must not be copied: its annotation says so, or it is a ServiceAccount
+// token or a bootstrap token, which means nothing on the provider and would become one of the provider's.
 func Stays(o metav1.Object, kind corev1.SecretType) bool {
 	return o.GetAnnotations()[peering.AnnotationStays] != "" || kind == corev1.SecretTypeServiceAccountToken || kind == corev1.SecretTypeBootstrapToken
 }
 
-// meta is that of what goes along. No label and no annotation of its own goes with it: on
-// the provider, they would steer programs that look into all namespaces.
+// meta returns the metadata of a copy. The object's own labels and annotations are left out: on the
+// provider, they would steer programs that look into all namespaces.
 func (v View) meta(name, version string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: v.Twin, Name: name, Labels: map[string]string{peering.LabelPodOrigin: v.Consumer, peering.LabelPodDestination: v.Provider},
@@ -100,7 +99,7 @@ func (v View) meta(name, version string) metav1.ObjectMeta {
 	}
 }
 
-// ConfigMap is one as the provider gets it.
+// ConfigMap returns the provider's copy of a ConfigMap.
 func (v View) ConfigMap(o *corev1.ConfigMap, version string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: v.meta(o.Name, version),
@@ -108,8 +107,8 @@ func (v View) ConfigMap(o *corev1.ConfigMap, version string) *corev1.ConfigMap {
 	}
 }
 
-// Secret is one as the provider gets it. Types that others than Kubernetes have chosen mean
-// nothing to a pod.
+// Secret returns the provider's copy of a Secret. A type that is not Kubernetes' own means nothing to a
+// pod, and becomes Opaque.
 func (v View) Secret(o *corev1.Secret, version string) *corev1.Secret {
 	kind := o.Type
 	if !slices.Contains(peering.SecretTypes, kind) {
@@ -121,8 +120,8 @@ func (v View) Secret(o *corev1.Secret, version string) *corev1.Secret {
 	}
 }
 
-// Service is one as the provider gets it: inside of its cluster, with the pods there that
-// it selects; nil if it stays. Its address is another one, its name the same.
+// Service returns the provider's copy of a Service; nil if it must not be copied. The copy has the same
+// name and another address. It is reachable only inside the provider's cluster, and selects the pods there.
 func (v View) Service(o *corev1.Service) *corev1.Service {
 	if o.Spec.Type == corev1.ServiceTypeExternalName || Stays(o, "") || o.Namespace == metav1.NamespaceDefault && o.Name == "kubernetes" {
 		return nil
@@ -145,8 +144,8 @@ func (v View) Service(o *corev1.Service) *corev1.Service {
 	return s
 }
 
-// Endpoints are those of a Service at home that the provider does not have itself; nil if
-// there are none. Addresses are as at home: the provider translates them.
+// Endpoints returns those endpoints of a Service at home that the provider does not have itself; nil if
+// there are none. The addresses are those at home: the provider translates them.
 func (v View) Endpoints(o *discoveryv1.EndpointSlice) *offloadingv1beta1.ShadowEndpointSlice {
 	if o.AddressType != discoveryv1.AddressTypeIPv4 || o.Labels[discoveryv1.LabelServiceName] == "" {
 		return nil
@@ -165,7 +164,7 @@ func (v View) Endpoints(o *discoveryv1.EndpointSlice) *offloadingv1beta1.ShadowE
 	if len(s.Spec.Template.Endpoints) == 0 {
 		return nil
 	}
-	// In which order they are listed is nothing new.
+	// A change of the order alone is no change.
 	slices.SortFunc(s.Spec.Template.Endpoints, func(a, b discoveryv1.Endpoint) int {
 		return cmp.Compare(strings.Join(a.Addresses, ","), strings.Join(b.Addresses, ","))
 	})
@@ -173,11 +172,11 @@ func (v View) Endpoints(o *discoveryv1.EndpointSlice) *offloadingv1beta1.ShadowE
 	return s
 }
 
-// versionOf tells two objects apart.
+// versionOf returns a hash by which two objects differ.
 func versionOf(o any) string {
 	text, err := json.Marshal(o)
 	if err != nil {
-		return "" // types of Kubernetes can be marshalled
+		return "" // cannot happen: Kubernetes' types can be marshalled
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:12])

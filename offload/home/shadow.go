@@ -1,9 +1,8 @@
-// Package home is what a consumer's side of offloaded pods decides: what is asked of the
-// provider for a pod that is bound to a virtual node, and what is said of the pod here.
-// It is pure.
+// Package home has the decisions of a consumer about offloaded pods: what to request of the provider for a
+// pod that is bound to a virtual node, and which status the pod gets here. It is pure.
 //
-// Words: the twin is the provider's namespace for one of the consumer's. A ShadowPod there
-// asks the provider for a pod, the copy, which has its name.
+// The twin is the mapped namespace. A ShadowPod in it makes the provider run the remote pod (copied), which
+// has the same name.
 package home
 
 import (
@@ -23,17 +22,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Shadow is what of a ShadowPod counts here.
+// Shadow is what the decisions need of a ShadowPod.
 type Shadow struct {
 	UID      types.UID
-	Of       types.UID // the pod it was made for
-	Gone     bool      // that pod was seen to be deleted, or the consumer says that this may go
+	Of       types.UID // the pod that it was made for
+	Gone     bool      // the deletion of that pod was seen, or an admin has withdrawn the ShadowPod
 	Deleting bool
-	Problem  string          // why the provider runs no pod for it, "" for nothing
-	Phase    corev1.PodPhase // of its pod, which may be gone since then
+	Problem  string          // why the provider runs no pod for it; "" if nothing is wrong
+	Phase    corev1.PodPhase // of the remote pod, which may be gone since then
 }
 
-// ShadowOf reads one. What it asks for is not looked at.
+// ShadowOf reads a ShadowPod. It does not read the spec.
 func ShadowOf(o *offloadingv1beta1.ShadowPod) *Shadow {
 	return &Shadow{
 		UID: o.UID, Of: types.UID(o.Annotations[peering.AnnotationPodOf]), Deleting: o.DeletionTimestamp != nil,
@@ -41,13 +40,13 @@ func ShadowOf(o *offloadingv1beta1.ShadowPod) *Shadow {
 	}
 }
 
-// Same reports whether a ShadowPod asks for what this pod would ask for.
+// Same reports whether a ShadowPod requests the same pod as this one would.
 func Same(o *offloadingv1beta1.ShadowPod, pod *corev1.Pod) bool {
 	return Unfit(&pod.Spec) == "" && equality.Semantic.DeepEqual(o.Spec.Pod, abroad(&pod.Spec))
 }
 
-// notSent are the prefixes of keys that mean something in the pod's own cluster alone, or
-// are how the provider knows what it has.
+// notSent are prefixes of labels and annotations that have a meaning only in the pod's own cluster, or by
+// which the provider knows its own objects.
 var notSent = []string{"liqo.io/", "offloading.liqo.io/", "liqo-tui.dev/", corev1.LastAppliedConfigAnnotation}
 
 func sent(all map[string]string) map[string]string {
@@ -61,7 +60,7 @@ func sent(all map[string]string) map[string]string {
 	return out
 }
 
-// ShadowPod asks for a pod like this one. What [Unfit] refuses must not be asked.
+// ShadowPod requests a pod like this one. Callers must not pass a pod that [Unfit] refuses.
 func ShadowPod(pod *corev1.Pod, v View) *offloadingv1beta1.ShadowPod {
 	o := &offloadingv1beta1.ShadowPod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "ShadowPod"},
@@ -73,23 +72,23 @@ func ShadowPod(pod *corev1.Pod, v View) *offloadingv1beta1.ShadowPod {
 	return o
 }
 
-// asked are the fields of a pod's spec that mean the same on the provider. What the
-// provider may forbid is among them: it is the one to refuse, and to say so. Of the others,
-// those in [left] are the home cluster's business, and [Unfit] refuses the rest.
+// asked are the fields of a pod's spec that mean the same on the provider. They include fields that the
+// provider may forbid: then the provider refuses them, and says so. The other fields are in [left], or
+// [Unfit] refuses them.
 var asked = []string{
 	"Volumes", "InitContainers", "Containers", "RestartPolicy", "TerminationGracePeriodSeconds", "ActiveDeadlineSeconds", "DNSPolicy", "DNSConfig",
 	"ShareProcessNamespace", "SecurityContext", "ImagePullSecrets", "Hostname", "Subdomain", "HostAliases", "SetHostnameAsFQDN", "HostUsers", "Resources", "HostnameOverride",
 }
 
-// left are the fields that say where and as whom a pod runs at home. A pod has no account
-// on the provider, and the provider's scheduler knows its own nodes.
+// left are the fields that say where a pod runs at home, and with which account. On the provider a pod has
+// no account, and the provider's scheduler chooses the node.
 var left = []string{
 	"NodeName", "NodeSelector", "Affinity", "SchedulerName", "Tolerations", "TopologySpreadConstraints", "SchedulingGates", "SchedulingGroup", "EvictionResponders",
 	"Priority", "PriorityClassName", "PreemptionPolicy", "ServiceAccountName", "DeprecatedServiceAccount", "AutomountServiceAccountToken", "EnableServiceLinks",
 	"ReadinessGates", "Overhead", "OS", "EphemeralContainers",
 }
 
-// abroad is what of a spec is asked for.
+// abroad returns the part of a spec that is requested.
 func abroad(s *corev1.PodSpec) corev1.PodSpec {
 	var out corev1.PodSpec
 	from, to := reflect.ValueOf(s.DeepCopy()).Elem(), reflect.ValueOf(&out).Elem()
@@ -108,18 +107,18 @@ func abroad(s *corev1.PodSpec) corev1.PodSpec {
 	return out
 }
 
-// isToken reports whether a volume is the one that Kubernetes adds to every pod: the
-// account's token at home, which means nothing on the provider.
+// isToken reports whether a volume is the one that Kubernetes adds to every pod. It has the account's token
+// at home, which means nothing on the provider.
 func isToken(v corev1.Volume) bool {
 	return v.Projected != nil && strings.HasPrefix(v.Name, "kube-api-access-")
 }
 
-// Unfit is why no provider can be asked for a pod like this, "" if one can.
+// Unfit says why no provider can run a pod like this; "" if one can.
 func Unfit(s *corev1.PodSpec) string {
 	var why []string
 	for name, set := range map[string]bool{
 		"hostNetwork": s.HostNetwork, "hostPID": s.HostPID, "hostIPC": s.HostIPC, "resourceClaims": len(s.ResourceClaims) > 0,
-		// To leave it out would take the isolation from a pod that asks for it.
+		// A pod with a runtime class wants isolation: without the class it would lose it.
 		"runtimeClassName": s.RuntimeClassName != nil && *s.RuntimeClassName != "liqo",
 	} {
 		if set {
@@ -142,7 +141,7 @@ func Unfit(s *corev1.PodSpec) string {
 	return strings.Join(why, ", ")
 }
 
-// travels reports whether what a volume holds is in the pod's namespace, or in the pod.
+// travels reports whether the contents of a volume come from the pod's namespace or from the pod itself.
 func travels(v *corev1.Volume) bool {
 	if v.Projected != nil {
 		return !slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
@@ -152,7 +151,7 @@ func travels(v *corev1.Volume) bool {
 	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil
 }
 
-// kindOf is the kind of a volume, as manifests call it.
+// kindOf returns the kind of a volume, as manifests name it.
 func kindOf(v *corev1.Volume) string {
 	source := reflect.ValueOf(v.VolumeSource)
 	for i := range source.NumField() {

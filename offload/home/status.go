@@ -10,8 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Seen is under which address a pod of the provider is reached from here; false if under
-// none. Where there is no tunnel of ours, it is the pod's own.
+// Seen returns the address that reaches a remote pod from here; false if none does. Without a tunnel of
+// ours it is the pod's own address.
 func (v View) Seen(text string) (string, bool) {
 	if !v.Connected {
 		return text, text != ""
@@ -19,7 +19,7 @@ func (v View) Seen(text string) (string, bool) {
 	return v.Ranges.Seen(text)
 }
 
-// waiting is the status of a pod that does not run, as the consumer sees it.
+// waiting returns the status of a pod that does not run, as the consumer sees it.
 func waiting(pod *corev1.Pod, reason, message string, now time.Time) *corev1.PodStatus {
 	s := ofHome(pod)
 	s.Phase, s.Reason, s.Message = corev1.PodPending, reason, message
@@ -28,7 +28,7 @@ func waiting(pod *corev1.Pod, reason, message string, now time.Time) *corev1.Pod
 	return s
 }
 
-// ofHome is what of a status the consumer's own programs have written.
+// ofHome returns the part of a status that the consumer's own programs have written.
 func ofHome(pod *corev1.Pod) *corev1.PodStatus {
 	was := pod.Status.DeepCopy()
 	return &corev1.PodStatus{
@@ -37,7 +37,7 @@ func ofHome(pod *corev1.Pod) *corev1.PodStatus {
 	}
 }
 
-// ofKubelet reports whether a condition is said where the pod runs.
+// ofKubelet reports whether a condition comes from the kubelet where the pod runs.
 func ofKubelet(t corev1.PodConditionType) bool {
 	switch t {
 	case corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized, corev1.PodReadyToStartContainers:
@@ -47,8 +47,8 @@ func ofKubelet(t corev1.PodConditionType) bool {
 	}
 }
 
-// running is the status of a pod by its copy on the provider. Fields are copied one by
-// one: what a provider says is data.
+// running returns the status of a pod whose remote pod is copied. It copies each field explicitly: a
+// provider's data is not trusted.
 func (v View) running(pod, copied *corev1.Pod, now time.Time) *corev1.PodStatus {
 	s, there := ofHome(pod), copied.Status.DeepCopy()
 	s.Phase, s.Reason, s.Message, s.StartTime = there.Phase, there.Reason, there.Message, there.StartTime
@@ -71,7 +71,7 @@ func (v View) running(pod, copied *corev1.Pod, now time.Time) *corev1.PodStatus 
 		if ofKubelet(c.Type) {
 			s.Conditions = append(s.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime})
 		}
-		// That it is scheduled here, the consumer's scheduler has said.
+		// Scheduling here has succeeded, by the consumer's scheduler: only a failure on the provider is passed on.
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && s.Phase == corev1.PodPending {
 			s.Reason, s.Message = peering.ReasonUnschedulable, v.Provider+": "+c.Message
 		}
@@ -81,7 +81,7 @@ func (v View) running(pod, copied *corev1.Pod, now time.Time) *corev1.PodStatus 
 	return s
 }
 
-// statuses are those of containers that the pod has.
+// statuses returns the statuses of containers that the pod has.
 func statuses(all []corev1.ContainerStatus, containers []corev1.Container) (out []corev1.ContainerStatus) {
 	for _, c := range all {
 		if slices.ContainsFunc(containers, func(has corev1.Container) bool { return has.Name == c.Name }) {
@@ -94,8 +94,8 @@ func statuses(all []corev1.ContainerStatus, containers []corev1.Container) (out 
 	return out
 }
 
-// gate holds a pod back until its readiness gates are open, which programs of the consumer
-// say; kubelets do the same.
+// gate keeps a pod not ready until its readiness gates are open. Programs of the consumer open them;
+// kubelets wait for them, too.
 func (v View) gate(pod *corev1.Pod, s *corev1.PodStatus) {
 	for _, g := range pod.Spec.ReadinessGates {
 		open := slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == g.ConditionType && c.Status == corev1.ConditionTrue })
@@ -105,7 +105,7 @@ func (v View) gate(pod *corev1.Pod, s *corev1.PodStatus) {
 	}
 }
 
-// restore has a pod be ready whose containers are, by what the provider said last.
+// restore makes a pod ready whose containers were ready when the provider answered last.
 func (v View) restore(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) {
 	i := readiness(s.Conditions)
 	if i < 0 || s.Conditions[i].Status == corev1.ConditionTrue || s.Phase != corev1.PodRunning || !slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool {
@@ -119,7 +119,7 @@ func (v View) restore(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) {
 	keepTimes(s.Conditions[i:i+1], pod.Status.Conditions, now)
 }
 
-// cut has a pod that no packets reach be not ready, whatever the provider says of it.
+// cut makes a pod not ready while no packets reach it, whatever the provider says.
 func (v View) cut(s *corev1.PodStatus, before []corev1.PodCondition, now time.Time) {
 	i := readiness(s.Conditions)
 	if v.Down == "" || i < 0 || s.Conditions[i].Status != corev1.ConditionTrue {
@@ -134,7 +134,7 @@ func readiness(all []corev1.PodCondition) int {
 	return slices.IndexFunc(all, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
 }
 
-// keepTimes dates conditions that have no date: back to when they became what they are.
+// keepTimes sets missing transition times: the time of the same status before, or now.
 func keepTimes(all, before []corev1.PodCondition, now time.Time) {
 	for i := range all {
 		c := &all[i]

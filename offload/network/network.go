@@ -1,5 +1,5 @@
-// Package network is what offloading has to know of the tunnel to the other cluster: under
-// which addresses its pods are reached, and whether packets pass. It is pure.
+// Package network says what offloading has to know of the tunnel to the other cluster: the addresses that
+// reach its pods, and whether packets pass. It is pure.
 package network
 
 import (
@@ -13,14 +13,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Range is one of the other cluster's ranges of pods, and the range as which this cluster
-// sees it.
+// Range is one of the other cluster's pod ranges, with the range under which this cluster sees it.
 type Range struct{ Own, Seen netip.Prefix }
 
-// Ranges are all of them.
+// Ranges are all pod ranges of the other cluster.
 type Ranges []Range
 
-// RangesOf are those of the other cluster's pods; none if they are not known.
+// RangesOf returns the other cluster's pod ranges; none if they are not known.
 func RangesOf(c *networkingv1beta1.Configuration) (out Ranges) {
 	if c == nil || c.Status.Remote == nil {
 		return nil
@@ -36,8 +35,8 @@ func RangesOf(c *networkingv1beta1.Configuration) (out Ranges) {
 	return out
 }
 
-// Seen is under which address a pod of the other cluster is reached from here; false if
-// under none: an address outside of its ranges would lead to somebody else.
+// Seen returns the address that reaches a pod of the other cluster from here. It returns false for an
+// address outside of the cluster's ranges: packets to it would reach somebody else.
 func (all Ranges) Seen(text string) (string, bool) {
 	a, err := netip.ParseAddr(text)
 	if err != nil {
@@ -51,8 +50,7 @@ func (all Ranges) Seen(text string) (string, bool) {
 	return "", false
 }
 
-// Contain reports whether an address, as it is seen here, is that of a pod of the other
-// cluster.
+// Contain reports whether an address, as it is seen here, belongs to a pod of the other cluster.
 func (all Ranges) Contain(text string) bool {
 	a, err := netip.ParseAddr(text)
 	for _, r := range all {
@@ -63,24 +61,23 @@ func (all Ranges) Contain(text string) bool {
 	return false
 }
 
-// Tunnel is the network between the clusters. Without one there is nothing to say of it:
-// an admin connects them otherwise.
+// Tunnel is the state of the network between the clusters. The zero value means that there is no tunnel of
+// ours: an admin may have connected the clusters otherwise.
 type Tunnel struct {
 	There bool
 	Down  string // why no packets pass, "" if they do
-	// Until is when this has to be judged again if nothing new is said; zero: never.
+	// Until is when the state has to be judged again if no report comes; zero: never.
 	Until time.Time
 }
 
-// Follower judges a tunnel by what its gateway reports. Clocks of nodes differ: a report
-// is too old when it has not changed for too long by this one. The zero Follower has heard
-// of nothing.
+// Follower judges a tunnel by the reports of its gateway. The clocks of nodes differ, so a report is too
+// old if this clock has not seen it change for too long. The zero Follower has seen no report.
 type Follower struct {
 	text string
 	at   time.Time
 }
 
-// Tunnel is its state. configured says that the clusters are to be connected.
+// Tunnel returns the state of the tunnel. configured means that a Configuration connects the clusters.
 func (f *Follower) Tunnel(configured bool, all []networkingv1beta1.Connection, now time.Time) Tunnel {
 	if len(all) == 0 {
 		if configured {
