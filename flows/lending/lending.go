@@ -1,5 +1,5 @@
-// Package lending is what is there of peerings besides the network: identities,
-// resources, virtual nodes and offloaded namespaces.
+// Package lending has the facts about peerings besides the network: identities, resources, virtual nodes
+// and offloaded namespaces.
 package lending
 
 import (
@@ -18,21 +18,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Facts are of one cluster, which may be consumer of some peers and provider of
-// others.
+// Facts are facts of one cluster. It may be a consumer of some peers, and the provider of others.
 type Facts struct {
-	// Missing are kinds that the API server does not serve, as
+	// Missing are kinds that the API server does not serve, such as
 	// "tenants.authentication.liqo.io/v1beta1".
 	Missing []string
-	// Request is what the cluster shows to providers. Its key stays in the cluster;
-	// nil if that may not be read, or is not there: RequestProblem says why.
+	// Request is what the cluster shows to providers. Its private key stays in the cluster. Request is nil
+	// if the key is missing or may not be read: RequestProblem says why.
 	Request        *peering.Request
 	RequestProblem string
-	// Secrets of handshakes and certificates. Of kubeconfigs only the keys are known.
+	// Secrets are those of handshakes and certificates. Of kubeconfigs only the keys of the data are known.
 	Secrets []corev1.Secret
 	// Unread are tenant namespaces whose Secrets the user may not list.
 	Unread []string
-	// Hidden are kinds of which not all may be read: that there is none proves nothing.
+	// Hidden are kinds of which the user may not read all objects: finding none proves nothing.
 	Hidden      map[string]bool
 	Tenants     []authv1beta1.Tenant
 	Identities  []authv1beta1.Identity
@@ -42,30 +41,28 @@ type Facts struct {
 	Maps        []offloadingv1beta1.NamespaceMap
 	Offloadings []offloadingv1beta1.NamespaceOffloading
 	Clusters    []corev1beta1.ForeignCluster
-	// Members are the Nodes that virtual nodes have made, in the way of Kubernetes.
+	// Members are the Nodes of virtual nodes.
 	Members []corev1.Node
-	// Pods are those that run on virtual nodes, without their specs.
+	// Pods are the pods on virtual nodes, without their specs.
 	Pods []corev1.Pod
-	// Kubelets are the Deployments of virtual nodes, Components those of Liqo itself.
+	// Kubelets are the Deployments of virtual kubelets, Components those of Liqo itself.
 	Kubelets   []appsv1.Deployment
 	Components []appsv1.Deployment
-	// Waiting says what keeps the pods of virtual nodes from running, by
-	// namespace/name of the VirtualNode.
+	// Waiting says why the pods of virtual kubelets don't run. Its keys are namespace/name of the
+	// VirtualNode.
 	Waiting map[string]string
-	// Proxies are the addresses by which peers reach this cluster's API server through
-	// the tunnel.
+	// Proxies are the addresses under which peers reach this cluster's API server through the tunnel.
 	Proxies []ipamv1alpha1.IP
-	// ControlPlane are addresses of the cluster's control plane nodes, one of each.
+	// ControlPlane has one address of each control plane node.
 	ControlPlane []string
-	// Capacity is what the cluster's own nodes have for pods, in all; nil if that is not
-	// known.
+	// Capacity is what the cluster's own nodes have for pods, in all; nil if nobody knows.
 	Capacity corev1.ResourceList
-	// Known are the users and groups that have rights here, Liqo's and Kubernetes' own
-	// left out, by name: each with a binding that gives it some.
+	// Known maps users and groups to a binding that gives them rights here. Those of Liqo and of Kubernetes
+	// itself are left out.
 	Known map[string]string
 }
 
-// Add adds an object that an API server has. Of pods those on virtual nodes count.
+// Add adds an object from the API server. Callers pass only those pods that are on virtual nodes.
 func (l *Facts) Add(o metav1.Object) {
 	switch o := o.(type) {
 	case *corev1.Secret:
@@ -109,7 +106,7 @@ func (l *Facts) Add(o metav1.Object) {
 	}
 }
 
-// labelControlPlane is how Kubernetes' own tools mark nodes with an API server.
+// labelControlPlane is the label that Kubernetes' own tools give to nodes with an API server.
 const labelControlPlane = "node-role.kubernetes.io/control-plane"
 
 func (l *Facts) addNode(n *corev1.Node) {
@@ -133,7 +130,7 @@ func (l *Facts) addNode(n *corev1.Node) {
 
 func (l *Facts) know(binding string, role rbacv1.RoleRef, subjects []rbacv1.Subject) {
 	if strings.HasPrefix(role.Name, "liqo-") {
-		return // it is what a peering gives
+		return // a peering gives these rights
 	}
 	for _, s := range subjects {
 		if s.Kind == rbacv1.ServiceAccountKind || strings.HasPrefix(s.Name, "system:") {
@@ -146,7 +143,7 @@ func (l *Facts) know(binding string, role rbacv1.RoleRef, subjects []rbacv1.Subj
 	}
 }
 
-// addressOf is the address of a node that Liqo would choose.
+// addressOf returns the address of a node that Liqo would choose.
 func addressOf(n *corev1.Node) string {
 	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalDNS, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeHostName} {
 		for _, a := range n.Status.Addresses {
@@ -158,8 +155,8 @@ func addressOf(n *corev1.Node) string {
 	return ""
 }
 
-// APIServer is the URL at which the cluster's Liqo has its consumers reach its API
-// server; "" if that is not known. Liqo tells it only to those that it has accepted.
+// APIServer returns the URL of the API server that the cluster's Liqo gives to consumers; "" if nobody
+// knows. Liqo itself tells the URL only to consumers that it has accepted.
 func (l *Facts) APIServer() string {
 	for i := range l.Components {
 		for _, container := range l.Components[i].Spec.Template.Spec.Containers {
@@ -176,7 +173,7 @@ func (l *Facts) APIServer() string {
 	return "https://" + net.JoinHostPort(l.ControlPlane[0], "6443")
 }
 
-// Lent is what a cluster lends to peer or uses of it, "" for nothing.
+// Lent names an object by which the cluster lends to peer, or uses it as provider; "" if there is none.
 func (l *Facts) Lent(peer string) (what string, uses bool) {
 	if l == nil {
 		return "", false
@@ -197,7 +194,7 @@ func (l *Facts) Lent(peer string) (what string, uses bool) {
 	return "", false
 }
 
-// Troubled names the namespaces in which something of a peering is not there yet.
+// Troubled calls add for each namespace in which a peering is not complete.
 func (l *Facts) Troubled(add func(namespace string)) {
 	for i := range l.Tenants {
 		if l.Tenants[i].Status.AuthParams == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Amounts are resources in words, sorted.
+// Amounts returns the resources as text, sorted.
 func Amounts(r corev1.ResourceList) string {
 	if len(r) == 0 {
 		return "nothing"
@@ -28,8 +28,8 @@ func Amounts(r corev1.ResourceList) string {
 	return strings.Join(out, ", ")
 }
 
-// Refused is why our operator will not have an object as it is now, "" if it does, or has
-// not looked at it yet.
+// Refused says why our operator refuses an object as it is now; "" if it accepts it, or has not looked at
+// it yet.
 func Refused(o metav1.Object) string {
 	if o.GetAnnotations()[render.AnnotationProblemOf] != strconv.FormatInt(o.GetGeneration(), 10) {
 		return ""
@@ -37,19 +37,19 @@ func Refused(o metav1.Object) string {
 	return o.GetAnnotations()[render.AnnotationProblem]
 }
 
-// Accepted reports whether the provider has accepted one side of a slice.
+// Accepted reports whether the provider has accepted this part of a slice.
 func Accepted(s *authv1beta1.ResourceSlice, what authv1beta1.ResourceSliceConditionType) bool {
 	c := peering.Condition(s, what)
 	return c != nil && c.Status == authv1beta1.ResourceSliceConditionAccepted
 }
 
-// Granted reports whether the provider has accepted a slice whole.
+// Granted reports whether the provider has accepted both parts of a slice.
 func Granted(s *authv1beta1.ResourceSlice) bool {
 	return Accepted(s, authv1beta1.ResourceSliceConditionTypeAuthentication) && Accepted(s, authv1beta1.ResourceSliceConditionTypeResources)
 }
 
-// Reached is whether a cluster's Liqo reaches the other's API server: Established, Error,
-// or "" where it does not try.
+// Reached says whether a cluster's Liqo reaches the other's API server: Established, Error, or "" if it
+// does not try.
 func Reached(c *corev1beta1.ForeignCluster) (corev1beta1.ConditionStatusType, string) {
 	if c != nil {
 		for _, cond := range c.Status.Conditions {
@@ -61,12 +61,12 @@ func Reached(c *corev1beta1.ForeignCluster) (corev1beta1.ConditionStatusType, st
 	return "", ""
 }
 
-// NodeCondition is one of a node's, "" if it has not said it.
+// NodeCondition returns the status of a node's condition; "" if the node has none of this type.
 func NodeCondition(n *corev1.Node, what corev1.NodeConditionType) corev1.ConditionStatus {
 	return nodeCondition(n, what).Status
 }
 
-// NodeMessage is what a node says of a condition, "" for nothing.
+// NodeMessage returns the message of a node's condition; "" if there is none.
 func NodeMessage(n *corev1.Node, what corev1.NodeConditionType) string {
 	return nodeCondition(n, what).Message
 }
