@@ -16,29 +16,28 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// What our operator writes besides what Liqo's contract names.
+// Annotations and labels of our operator, beyond Liqo's contract.
 const (
-	// AnnotationUsed on a Secret with a nonce is the UID of the Tenant that it was for:
-	// it is good for no other.
+	// AnnotationUsed on the Secret of a nonce is the UID of the Tenant that has used it. The nonce is valid
+	// for no other Tenant.
 	AnnotationUsed = "liqo-tui.dev/used-for"
 	// AnnotationRemoteNamespace on a kubeconfig is the tenant namespace on the provider.
 	AnnotationRemoteNamespace = "liqo.io/remote-tenant-namespace"
-	// AnnotationTenant on a request for a certificate is namespace/name of its Tenant,
-	// AnnotationSlice that of its ResourceSlice.
+	// AnnotationTenant on a signing request is namespace/name of its Tenant, AnnotationSlice that of its
+	// ResourceSlice.
 	AnnotationTenant = "liqo-tui.dev/tenant"
 	AnnotationSlice  = "liqo-tui.dev/slice"
-	// LabelRequest marks requests for certificates of consumers.
+	// LabelRequest marks the signing requests for consumers.
 	LabelRequest = "liqo.io/remote-tenant-csr"
-	// KeyPublicKey of a certificate's Secret is the key for which the consumer has
-	// signed a nonce.
+	// KeyPublicKey in the Secret of a certificate is the key with which the consumer has signed a nonce.
 	KeyPublicKey = "publicKey"
 )
 
-// CertificateLife is how long a consumer's certificate is good for. It can't be called
-// back, so it is short; it is renewed when two thirds are over.
+// CertificateLife is how long a consumer's certificate is valid. It is short, because a certificate can't
+// be revoked. The certificate is renewed after two thirds of its life.
 const CertificateLife = 30 * 24 * time.Hour
 
-// RenewAt is when a certificate is to be replaced: then a third of its life is left.
+// RenewAt returns when a certificate has to be replaced: when a third of its life is left.
 func RenewAt(from, until time.Time) time.Time { return until.Add(-until.Sub(from) / 3) }
 
 func operatorMeta(namespace, name string, remote string) metav1.ObjectMeta {
@@ -47,8 +46,8 @@ func operatorMeta(namespace, name string, remote string) metav1.ObjectMeta {
 	}}
 }
 
-// OperatorAccess gives the operator, which is in namespace home, its rights in a
-// namespace that an admin has labelled for a peer.
+// OperatorAccess gives the operator in namespace home its rights in a namespace that an admin has labelled
+// for a peer.
 func OperatorAccess(ns *corev1.Namespace, home string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
@@ -58,15 +57,15 @@ func OperatorAccess(ns *corev1.Namespace, home string) *rbacv1.RoleBinding {
 	}
 }
 
-// ownedBy has o go with its Tenant or Identity.
+// ownedBy makes o, which is of this kind, the owner.
 func ownedBy(kind string, o render.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
 		APIVersion: authv1beta1.GroupVersion.String(), Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: new(true),
 	}}
 }
 
-// ConsumerAccess gives a consumer its rights, in its own namespace. They are those of
-// the user alone: certificates of slices have the cluster's ID as their group.
+// ConsumerAccess gives a consumer its rights in its tenant namespace. They belong to the user of its
+// control plane alone: certificates of slices have the cluster ID only as their group.
 func ConsumerAccess(t *authv1beta1.Tenant) *rbacv1.RoleBinding {
 	b := &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
@@ -78,19 +77,19 @@ func ConsumerAccess(t *authv1beta1.Tenant) *rbacv1.RoleBinding {
 	return b
 }
 
-// Certified is whom a provider gives a certificate: a Tenant, or one of its slices.
+// Certified is the owner of a certificate: a Tenant, or one of its slices.
 type Certified struct {
 	Request
 	Subject
 
 	Consumer render.ClusterID
-	Owner    render.Object // the certificate goes with it
+	Owner    render.Object // its deletion deletes the certificate
 	kind     string        // of the owner
 	mark     string        // annotation that names the owner
-	secret   string        // what keeps the certificate
+	secret   string        // the Secret that keeps the certificate
 }
 
-// OfTenant is a consumer's control plane.
+// OfTenant returns the certificate's owner for a consumer's control plane.
 func OfTenant(t *authv1beta1.Tenant) Certified {
 	id := render.ClusterID(t.Spec.ClusterID)
 	return Certified{
@@ -99,7 +98,7 @@ func OfTenant(t *authv1beta1.Tenant) Certified {
 	}
 }
 
-// OfSlice is who uses the resources of a slice. Its key is the Tenant's.
+// OfSlice returns the certificate's owner for the user of a slice. The key is the Tenant's.
 func OfSlice(s *authv1beta1.ResourceSlice, t *authv1beta1.Tenant) Certified {
 	id := render.ClusterID(t.Spec.ClusterID)
 	return Certified{
@@ -108,11 +107,10 @@ func OfSlice(s *authv1beta1.ResourceSlice, t *authv1beta1.Tenant) Certified {
 	}
 }
 
-// Key names the owner in the annotation of a request.
+// Key is the value of the annotation that names the owner.
 func (c Certified) Key() string { return c.Owner.GetNamespace() + "/" + c.Owner.GetName() }
 
-// SigningRequest asks Kubernetes for a certificate. name differs for each that is asked
-// for.
+// SigningRequest asks Kubernetes for a certificate. Each certificate needs another name.
 func (c Certified) SigningRequest(name string) *certificatesv1.CertificateSigningRequest {
 	r := &certificatesv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
@@ -127,11 +125,11 @@ func (c Certified) SigningRequest(name string) *certificatesv1.CertificateSignin
 	return r
 }
 
-// AnnotationAuthority on what was signed tells under which certificate authority of the
-// cluster it was.
+// AnnotationAuthority on the Secret of a certificate identifies the cluster's certificate authorities at
+// the time of signing.
 const AnnotationAuthority = "liqo-tui.dev/authority"
 
-// Secret keeps what was signed, and for which key.
+// Secret keeps a certificate, with the request and the key that it was signed for.
 func (c Certified) Secret(certificate []byte) *corev1.Secret {
 	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: operatorMeta(c.Owner.GetNamespace(), c.secret, string(c.Consumer))}
 	s.OwnerReferences = ownedBy(c.kind, c.Owner)
@@ -142,7 +140,7 @@ func (c Certified) Secret(certificate []byte) *corev1.Secret {
 // KubeconfigName is the name of the Secret with an Identity's kubeconfig.
 func KubeconfigName(identity string) string { return "kubeconfig-" + identity }
 
-// Kubeconfig is the Secret with which the cluster of this private key uses an Identity.
+// Kubeconfig returns the Secret with the kubeconfig for an Identity. privateKey is this cluster's.
 func Kubeconfig(i *authv1beta1.Identity, privateKey []byte) (*corev1.Secret, error) {
 	p := i.Spec.AuthParams
 	if u, err := url.Parse(p.APIServer); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {

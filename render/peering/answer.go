@@ -8,12 +8,12 @@ import (
 	"net/url"
 )
 
-// ErrNoAnswer is in each error of an API server that gave no answer.
+// ErrNoAnswer is wrapped by each error of an API server that gave no answer.
 var ErrNoAnswer = errors.New("does not answer")
 
-// NoAnswer is the error of an API server that gave no answer. It leaves out which path was
-// asked for, and from which port: with those, the same outage would be news at every try,
-// and each would be written into objects that others watch.
+// NoAnswer is the error of an API server that gave no answer. It leaves out the path of the request and the
+// local port: they differ at every try, so the same outage would change the objects that show the error,
+// and wake everything that watches them.
 func NoAnswer(server string, err error) error {
 	if inner := (&url.Error{}); errors.As(err, &inner) {
 		err = inner.Err

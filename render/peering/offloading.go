@@ -18,42 +18,40 @@ import (
 )
 
 const (
-	// LabelOffloaded on a namespace says that its pods may get on virtual nodes.
+	// LabelOffloaded on a namespace means that its pods may be bound to virtual nodes.
 	LabelOffloaded = "liqo.io/scheduling-enabled"
-	// LabelPodDestination on what a consumer has in its namespaces on a provider is that
-	// provider.
+	// LabelPodDestination on a consumer's objects in its mapped namespaces is the provider.
 	LabelPodDestination = "offloading.liqo.io/destination"
-	// LabelPodNode there is the virtual node that it is of.
+	// LabelPodNode there is the virtual node that the object belongs to.
 	LabelPodNode = "offloading.liqo.io/nodename"
-	// AnnotationPodOf on a ShadowPod is the UID of the consumer's pod.
+	// AnnotationPodOf on a ShadowPod is the UID of the local pod.
 	AnnotationPodOf = "liqo-tui.dev/of-pod"
-	// AnnotationVersion on what a consumer has put beside its pods is which version of its own
-	// object that is.
+	// AnnotationVersion on an object that a consumer has copied to a provider is the version of the original.
 	AnnotationVersion = "liqo-tui.dev/of-version"
-	// AnnotationStays keeps an object from going along. It is Liqo's.
+	// AnnotationStays keeps an object from being copied to providers. It is Liqo's.
 	AnnotationStays = "liqo.io/skip-reflection"
-	// AnnotationNamespaces on a VirtualNode are the namespaces, with commas, in which its
-	// program looks after pods. It may not in others.
+	// AnnotationNamespaces on a VirtualNode lists the namespaces whose pods its virtual kubelet handles,
+	// separated by commas. It has no rights in others.
 	AnnotationNamespaces = "liqo-tui.dev/namespaces"
-	// AnnotationWithdrawn on a consumer's NamespaceMap is what the provider is to have no more,
-	// with commas: namespaces, by their names here, and objects in them, as [WithdrawnObject]. The
-	// operator writes namespaces that it has seen to be withdrawn, until the provider is not asked
-	// for them any more. An admin writes what check names.
+	// AnnotationWithdrawn on a consumer's NamespaceMap lists what the provider has to delete, separated by
+	// commas: namespaces, by their names here, and objects in them, as [WithdrawnObject]. The operator adds
+	// a namespace when it has seen that the namespace was withdrawn, and removes it when the provider is no
+	// longer asked for it. An admin adds objects and namespaces that check names.
 	AnnotationWithdrawn = "liqo-tui.dev/withdrawn"
-	// AnnotationLeft there are the namespaces, with commas, that the provider keeps though nothing
-	// here asks for them: nobody has seen that they were withdrawn.
+	// AnnotationLeft on a consumer's NamespaceMap lists the namespaces, separated by commas, that the
+	// provider keeps although nothing here asks for them: nobody has seen that they were withdrawn.
 	AnnotationLeft = "liqo-tui.dev/left-on-provider"
-	// ConditionLeftovers of a virtual node says whether the provider has something of its
-	// namespaces that is not here, and whose deletion here nobody has seen. [Leftovers] reads its message.
+	// ConditionLeftovers on a virtual node says whether the provider has objects in its namespaces that do
+	// not exist here, and whose deletion here nobody has seen. [Leftovers] reads its message.
 	ConditionLeftovers corev1.NodeConditionType = "Leftovers"
 )
 
-// Withdrawn is what a NamespaceMap says to be withdrawn.
+// Withdrawn returns what a NamespaceMap withdraws.
 func Withdrawn(m *offloadingv1beta1.NamespaceMap) map[string]bool {
 	return listed(m, AnnotationWithdrawn)
 }
 
-// SetWithdrawn writes it.
+// SetWithdrawn writes what a NamespaceMap withdraws.
 func SetWithdrawn(m *offloadingv1beta1.NamespaceMap, all map[string]bool) {
 	if len(all) == 0 {
 		delete(m.Annotations, AnnotationWithdrawn)
@@ -62,10 +60,10 @@ func SetWithdrawn(m *offloadingv1beta1.NamespaceMap, all map[string]bool) {
 	metav1.SetMetaDataAnnotation(&m.ObjectMeta, AnnotationWithdrawn, strings.Join(slices.Sorted(maps.Keys(all)), ","))
 }
 
-// WithdrawnObject is the word for an object in that annotation. No namespace has such a name.
+// WithdrawnObject returns the text for an object in [AnnotationWithdrawn]. It differs from all names of namespaces.
 func WithdrawnObject(uid types.UID) string { return withdrawnUID + string(uid) }
 
-// WithdrawnUID reads that; false for a namespace.
+// WithdrawnUID reads the text of an object; false if it is the name of a namespace.
 func WithdrawnUID(text string) (types.UID, bool) {
 	uid, is := strings.CutPrefix(text, withdrawnUID)
 	return types.UID(uid), is
@@ -73,7 +71,7 @@ func WithdrawnUID(text string) (types.UID, bool) {
 
 const withdrawnUID = "uid:"
 
-// Left are the namespaces that a NamespaceMap says to be left.
+// Left returns the namespaces of a NamespaceMap that the provider keeps although nothing here asks for them.
 func Left(m *offloadingv1beta1.NamespaceMap) map[string]bool { return listed(m, AnnotationLeft) }
 
 func listed(m *offloadingv1beta1.NamespaceMap, annotation string) map[string]bool {
@@ -86,16 +84,16 @@ func listed(m *offloadingv1beta1.NamespaceMap, annotation string) map[string]boo
 	return out
 }
 
-// Leftover is an object of a consumer on a provider.
+// Leftover is an object on a provider that no object of the consumer stands for any more.
 type Leftover struct {
 	Kind, Namespace, Name string
 	UID                   types.UID
 }
 
-// mostLeftovers is how many a condition names, for Nodes not to become large.
+// mostLeftovers is how many a condition names, so that Nodes stay small.
 const mostLeftovers = 50
 
-// LeftoversText names some, each in a line, and counts the rest.
+// LeftoversText names the first leftovers, one on each line, and counts the rest.
 func LeftoversText(all []Leftover) string {
 	var lines []string
 	for i, l := range all {
@@ -108,8 +106,8 @@ func LeftoversText(all []Leftover) string {
 	return strings.Join(lines, "\n")
 }
 
-// Leftovers are those that a condition's message names, and how many more there are. It is false
-// for another text.
+// Leftovers reads the text of [LeftoversText]: the leftovers that it names, and how many more there are. ok
+// is false for another text.
 func Leftovers(message string) (all []Leftover, more int, ok bool) {
 	for line := range strings.SplitSeq(message, "\n") {
 		words := strings.Split(line, " ")
@@ -129,14 +127,13 @@ func Leftovers(message string) (all []Leftover, more int, ok bool) {
 	return all, more, true
 }
 
-// SecretTypes are those that a consumer's Secrets may have on a provider: what Kubernetes
-// gives a meaning for pods.
+// SecretTypes are the types that a copied Secret may have on a provider: those that mean something to pods.
 var SecretTypes = []corev1.SecretType{
 	corev1.SecretTypeOpaque, corev1.SecretTypeDockercfg, corev1.SecretTypeDockerConfigJson, corev1.SecretTypeBasicAuth, corev1.SecretTypeSSHAuth, corev1.SecretTypeTLS,
 }
 
-// NamespaceMap tells a provider which namespaces it is to have, by the consumer's names of
-// them. Its name is Liqo's. left are those that nothing asks for any more.
+// NamespaceMap asks a provider for mapped namespaces. The keys of mapping are the consumer's namespaces.
+// Liqo defines the name of the object. left are the namespaces that nothing asks for any more.
 func NamespaceMap(t render.Tenant, mapping map[string]string, left ...string) *offloadingv1beta1.NamespaceMap {
 	m := &offloadingv1beta1.NamespaceMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "NamespaceMap"},
@@ -150,7 +147,7 @@ func NamespaceMap(t render.Tenant, mapping map[string]string, left ...string) *o
 	return m
 }
 
-// MapCopy is what a consumer shows of a NamespaceMap in a namespace of the provider.
+// MapCopy returns the copy of a consumer's NamespaceMap in a namespace of the provider.
 func MapCopy(m *offloadingv1beta1.NamespaceMap, consumer render.ClusterID, namespace string) *offloadingv1beta1.NamespaceMap {
 	return &offloadingv1beta1.NamespaceMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "NamespaceMap"},
@@ -162,7 +159,7 @@ func MapCopy(m *offloadingv1beta1.NamespaceMap, consumer render.ClusterID, names
 	}
 }
 
-// RemoteName is how an offloaded namespace is called on providers.
+// RemoteName returns the name of the mapped namespace on providers.
 func RemoteName(o *offloadingv1beta1.NamespaceOffloading, consumer render.ClusterID) string {
 	switch o.Spec.NamespaceMappingStrategy {
 	case offloadingv1beta1.EnforceSameNameMappingStrategyType:
@@ -174,8 +171,7 @@ func RemoteName(o *offloadingv1beta1.NamespaceOffloading, consumer render.Cluste
 	return o.Namespace + "-" + string(consumer)
 }
 
-// OffloadedNamespace is what the operator says of a namespace: that it is offloaded, or
-// nothing any more.
+// OffloadedNamespace renders what the operator writes into a namespace: that it is offloaded, or nothing any more.
 func OffloadedNamespace(name string, offloaded bool) *corev1.Namespace {
 	ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if offloaded {
@@ -184,7 +180,7 @@ func OffloadedNamespace(name string, offloaded bool) *corev1.Namespace {
 	return ns
 }
 
-// OffloadedAccess lets programs of virtual nodes look after the pods of a namespace.
+// OffloadedAccess lets virtual kubelets handle the pods of a namespace.
 func OffloadedAccess(namespace string, nodes []types.NamespacedName) *rbacv1.RoleBinding {
 	var programs []rbacv1.Subject
 	for _, n := range nodes {
@@ -195,7 +191,7 @@ func OffloadedAccess(namespace string, nodes []types.NamespacedName) *rbacv1.Rol
 	}, programs)
 }
 
-// Toleration is what a pod needs to get on a virtual node.
+// Toleration is the toleration that a pod needs on a virtual node.
 func Toleration() corev1.Toleration {
 	return corev1.Toleration{Key: TaintVirtual, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
 }

@@ -1,7 +1,7 @@
-// Package peering renders what a whole peering consists of besides the network:
-// identities, resources and offloaded namespaces, in Liqo's kinds. It is pure.
+// Package peering renders the objects of a peering besides the network: identities, resources and offloaded
+// namespaces, in Liqo's kinds. It is pure.
 //
-// Words: the consumer gets a virtual node, the provider lends the resources.
+// The provider lends resources to the consumer, which has a virtual node for them.
 package peering
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Labels by which Liqo's controllers find objects of a peering.
+// Labels and annotations by which Liqo's controllers find objects of a peering.
 const (
 	LabelNonce            = "liqo.io/nonce"
 	LabelSignedNonce      = "liqo.io/signed-nonce"
@@ -42,8 +42,8 @@ const (
 	KubeletComponent  = "virtual-kubelet"
 	NonceName         = "liqo-nonce"
 	SignedNonceName   = "liqo-signed-nonce"
-	CertificateName   = "liqo-remote-certificate" // of a slice: with a dash and its name
-	KeysName          = "authentication-keys"     // in Liqo's namespace: the cluster's own key
+	CertificateName   = "liqo-remote-certificate" // for a slice, a dash and the slice's name follow
+	KeysName          = "authentication-keys"     // in Liqo's namespace: the cluster's own key pair
 	OffloadingName    = "offloading"
 	ProxyIPName       = "api-server-proxy"
 	KeyNonce          = "nonce"
@@ -51,11 +51,11 @@ const (
 	KeyKubeconfig     = "kubeconfig"
 	KeyCSR            = "csr"
 	KeyCertificate    = "certificate"
-	NamespacePrefix   = "liqo-tenant-" // Liqo's controllers let virtual kubelets of such namespaces serve
+	NamespacePrefix   = "liqo-tenant-" // Liqo's controllers give virtual kubelets a serving certificate only in such namespaces
 	FinalizerReplicas = "crdreplicator.liqo.io/resource"
 )
 
-// IsProxy reports whether an IP is that of our operator's proxy to its API server.
+// IsProxy reports whether an IP belongs to our operator's proxy to the API server.
 func IsProxy(ip metav1.Object) bool {
 	return ip.GetName() == ProxyIPName && ip.GetLabels()[render.LabelManagedBy] == render.OperatorName
 }
@@ -86,26 +86,25 @@ func secret(t render.Tenant, name, label string) *corev1.Secret {
 	return s
 }
 
-// Nonce asks the provider for a nonce that a consumer is to sign.
+// Nonce asks the provider's controllers to write a nonce for the consumer into this Secret.
 func Nonce(t render.Tenant) *corev1.Secret { return secret(t, NonceName, LabelNonce) }
 
-// SignedNonce asks the consumer's controllers to sign the provider's nonce: its
-// text, as it is.
+// SignedNonce asks the consumer's controllers to sign the provider's nonce. nonce is its text, unchanged.
 func SignedNonce(t render.Tenant, nonce []byte) *corev1.Secret {
 	s := secret(t, SignedNonceName, LabelSignedNonce)
 	s.Data = map[string][]byte{KeyNonce: nonce}
 	return s
 }
 
-// Applicant is what a consumer shows a provider: all of it is public.
+// Applicant is what a consumer shows to a provider. All of it is public.
 type Applicant struct {
 	ID        render.ClusterID
-	Request          // its key, and what the provider is to sign
+	Request          // its key, and the signing request
 	Signature []byte // of the provider's nonce
-	ProxyURL  string // by which it reaches the provider's API server, "" for none
+	ProxyURL  string // of the proxy to the provider's API server; "" for none
 }
 
-// Tenant has a provider accept a consumer. t is the provider's.
+// Tenant asks the provider to accept a consumer. t is the provider's tenant namespace.
 func Tenant(t render.Tenant, a Applicant) *authv1beta1.Tenant {
 	o := &authv1beta1.Tenant{TypeMeta: authentication(authv1beta1.TenantKind), ObjectMeta: meta(t, string(a.ID))}
 	o.Spec = authv1beta1.TenantSpec{
@@ -117,8 +116,8 @@ func Tenant(t render.Tenant, a Applicant) *authv1beta1.Tenant {
 	return o
 }
 
-// Identity has the consumer use what a provider gave it. t is the consumer's,
-// remoteNamespace the provider's namespace for it.
+// Identity has the access that a provider gave to the consumer. t is the consumer's tenant namespace,
+// remoteNamespace the provider's.
 func Identity(t render.Tenant, params authv1beta1.AuthParams, remoteNamespace string) *authv1beta1.Identity {
 	return &authv1beta1.Identity{
 		TypeMeta: authentication(authv1beta1.IdentityKind), ObjectMeta: meta(t, "controlplane-"+string(t.Remote)),
@@ -128,15 +127,14 @@ func Identity(t render.Tenant, params authv1beta1.AuthParams, remoteNamespace st
 	}
 }
 
-// SliceParams are what a consumer asks of a provider.
+// SliceParams say what a consumer requests of a provider.
 type SliceParams struct {
 	Class       string // "" is Liqo's default
 	Resources   corev1.ResourceList
 	VirtualNode bool
 }
 
-// ResourceSlice asks the provider for resources. Its name becomes that of the
-// virtual node.
+// ResourceSlice requests resources of the provider. The virtual node gets the name of the slice.
 func ResourceSlice(t render.Tenant, p SliceParams) *authv1beta1.ResourceSlice {
 	o := &authv1beta1.ResourceSlice{TypeMeta: authentication(authv1beta1.ResourceSliceKind), ObjectMeta: meta(t, string(t.Remote))}
 	o.Labels[LabelReplication], o.Labels[LabelDestination] = "true", string(t.Remote)
@@ -152,7 +150,7 @@ func ResourceSlice(t render.Tenant, p SliceParams) *authv1beta1.ResourceSlice {
 	return o
 }
 
-// OffloadingParams say how a namespace is to be offloaded.
+// OffloadingParams say how to offload a namespace.
 type OffloadingParams struct {
 	Pods       string // a PodOffloadingStrategyType
 	Mapping    string // a NamespaceMappingStrategyType
@@ -169,14 +167,13 @@ func Offloading(namespace string, p OffloadingParams) *offloadingv1beta1.Namespa
 			PodOffloadingStrategy:    offloadingv1beta1.PodOffloadingStrategyType(p.Pods),
 			NamespaceMappingStrategy: offloadingv1beta1.NamespaceMappingStrategyType(p.Mapping),
 			RemoteNamespaceName:      p.RemoteName,
-			// Liqo's API refuses to be without the list, which is empty for all clusters.
+			// Liqo's API requires the list. An empty list selects all clusters.
 			ClusterSelector: corev1.NodeSelector{NodeSelectorTerms: append([]corev1.NodeSelectorTerm{}, p.Selector...)},
 		},
 	}
 }
 
-// Node is a virtual node that takes no new pods, or one of which this program says
-// nothing any more.
+// Node renders what this program writes into a virtual node: that the node takes no new pods, or nothing any more.
 func Node(name string, cordoned bool) *corev1.Node {
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -184,8 +181,8 @@ func Node(name string, cordoned bool) *corev1.Node {
 	}
 }
 
-// Unreachable tells Liqo's controllers that a cluster is gone for good, so that
-// they don't wait for it; or takes that back.
+// Unreachable tells Liqo's controllers that a cluster is gone for good, so that they don't wait for it.
+// With gone false, it takes that back.
 func Unreachable(name string, gone bool) *corev1beta1.ForeignCluster {
 	o := &corev1beta1.ForeignCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1beta1.GroupVersion.String(), Kind: corev1beta1.ForeignClusterKind},

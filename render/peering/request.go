@@ -19,36 +19,35 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Request is a consumer's key and what a provider is to sign, both as PEM and both
-// public.
+// Request is a consumer's key and its certificate signing request (CSR), as PEM. Both are public.
 type Request struct {
 	PublicKey []byte
 	CSR       []byte
 }
 
-// Organization is the group that Liqo's controllers demand of such requests.
+// Organization is the group that Liqo's controllers require in these CSRs.
 const Organization = "liqo.io"
 
-// Subject is whom a certificate makes of who has it.
+// Subject is the user and the group that a certificate stands for.
 type Subject struct{ User, Group string }
 
-// ControlPlane is a consumer toward its providers.
+// ControlPlane is the subject of a consumer's operator, toward its providers.
 func ControlPlane(id render.ClusterID) Subject { return Subject{string(id), Organization} }
 
-// SliceUser is who uses the resources of a consumer's slice.
+// SliceUser is the subject that uses the resources of a consumer's slice.
 func SliceUser(slice string, id render.ClusterID) Subject {
 	sum := sha256.Sum256([]byte(id))
 	return Subject{fmt.Sprintf("%s-%x", slice, sum[:6]), string(id)}
 }
 
-// NewRequest is the request of a cluster's control plane, see [Subject.Request].
+// NewRequest returns the request of a cluster's control plane, see [Subject.Request].
 func NewRequest(privateKey []byte, id render.ClusterID, random io.Reader) (Request, error) {
 	return ControlPlane(id).Request(privateKey, random)
 }
 
-// Request asks to be the subject, with this private key, in PKCS#8 as PEM. Ed25519 and
-// RSA keys give the same bytes each time, which Liqo's controllers count on: they refuse
-// another request of the same consumer.
+// Request returns a request for a certificate of this subject. The private key is PKCS#8 as PEM. With
+// Ed25519 and RSA keys the result has the same bytes each time. Liqo's controllers rely on that: they
+// refuse another request of the same consumer.
 func (s Subject) Request(privateKey []byte, random io.Reader) (Request, error) {
 	signer, r, err := parseKey(privateKey)
 	if err != nil {
@@ -66,7 +65,7 @@ func (s Subject) Request(privateKey []byte, random io.Reader) (Request, error) {
 	return r, nil
 }
 
-// parseKey is what signs with a key, and its public half.
+// parseKey returns the signer of a private key, and its public key.
 func parseKey(privateKey []byte) (crypto.Signer, Request, error) {
 	block, _ := pem.Decode(privateKey)
 	if block == nil {
@@ -87,7 +86,7 @@ func parseKey(privateKey []byte) (crypto.Signer, Request, error) {
 	return signer, Request{PublicKey: pem.EncodeToMemory(&pem.Block{Type: publicKeyBlock, Bytes: public})}, nil
 }
 
-// NewKey is a cluster's own key, as Liqo's controllers make it: both halves as PEM.
+// NewKey returns a new key pair of a cluster, as Liqo's controllers make it: both halves as PEM.
 func NewKey(random io.Reader) (private, public []byte, err error) {
 	key, secret, err := ed25519.GenerateKey(random)
 	if err != nil {
@@ -103,10 +102,10 @@ func NewKey(random io.Reader) (private, public []byte, err error) {
 
 const publicKeyBlock = "PUBLIC KEY"
 
-// nonceBytes are as many as Liqo's nonces have; in base64, 88.
+// nonceBytes is the length of Liqo's nonces: 88 characters in base64.
 const nonceBytes = 64
 
-// NewNonce is a text for a consumer to sign.
+// NewNonce returns a text for a consumer to sign.
 func NewNonce(random io.Reader) ([]byte, error) {
 	raw := make([]byte, nonceBytes)
 	if _, err := io.ReadFull(random, raw); err != nil {
@@ -115,9 +114,9 @@ func NewNonce(random io.Reader) ([]byte, error) {
 	return []byte(base64.StdEncoding.EncodeToString(raw)), nil
 }
 
-// Sign signs a provider's nonce, and nothing but nonces: the same key signs requests
-// for certificates and opens connections, so a provider that had other texts signed
-// could be this cluster toward others. Those texts are not base64.
+// Sign signs a provider's nonce, and nothing but nonces. The same key signs certificate requests and opens
+// connections: if a provider could have other texts signed, it could pose as this cluster to others. Those
+// texts are not base64.
 func Sign(privateKey, nonce []byte, random io.Reader) ([]byte, error) {
 	signer, _, err := parseKey(privateKey)
 	if err != nil {
@@ -133,9 +132,9 @@ func Sign(privateKey, nonce []byte, random io.Reader) ([]byte, error) {
 	return signer.Sign(random, sum[:], crypto.SHA256)
 }
 
-// Acceptable is why a provider does not have this request signed for a subject; nil
-// if it does. The certificate must make of the consumer that one user, in that one group:
-// of a third attribute of the subject, an API server may make something, such as a UID.
+// Acceptable returns nil if a provider may have this request signed for a subject, and otherwise says why
+// not. The certificate must stand for that one user in that one group. A third attribute of the subject
+// could mean something to an API server, such as a UID.
 func (r Request) Acceptable(s Subject) error {
 	block, rest := pem.Decode(r.CSR)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {
@@ -171,8 +170,7 @@ func (r Request) Acceptable(s Subject) error {
 	return errors.New("its key is too weak: want Ed25519, ECDSA, or RSA of 2048 bits or more")
 }
 
-// Fits reports whether another request is of the same key and the same cluster, so
-// that it is as good as this one.
+// Fits reports whether another CSR is for the same key and the same cluster, and so can replace this one.
 func (r Request) Fits(csr []byte, id render.ClusterID) bool {
 	block, _ := pem.Decode(csr)
 	if block == nil {
@@ -182,7 +180,7 @@ func (r Request) Fits(csr []byte, id render.ClusterID) bool {
 	return err == nil && other.Subject.CommonName == string(id) && r.has(other.PublicKey)
 }
 
-// Has reports whether another request is of the same key.
+// Has reports whether another CSR is for the same key.
 func (r Request) Has(csr []byte) bool {
 	block, _ := pem.Decode(csr)
 	if block == nil {
@@ -204,7 +202,7 @@ func (r Request) has(key any) bool {
 	return err == nil && block != nil && bytes.Equal(block.Bytes, der)
 }
 
-// Certificate reads the first certificate of a PEM.
+// Certificate parses the first certificate of a PEM text.
 func Certificate(text []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -213,8 +211,7 @@ func Certificate(text []byte) (*x509.Certificate, error) {
 	return x509.ParseCertificate(block.Bytes)
 }
 
-// Signed reports whether signature is one of this request's key over the nonce's
-// text.
+// Signed reports whether signature is a signature of the nonce's text with this request's key.
 func (r Request) Signed(nonce, signature []byte) bool {
 	block, _ := pem.Decode(r.PublicKey)
 	if block == nil || len(nonce) == 0 || len(signature) == 0 {
@@ -236,7 +233,7 @@ func (r Request) Signed(nonce, signature []byte) bool {
 	return false
 }
 
-// HasSigned reports whether a signature is one by this private key.
+// HasSigned reports whether a signature of the nonce was made with this private key.
 func HasSigned(privateKey, nonce, signature []byte) (bool, error) {
 	_, r, err := parseKey(privateKey)
 	return err == nil && r.Signed(nonce, signature), err

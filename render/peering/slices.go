@@ -15,25 +15,24 @@ import (
 )
 
 const (
-	// AnnotationJudged on a provider's copy of a slice is the generation that its status
-	// is about.
+	// AnnotationJudged on a provider's copy of a slice is the generation that its status is about.
 	AnnotationJudged = "liqo-tui.dev/judged"
-	// AnnotationLend on a Tenant is the most that the provider's admin lends it, such as
+	// AnnotationLend on a Tenant is the most that the provider's admin lends to the consumer, such as
 	// cpu=4,memory=8Gi.
 	AnnotationLend = "liqo-tui.dev/lend"
 )
 
-// MostSlices is how many slices a consumer may have on a provider: whoever may make
-// objects without end fills the provider's etcd.
+// MostSlices is how many slices a consumer may have on a provider: without a limit, a consumer could fill
+// the provider's etcd.
 const MostSlices = 16
 
-// SlicesCounted is the name of that limit in a ResourceQuota.
+// SlicesCounted is the resource name of this limit in a ResourceQuota.
 const SlicesCounted corev1.ResourceName = "count/resourceslices.authentication.liqo.io"
 
 // SliceCertificateName is the name of the Secret that keeps a slice's certificate.
 func SliceCertificateName(slice string) string { return CertificateName + "-" + slice }
 
-// ConsumerQuota bounds how many objects a consumer may make in its namespace.
+// ConsumerQuota limits how many objects a consumer may create in its tenant namespace.
 func ConsumerQuota(t *authv1beta1.Tenant) *corev1.ResourceQuota {
 	q := &corev1.ResourceQuota{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"},
@@ -44,7 +43,7 @@ func ConsumerQuota(t *authv1beta1.Tenant) *corev1.ResourceQuota {
 	return q
 }
 
-// SliceCopy is what a consumer shows of its slice in a namespace of the provider.
+// SliceCopy returns the copy of a consumer's slice in a namespace of the provider.
 func SliceCopy(s *authv1beta1.ResourceSlice, consumer render.ClusterID, namespace string) *authv1beta1.ResourceSlice {
 	return &authv1beta1.ResourceSlice{
 		TypeMeta: authentication(authv1beta1.ResourceSliceKind),
@@ -56,12 +55,12 @@ func SliceCopy(s *authv1beta1.ResourceSlice, consumer render.ClusterID, namespac
 	}
 }
 
-// SliceIdentityName is the name of the Identity with which a slice is used.
+// SliceIdentityName is the name of the Identity of a slice.
 func SliceIdentityName(slice string) string { return "resourceslice-" + slice }
 
-// SliceIdentity has the consumer use what a slice was given. Of what the provider says of
-// it, only the certificate counts: where the provider is, and by which authority it is
-// known, the control plane's Identity says, which an admin has passed on.
+// SliceIdentity has the access that a provider gave to a slice. It takes only the certificate from the
+// provider's answer. The address and the certificate authority of the provider come from the control
+// plane's Identity, which an admin has written.
 func SliceIdentity(s *authv1beta1.ResourceSlice, plane *authv1beta1.Identity) *authv1beta1.Identity {
 	i := &authv1beta1.Identity{
 		TypeMeta: authentication(authv1beta1.IdentityKind), ObjectMeta: operatorMeta(s.Namespace, SliceIdentityName(s.Name), string(plane.Spec.ClusterID)),
@@ -73,8 +72,8 @@ func SliceIdentity(s *authv1beta1.ResourceSlice, plane *authv1beta1.Identity) *a
 	return i
 }
 
-// Asks completes what a slice asks for: who asks, whom, and with which request for a
-// certificate, unless that is one of this key already.
+// Asks completes the spec of a slice: the consumer, the provider, and the CSR, unless the slice has an
+// acceptable CSR with this key already.
 func Asks(spec authv1beta1.ResourceSliceSpec, request Request, subject Subject, consumer, provider render.ClusterID) authv1beta1.ResourceSliceSpec {
 	from, to := corev1beta1.ClusterID(consumer), corev1beta1.ClusterID(provider)
 	spec.ConsumerClusterID, spec.ProviderClusterID = &from, &to
@@ -84,7 +83,7 @@ func Asks(spec authv1beta1.ResourceSliceSpec, request Request, subject Subject, 
 	return spec
 }
 
-// Amounts reads amounts of resources, such as cpu=4 and memory=8Gi.
+// Amounts parses amounts of resources, such as cpu=4 and memory=8Gi.
 func Amounts(texts []string) (corev1.ResourceList, error) {
 	all := corev1.ResourceList{}
 	for _, text := range texts {
@@ -98,7 +97,7 @@ func Amounts(texts []string) (corev1.ResourceList, error) {
 	return all, nil
 }
 
-// Condition is what the provider has said of one side of a slice, nil if nothing.
+// Condition returns the provider's condition of this type; nil if there is none.
 func Condition(s *authv1beta1.ResourceSlice, what authv1beta1.ResourceSliceConditionType) *authv1beta1.ResourceSliceCondition {
 	for i := range s.Status.Conditions {
 		if c := &s.Status.Conditions[i]; c.Type == what {
@@ -108,8 +107,8 @@ func Condition(s *authv1beta1.ResourceSlice, what authv1beta1.ResourceSliceCondi
 	return nil
 }
 
-// Judged reports whether a copy's status is about what it asks for now. A provider that
-// does not say so, such as Liqo's, is believed.
+// Judged reports whether the status of a copy belongs to its present spec. If a provider does not say so,
+// as Liqo's don't, any status with conditions counts.
 func Judged(s *authv1beta1.ResourceSlice) bool {
 	of := s.Annotations[AnnotationJudged]
 	return of == strconv.FormatInt(s.Generation, 10) || of == "" && len(s.Status.Conditions) > 0

@@ -17,34 +17,34 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Of what runs on a provider for a consumer.
+// Names for the objects that a provider has for a consumer.
 const (
-	// LabelTwin marks a namespace that stands for one of a consumer, and what bounds it.
+	// LabelTwin marks a mapped namespace, and the objects that limit it.
 	LabelTwin = "liqo-tui.dev/twin"
-	// AnnotationOriginal on a twin is the name of the consumer's namespace.
+	// AnnotationOriginal on a mapped namespace is the name of the consumer's namespace.
 	AnnotationOriginal = "liqo.io/original-name"
-	// AnnotationAnyName on a Tenant allows its cluster namespaces of any free name.
+	// AnnotationAnyName on a Tenant allows mapped namespaces of any free name.
 	AnnotationAnyName = "liqo-tui.dev/any-namespace"
-	// AnnotationShadow on a pod is the UID of the ShadowPod that it was made of.
+	// AnnotationShadow on a remote pod is the UID of its ShadowPod.
 	AnnotationShadow = "liqo-tui.dev/shadow-pod"
 	LabelMadeBy      = "liqo.io/managed-by"
 	MadeByShadowPod  = "shadowpod"
 	LabelEnforce     = "pod-security.kubernetes.io/enforce"
 	LevelEnforced    = "baseline"
-	// LentPriority is the priority class of consumers' pods: it preempts nobody.
+	// LentPriority is the priority class of remote pods: it preempts nothing.
 	LentPriority = "liqo-tui-lent"
 )
 
-// How many ShadowPods and ShadowEndpointSlices there are, in a ResourceQuota.
+// The resource names of the numbers of ShadowPods and ShadowEndpointSlices in a ResourceQuota.
 const (
 	ShadowPodsCounted      corev1.ResourceName = "count/shadowpods.offloading.liqo.io"
 	ShadowEndpointsCounted corev1.ResourceName = "count/shadowendpointslices.offloading.liqo.io"
 )
 
-// TwinOf is the map that a twin is of, as namespace/name.
+// TwinOf returns the value of [AnnotationMapped] for the mapped namespaces of a map: its namespace/name.
 func TwinOf(m *offloadingv1beta1.NamespaceMap) string { return m.Namespace + "/" + m.Name }
 
-// Twin is the namespace here that stands for one of a consumer.
+// Twin returns a mapped namespace.
 func Twin(m *offloadingv1beta1.NamespaceMap, consumer render.ClusterID, original, name string) *corev1.Namespace {
 	return &corev1.Namespace{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
@@ -58,8 +58,7 @@ func Twin(m *offloadingv1beta1.NamespaceMap, consumer render.ClusterID, original
 	}
 }
 
-// IsTwin reports whether our operator has made a namespace for a consumer. All others
-// are left alone.
+// IsTwin reports whether our operator has made a namespace as a mapped namespace. The operator changes no others.
 func IsTwin(ns render.Object) bool {
 	return render.CreatedByUs(ns) && ns.GetLabels()[LabelTwin] == "true" && ns.GetAnnotations()[AnnotationMapped] != ""
 }
@@ -77,7 +76,7 @@ func binding(meta metav1.ObjectMeta, subjects []rbacv1.Subject) *rbacv1.RoleBind
 	}
 }
 
-// TwinAccess gives the users of a consumer's slices their rights in a twin.
+// TwinAccess gives the users of a consumer's slices their rights in a mapped namespace.
 func TwinAccess(twin *corev1.Namespace, users []string) *rbacv1.RoleBinding {
 	var subjects []rbacv1.Subject
 	for _, name := range slices.Sorted(slices.Values(users)) {
@@ -86,20 +85,20 @@ func TwinAccess(twin *corev1.Namespace, users []string) *rbacv1.RoleBinding {
 	return binding(twinMeta(twin, render.TwinAccessName), subjects)
 }
 
-// TwinOperatorAccess gives the operator, which is in namespace home, its rights there.
+// TwinOperatorAccess gives the operator in namespace home its rights in a mapped namespace.
 func TwinOperatorAccess(twin *corev1.Namespace, home string) *rbacv1.RoleBinding {
 	return binding(twinMeta(twin, render.TwinOperatorName), []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: render.OperatorName}})
 }
 
-// most is how many objects a consumer may have in a twin, besides pods: who may make
-// objects without end fills the provider's etcd.
+// How many objects a consumer may have in a mapped namespace, besides pods: without a limit, a consumer
+// could fill the provider's etcd.
 const (
 	mostObjects    = 100
-	mostShadowPods = 1000 // at least; those that wait among them
+	mostShadowPods = 1000 // or twice the granted pods, if that is more; ShadowPods that wait are included
 )
 
-// TwinQuotas are a second fence: no twin has more than all slices of its consumer. Liqo's
-// kinds are in one of their own, since Kubernetes learns of them later.
+// TwinQuotas are a second limit: no mapped namespace has more than all slices of its consumer together.
+// Liqo's kinds have a quota of their own, because Kubernetes discovers them later.
 func TwinQuotas(twin *corev1.Namespace, granted corev1.ResourceList) []*corev1.ResourceQuota {
 	of := func(name string, hard corev1.ResourceList) *corev1.ResourceQuota {
 		return &corev1.ResourceQuota{
@@ -120,7 +119,7 @@ func TwinQuotas(twin *corev1.Namespace, granted corev1.ResourceList) []*corev1.R
 	}
 }
 
-// TwinLimits have no container free of charge, whoever makes its pod.
+// TwinLimits give an amount to every container that states none, whoever creates its pod.
 func TwinLimits(twin *corev1.Namespace, cpu, memory, disk resource.Quantity) *corev1.LimitRange {
 	return &corev1.LimitRange{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: twinMeta(twin, render.TwinAccessName),
@@ -133,13 +132,13 @@ func TwinLimits(twin *corev1.Namespace, cpu, memory, disk resource.Quantity) *co
 	}
 }
 
-// notOutside are the ranges in which a provider has its own: nodes, machines beside
-// them, and what tells a node of a cloud who it is.
+// notOutside are ranges of a provider's internal addresses: nodes, machines in the same network, and the
+// metadata servers of clouds, which give identities to nodes.
 var notOutside = []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/4", "240.0.0.0/4"}
 
-// TwinPolicy keeps a twin's pods to their own: to the consumer's twins, its pods at home
-// and the outside. conf is nil where the clusters are not connected; own are ranges and
-// addresses of this cluster.
+// TwinPolicy limits the connections of the pods in a mapped namespace: to and from the consumer's mapped
+// namespaces and its pods at home, and to DNS and the internet. conf is nil if the clusters are not
+// connected; own are the ranges and addresses of this cluster.
 func TwinPolicy(twin *corev1.Namespace, conf *networkingv1beta1.Configuration, own []netip.Prefix) *networkingv1.NetworkPolicy {
 	theirs := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 		LabelTwin: "true", render.LabelRemoteCluster: twin.Labels[render.LabelRemoteCluster],
@@ -177,7 +176,7 @@ func TwinPolicy(twin *corev1.Namespace, conf *networkingv1beta1.Configuration, o
 	}
 }
 
-// MapOf is the cluster whose copy a NamespaceMap is; "" if it is none.
+// MapOf returns the consumer whose copy a NamespaceMap is; "" if it is no copy.
 func MapOf(m render.Object) render.ClusterID {
 	if m.GetLabels()[LabelReplicated] != "true" || m.GetLabels()[LabelReplication] == "true" {
 		return ""
@@ -185,7 +184,7 @@ func MapOf(m render.Object) render.ClusterID {
 	return render.ClusterID(m.GetLabels()[LabelOrigin])
 }
 
-// ProblemsOf says what is wrong with namespaces of a map, one a line.
+// ProblemsOf joins the problems of a map's namespaces, one on each line.
 func ProblemsOf(problems map[string]error) error {
 	var err error
 	for _, name := range sortedKeys(problems) {

@@ -12,17 +12,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// UserName is the name of the account by which a peer's admin works on this cluster.
+// UserName is the name of the ServiceAccount that a peer's admin uses on this cluster.
 const UserName = "liqo-tui-peering-user"
 
-// UserPolicy is the name of the admission policy that bounds what such accounts write. It
-// comes with the installation: render's policies.yaml.
+// UserPolicy is the name of the admission policy that limits what these accounts may write. It is installed
+// with render's policies.yaml.
 const UserPolicy = UserName
 
-// User is the account by which the admin of a consumer connects and peers it with this
-// cluster, the provider, and all that it may do: t is the tenant namespace, home that of
-// the operator. Of Secrets it is shown the nonce, and of other tenants nothing. Which objects
-// it may make, and what it may write in them, [UserPolicy] says.
+// User returns the ServiceAccount with which the admin of a consumer connects and peers it with this
+// cluster, the provider, and all rights of the account. t is the tenant namespace, home the operator's
+// namespace. The account can read no Secret but the nonce, and nothing of other tenants. [UserPolicy]
+// limits which objects it may create, and what it may write into them.
 func User(t render.Tenant, home string) []render.Object {
 	networking, authentication := networkingv1beta1.GroupVersion.Group, authv1beta1.GroupVersion.Group
 	read := []string{"get", "list", "watch"}
@@ -37,8 +37,8 @@ func User(t render.Tenant, home string) []render.Object {
 	account := &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: userMeta(t, t.Namespace, UserName)}
 	return append([]render.Object{account}, append(
 		grant(t, t.Namespace, UserName, []rbacv1.PolicyRule{
-			// In a Role, this is the namespace itself. Plans that take a connection back ask for the
-			// right to delete it; the policy refuses it.
+			// In a Role, this is the namespace of the Role alone. Plans that remove a connection check for
+			// the right to delete it; the policy refuses the deletion.
 			rule([]string{"delete", "get"}, "", "namespaces"),
 			named(rule(change, "", "secrets"), NonceName),
 			rule(read, "", "pods"),

@@ -25,18 +25,17 @@ import (
 const (
 	// NodeType is the value of [LabelNodeType].
 	NodeType = "virtual-node"
-	// LabelNodeOf on a Node of ours, and on its Lease, is the namespace of its
-	// VirtualNode, which has its name.
+	// LabelNodeOf on a Node of ours, and on its Lease, is the namespace of the VirtualNode of the same name.
 	LabelNodeOf = "liqo-tui.dev/virtual-node-of"
-	// TaintVirtual is Liqo's: pods get on a virtual node if they tolerate it.
+	// TaintVirtual is Liqo's: pods that tolerate it may be bound to a virtual node.
 	TaintVirtual = "virtual-node.liqo.io/not-allowed"
-	// KubeletPort is where the program of a virtual node answers API servers, as kubelets do.
+	// KubeletPort is where a virtual kubelet answers API servers, as kubelets do.
 	KubeletPort = 10250
-	// TaintNoPods kept those off, too, before pods could run on such nodes.
+	// TaintNoPods kept all pods off virtual nodes, before these could run pods.
 	TaintNoPods = "liqo-tui.dev/runs-no-pods"
 )
 
-// Reasons that pods on a virtual node of ours have in their status.
+// Reasons in the status of pods on our virtual nodes.
 const (
 	ReasonNotOffloaded  = "NamespaceNotOffloaded"
 	ReasonUnfit         = "OffloadingImpossible"
@@ -47,18 +46,18 @@ const (
 	ReasonEnded         = "EndedUnseen"
 )
 
-// nodeTaints are those that a virtual node has as long as it is there.
+// nodeTaints are the permanent taints of a virtual node.
 func nodeTaints() []corev1.Taint {
 	return []corev1.Taint{{Key: TaintVirtual, Value: "true", Effect: corev1.TaintEffectNoExecute}}
 }
 
-// CreatesNode reports whether a slice's admin wants a virtual node.
+// CreatesNode reports whether the admin wants a virtual node for a slice.
 func CreatesNode(s *authv1beta1.ResourceSlice) bool {
 	value := s.Annotations[AnnotationVirtualNode]
 	return value != "" && !strings.EqualFold(value, "false")
 }
 
-// VirtualNode is made of a slice. problem is why nothing can run on it, "" if it can.
+// VirtualNode returns the VirtualNode of a slice. problem says why no pod can run on it; "" if pods can.
 func VirtualNode(s *authv1beta1.ResourceSlice, problem string) *offloadingv1beta1.VirtualNode {
 	v := &offloadingv1beta1.VirtualNode{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: offloadingv1beta1.VirtualNodeKind},
@@ -77,7 +76,7 @@ func VirtualNode(s *authv1beta1.ResourceSlice, problem string) *offloadingv1beta
 	return v
 }
 
-// NodeProgram is what keeps the Node of a VirtualNode.
+// NodeProgram is the virtual kubelet of a VirtualNode.
 type NodeProgram struct {
 	*offloadingv1beta1.VirtualNode
 
@@ -86,7 +85,7 @@ type NodeProgram struct {
 	Pods     render.PodSettings
 }
 
-// NodeAccount is the ServiceAccount of a virtual node's program.
+// NodeAccount is the name of a virtual kubelet's ServiceAccount.
 func NodeAccount(node string) string { return render.NodeAccessName + "-" + node }
 
 func (p NodeProgram) meta(name string) metav1.ObjectMeta {
@@ -98,8 +97,8 @@ func (p NodeProgram) meta(name string) metav1.ObjectMeta {
 	return m
 }
 
-// labelValue is as much of a name as a label may have: names of nodes have up to 63 letters,
-// and what is made for one has more.
+// labelValue cuts a name to the length of a label's value: names of nodes have up to 63 characters, and
+// names that are derived from them have more.
 func labelValue(name string) string {
 	return strings.TrimRight(name[:min(len(name), validation.LabelValueMaxLength)], "-.")
 }
@@ -108,12 +107,12 @@ func rbacType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// ServiceAccount is who the program is.
+// ServiceAccount is the account of the virtual kubelet.
 func (p NodeProgram) ServiceAccount() *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: p.meta(NodeAccount(p.Name))}
 }
 
-// Role is what the program may do in its namespace: read what its node follows from.
+// Role lets the virtual kubelet read what the state of its node follows from.
 func (p NodeProgram) Role() *rbacv1.Role {
 	read := []string{"get", "list", "watch"}
 	return &rbacv1.Role{
@@ -127,7 +126,7 @@ func (p NodeProgram) Role() *rbacv1.Role {
 	}
 }
 
-// RoleBinding gives the program its Role.
+// RoleBinding gives the virtual kubelet its Role.
 func (p NodeProgram) RoleBinding() *rbacv1.RoleBinding {
 	name := NodeAccount(p.Name)
 	return &rbacv1.RoleBinding{
@@ -137,8 +136,8 @@ func (p NodeProgram) RoleBinding() *rbacv1.RoleBinding {
 	}
 }
 
-// PullSecret is a copy of one that the image is pulled with. It has a name of its own:
-// gateways in the namespace have copies, too.
+// PullSecret is a copy of a pull secret for the image. It has a name of its own, because gateways in the
+// same namespace have copies, too.
 func (p NodeProgram) PullSecret(of *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: p.meta(p.pullSecret(of.Name)), Type: of.Type, Data: of.Data,
@@ -147,14 +146,14 @@ func (p NodeProgram) PullSecret(of *corev1.Secret) *corev1.Secret {
 
 func (p NodeProgram) pullSecret(of string) string { return DeploymentName(p.Name) + "-" + of }
 
-// DeploymentName is the name of the Deployment of a virtual node's program.
+// DeploymentName is the name of a virtual kubelet's Deployment.
 func DeploymentName(node string) string { return "vk-" + node }
 
-// movesAfter is how long the program stays on a node that is lost: Kubernetes takes a
-// node for lost when its Lease is 40 s old, so 300 s more would be long.
+// movesAfter is how many seconds the virtual kubelet's pod stays on a node that is lost. Kubernetes notices
+// the loss when the node's Lease is 40 s old; the default of 300 s more would be long.
 const movesAfter = 20
 
-// Deployment runs the program. Two at a time would contradict each other.
+// Deployment runs the virtual kubelet. It never runs two pods, which would contradict each other.
 func (p NodeProgram) Deployment() *appsv1.Deployment {
 	labels := map[string]string{LabelVirtualNode: p.Name, LabelKubelet: KubeletComponent, render.LabelAppName: labelValue(DeploymentName(p.Name))}
 	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
@@ -193,8 +192,8 @@ func (p NodeProgram) Deployment() *appsv1.Deployment {
 	}
 }
 
-// Member is the Node as it is made. Its status is the program's to say, but where that
-// listens. It has no architecture, which nobody has asked for.
+// Member is the new Node. The virtual kubelet writes its status, except the address. The Node has no
+// architecture, because nobody has asked the provider for one.
 func (p NodeProgram) Member() *corev1.Node {
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
@@ -206,8 +205,8 @@ func (p NodeProgram) Member() *corev1.Node {
 	}
 }
 
-// Address is what the operator says of a Node: where its program listens for API servers,
-// or nothing, for "".
+// Address has the fields of a Node that the operator writes: where the virtual kubelet listens for API
+// servers; "" for nowhere.
 func (p NodeProgram) Address(ip string) *corev1.Node {
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: p.Name}}
 	if ip != "" {
@@ -217,30 +216,30 @@ func (p NodeProgram) Address(ip string) *corev1.Node {
 	return n
 }
 
-// MemberOf reports whether a Node is that of a VirtualNode in a namespace, and ours.
+// MemberOf reports whether a Node is ours and belongs to a VirtualNode in this namespace.
 func MemberOf(n *corev1.Node, namespace string) bool {
 	return n.Labels[LabelNodeType] == NodeType && n.Labels[LabelNodeOf] == namespace
 }
 
-// ServingName is the Secret with what the program of a virtual node shows to API servers.
+// ServingName is the name of the Secret with a virtual kubelet's serving certificate.
 func ServingName(node string) string { return NodeAccount(node) + "-serving" }
 
-// ServingRequest is who the program is for API servers: a kubelet, as Kubernetes' signer
-// for kubelets wants it.
+// ServingRequest has the subject of the serving certificate: that of a kubelet, as Kubernetes' signer for
+// kubelets requires it.
 func ServingRequest(node string) *x509.CertificateRequest {
 	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
 }
 
-// ServingRequestName is that of one VirtualNode.
+// ServingRequestName is the name of a VirtualNode's signing request.
 func ServingRequestName(v *offloadingv1beta1.VirtualNode) string {
 	return "liqo-tui-node-" + string(v.UID)
 }
 
-// servingDays is how long a certificate of the program is good. It is renewed after two
-// thirds, and when the program's pod has another address.
+// servingDays is how long a serving certificate is valid. It is renewed after two thirds of its life, and
+// when the virtual kubelet's pod has another address.
 const servingDays = 30
 
-// SigningRequest has Kubernetes sign a request for a certificate of the program.
+// SigningRequest asks Kubernetes to sign a CSR of the virtual kubelet.
 func (p NodeProgram) SigningRequest(csr []byte) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
@@ -252,7 +251,7 @@ func (p NodeProgram) SigningRequest(csr []byte) *certificatesv1.CertificateSigni
 	}
 }
 
-// ServingSecret holds the certificate of the program, and its key.
+// ServingSecret has the serving certificate of the virtual kubelet, and its key.
 func (p NodeProgram) ServingSecret(certificate, key []byte) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: p.meta(ServingName(p.Name)), Type: corev1.SecretTypeTLS,
@@ -260,7 +259,7 @@ func (p NodeProgram) ServingSecret(certificate, key []byte) *corev1.Secret {
 	}
 }
 
-// Lease tells Kubernetes that somebody looks after the Node. It goes with the Node.
+// Lease tells Kubernetes that the virtual kubelet runs. It is deleted with the Node.
 func (p NodeProgram) Lease(n *corev1.Node) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
@@ -271,8 +270,7 @@ func (p NodeProgram) Lease(n *corev1.Node) *coordinationv1.Lease {
 	}
 }
 
-// NodeAccess lets the programs of virtual nodes say how their nodes are, and renew their
-// Leases.
+// NodeAccess lets virtual kubelets write the status of their Nodes, and renew their Leases.
 func NodeAccess(nodes []types.NamespacedName) (*rbacv1.ClusterRoleBinding, *rbacv1.RoleBinding) {
 	var programs []rbacv1.Subject
 	for _, n := range nodes {
