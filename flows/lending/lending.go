@@ -43,13 +43,13 @@ type Facts struct {
 	Clusters    []corev1beta1.ForeignCluster
 	// Members are the Nodes of virtual nodes.
 	Members []corev1.Node
-	// Pods are the pods on virtual nodes, without their specs.
+	// Pods are the local pods on virtual nodes, and the remote pods of consumers. Their specs have only the
+	// name of the node and the requests.
 	Pods []corev1.Pod
 	// Kubelets are the Deployments of virtual kubelets, Components those of Liqo itself.
 	Kubelets   []appsv1.Deployment
 	Components []appsv1.Deployment
-	// Waiting says why the pods of virtual kubelets don't run. Its keys are namespace/name of the
-	// VirtualNode.
+	// Waiting says why the pods of virtual kubelets don't run. Its keys are namespace/name of the VirtualNode.
 	Waiting map[string]string
 	// Proxies are the addresses under which peers reach this cluster's API server through the tunnel.
 	Proxies []ipamv1alpha1.IP
@@ -62,7 +62,7 @@ type Facts struct {
 	Known map[string]string
 }
 
-// Add adds an object from the API server. Callers pass only those pods that are on virtual nodes.
+// Add adds an object from the API server. Of pods, callers add only local and remote ones.
 func (l *Facts) Add(o metav1.Object) {
 	switch o := o.(type) {
 	case *corev1.Secret:

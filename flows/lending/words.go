@@ -28,8 +28,7 @@ func Amounts(r corev1.ResourceList) string {
 	return strings.Join(out, ", ")
 }
 
-// Refused says why our operator refuses an object as it is now; "" if it accepts it, or has not looked at
-// it yet.
+// Refused says why our operator refuses an object as it is now; "" if it accepts it, or has not looked at it yet.
 func Refused(o metav1.Object) string {
 	if o.GetAnnotations()[render.AnnotationProblemOf] != strconv.FormatInt(o.GetGeneration(), 10) {
 		return ""
