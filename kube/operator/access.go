@@ -20,10 +20,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// access keeps the list of gateways whose pods may read where pods are. It is one
-// list, with one writer: the operator may change no other ClusterRoleBinding. A gateway
-// without a peer, or whose peer's ranges are not known, gets no pods, so its account,
-// whatever else it is for, gets no right.
+// access writes the list of gateways whose pods may read on which nodes pods are. The list is one
+// ClusterRoleBinding, the only one that the operator may change, and access is its only writer. A gateway
+// is left out if it has no peer, or if its peer's ranges are not known: it gets no pods then, so its
+// account, which others may use, gets no right.
 type access struct{ client client.Client }
 
 func (a *access) setup(mgr ctrl.Manager) error {

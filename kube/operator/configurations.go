@@ -42,8 +42,8 @@ type configurations struct {
 	namespace string
 }
 
-// Configurations that came all at once, as after a restart or from a file of
-// peerings, wait for the API server most of the time.
+// configurationWorkers is enough for many Configurations at once, such as after a restart or from a file of
+// peerings: most of the time, each worker waits for the API server.
 const configurationWorkers = 8
 
 func (r *configurations) setup(mgr ctrl.Manager) error {
@@ -59,8 +59,7 @@ func (r *configurations) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// networksNews tells of nodes that know a way to other networks than before, or ask
-// other DNS servers.
+// networksNews selects nodes whose routes to other networks, or whose DNS servers, have changed.
 func networksNews() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
@@ -68,19 +67,19 @@ func networksNews() predicate.Predicate {
 	}}
 }
 
-// peerRangesNews tells of keys with other ranges of the peer than before.
+// peerRangesNews selects keys in which the peer's ranges have changed.
 func peerRangesNews() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetAnnotations()[render.AnnotationPeerRanges] != e.ObjectNew.GetAnnotations()[render.AnnotationPeerRanges]
 	}}
 }
 
-// ofPeer are the Configurations of the peer that an object beside them is about.
+// ofPeer returns the Configurations in the namespace of an object.
 func (r *configurations) ofPeer(ctx context.Context, o client.Object) []reconcile.Request {
 	return slices.DeleteFunc(r.all(ctx, o), func(req reconcile.Request) bool { return req.Namespace != o.GetNamespace() })
 }
 
-// waiting is for changes of the cluster's own ranges, which every Configuration waits for.
+// waiting returns all Configurations if one of the cluster's own ranges has changed: they wait for these.
 func (r *configurations) waiting(ctx context.Context, o client.Object) []reconcile.Request {
 	if o.GetNamespace() != r.namespace {
 		return nil
@@ -88,7 +87,7 @@ func (r *configurations) waiting(ctx context.Context, o client.Object) []reconci
 	return r.all(ctx, o)
 }
 
-// all is for what a peer's range may overlap.
+// all returns all Configurations: a peer's range may overlap what has changed.
 func (r *configurations) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list networkingv1beta1.ConfigurationList
 	if err := r.client.List(ctx, &list); err != nil {
@@ -101,7 +100,7 @@ func (r *configurations) all(ctx context.Context, _ client.Object) []reconcile.R
 	return requests
 }
 
-// Reconcile gives every CIDR of the peer its remapped one.
+// Reconcile gives each CIDR of the peer a remapped range.
 func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var conf networkingv1beta1.Configuration
 	err := r.client.Get(ctx, req.NamespacedName, &conf)
@@ -115,7 +114,7 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !own.fixed || len(own.External) == 0 { // their change brings it back
+	if !own.fixed || len(own.External) == 0 { // a change of these Networks brings it back
 		return ctrl.Result{}, r.report(ctx, &conf, nil, reasonWaiting, "this cluster's own address ranges are not decided yet")
 	}
 	if err := r.complete(ctx, &conf, own.Networks); err != nil {
@@ -133,12 +132,13 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	case errors.Is(err, ipam.ErrInvalid):
 		return ctrl.Result{}, errors.Join(r.report(ctx, &conf, nil, reasonInvalid, err.Error()), reconcile.TerminalError(err))
 	case errors.Is(err, ipam.ErrExhausted):
-		// What it waits for, another peer's end or other settings, is no event of this one.
+		// It waits for the end of another peer, or for other settings. Neither is an event of this
+		// Configuration.
 		return ctrl.Result{RequeueAfter: roomAgain}, r.report(ctx, &conf, nil, reasonExhausted, err.Error()+"; "+render.MoreRoom)
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	// Whoever reads the status finds beside it what else is in force.
+	// The annotation comes first: a reader of the status then finds both ranges.
 	if err := r.tell(ctx, &conf, moves); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -150,8 +150,8 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		"every CIDR of the peer has an address range here", moves.Conditions(overlaps, conf.Generation)...)
 }
 
-// tell has gateway and nodes know both ranges of what is being renumbered, and gives
-// back the ranges that they need know no longer.
+// tell publishes both ranges of CIDRs that are being renumbered, for gateways and nodes. It releases the
+// ranges that these no longer need.
 func (r *configurations) tell(ctx context.Context, conf *networkingv1beta1.Configuration, m *ranges.Moves) error {
 	before := conf.DeepCopy()
 	if annotate(conf, render.AnnotationAlso, render.JoinAliases(m.Also)); conf.Annotations[render.AnnotationAlso] != before.Annotations[render.AnnotationAlso] {
@@ -167,10 +167,10 @@ func (r *configurations) tell(ctx context.Context, conf *networkingv1beta1.Confi
 	return nil
 }
 
-// roomAgain is how soon it is looked again whether there is room for a peer.
+// roomAgain is how soon the operator looks for a free range again.
 const roomAgain = time.Minute
 
-// Reasons of a Configuration that has no ranges yet. The first is Liqo's.
+// Reasons why a Configuration has no ranges yet. The first one is Liqo's.
 const (
 	reasonWaiting   = "WaitingForNetworks"
 	reasonInvalid   = "InvalidCIDR"
@@ -215,8 +215,8 @@ func (r *configurations) cleanUp(ctx context.Context, key client.ObjectKey) erro
 	return nil
 }
 
-// complete records in the Configuration what this cluster is, which ranges the peer
-// has by now, and the label by which Liqo before v1.1 knew that a Configuration is done.
+// complete writes three things into the Configuration: this cluster's ranges, the present ranges of the
+// peer, and the label by which Liqo before v1.1 recognized a finished Configuration.
 func (r *configurations) complete(ctx context.Context, conf *networkingv1beta1.Configuration, own render.Networks) error {
 	before := conf.DeepCopy()
 	local := networkingv1beta1.ClusterConfigCIDR{Pod: own.Pod, External: own.External}
@@ -240,7 +240,7 @@ func (r *configurations) complete(ctx context.Context, conf *networkingv1beta1.C
 	return nil
 }
 
-// follow takes over which ranges the peer's operator says that its cluster has.
+// follow takes over the ranges that the peer's operator has published.
 func (r *configurations) follow(ctx context.Context, conf *networkingv1beta1.Configuration) error {
 	var keys networkingv1beta1.PublicKeyList
 	peer := conf.Labels[render.LabelRemoteCluster]
@@ -297,8 +297,8 @@ func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Co
 	return nil
 }
 
-// remap returns under which ranges the peer is seen. Those that are to be left are
-// taken one step further; shown are those that the status names.
+// remap returns the ranges under which the peer is seen. If a range has to be left, it takes the next step
+// of that; shown are the ranges in the present status.
 func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidrs, shown []networkingv1beta1.CIDR, m *ranges.Moves) ([]networkingv1beta1.CIDR, error) {
 	out := make([]networkingv1beta1.CIDR, 0, len(cidrs))
 	for _, cidr := range cidrs {
@@ -320,7 +320,7 @@ func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Conf
 				}
 			}
 			if err := r.assign(ctx, conf, p.Other, m.Asked.Leave...); m.Fail(err) {
-				p.Other = nil // what there is stays
+				p.Other = nil // the present range stays
 			} else if err != nil {
 				return nil, err
 			}
@@ -340,8 +340,8 @@ func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Conf
 	return out, nil
 }
 
-// pair are the Networks of one CIDR. The first is made if both are missing. What the
-// status names is the current one: a single write changes over.
+// pair returns the Networks of one CIDR, and makes the first one if both are missing. The range that the
+// status names is the current one, so a single write of the status switches between the two.
 func (r *configurations) pair(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR, shown []networkingv1beta1.CIDR) (p ranges.Pair, err error) {
 	if p, err := netip.ParsePrefix(string(cidr)); err != nil || !p.Addr().Is4() || p.Masked() != p {
 		return ranges.Pair{}, fmt.Errorf("remote %s CIDR %q: %w", kind, cidr, ipam.ErrInvalid)
@@ -366,7 +366,7 @@ func (r *configurations) pair(ctx context.Context, conf *networkingv1beta1.Confi
 	return p, r.assign(ctx, conf, p.Current)
 }
 
-// assign gives a Network its range, if it has none.
+// assign gives a Network a range, if it has none.
 func (r *configurations) assign(ctx context.Context, conf *networkingv1beta1.Configuration, n *ipamv1alpha1.Network, left ...netip.Prefix) error {
 	if n.Status.CIDR != "" {
 		return nil
@@ -378,7 +378,7 @@ func (r *configurations) assign(ctx context.Context, conf *networkingv1beta1.Con
 	return ranges.Record(ctx, r.client, n, got)
 }
 
-// find is a Network of the Configuration, nil if there is none.
+// find returns a Network of the Configuration; nil if there is none.
 func (r *configurations) find(ctx context.Context, conf *networkingv1beta1.Configuration, name string) (*ipamv1alpha1.Network, error) {
 	n := &ipamv1alpha1.Network{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: conf.Namespace, Name: name}, n)
@@ -386,8 +386,8 @@ func (r *configurations) find(ctx context.Context, conf *networkingv1beta1.Confi
 		return nil, nil
 	}
 	if err == nil && !metav1.IsControlledBy(n, conf) && metav1.GetControllerOf(n) != nil {
-		// Left by an earlier Configuration of this name: the garbage collector
-		// would take it away under us. The allocator gives the new one the same range.
+		// Left by an earlier Configuration of this name: the garbage collector would delete it later, while it
+		// is in use. The allocator gives the new Network the same range.
 		return nil, own.Delete(ctx, r.client, n)
 	}
 	return n, err
@@ -419,9 +419,9 @@ func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Co
 	return n, nil
 }
 
-// unasked reports whether no admin of this cluster may have agreed to a range: the peer's
-// operator has carried it, or the peer's admin has an account here and may have said it.
-// Who of the two admins wrote a Configuration, nothing in it proves.
+// unasked reports whether it may be that no admin of this cluster has agreed to a range: the peer's
+// operator has sent it, or the peer's admin has an account here and may have written it. Nothing in a
+// Configuration proves which of the two admins has written it.
 func (r *configurations) unasked(ctx context.Context, conf *networkingv1beta1.Configuration, cidr networkingv1beta1.CIDR) (bool, error) {
 	if slices.Contains(ranges.Carried(conf), cidr) {
 		return true, nil
@@ -438,14 +438,14 @@ func networkName(conf *networkingv1beta1.Configuration, kind string, cidr networ
 	return conf.Name + "-" + kind + "-" + strings.NewReplacer(".", "-", "/", "-").Replace(string(cidr))
 }
 
-// otherName is that of a second Network, while a peer is seen under two ranges, and
-// of the only one after that.
+// otherName is the name of the second Network, while a peer is seen under two ranges. Afterwards the second
+// Network is the only one.
 func otherName(conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR) string {
 	return networkName(conf, kind, cidr) + "-renumbered"
 }
 
-// report writes the Configuration's status if it says something new. Of more, it has
-// those conditions that are true.
+// report writes the Configuration's status if it has changed. It adds the conditions in more that are true,
+// and removes the others.
 func (r *configurations) report(ctx context.Context, conf *networkingv1beta1.Configuration, remote *networkingv1beta1.ClusterConfig, reason, message string, more ...metav1.Condition) error {
 	before := conf.DeepCopy()
 	// Liqo v1.2.0's DeepCopy shares the conditions: setting one would change the

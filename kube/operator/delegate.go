@@ -31,9 +31,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// delegates carry what changes here to the peers' clusters, where an admin has
-// given this operator access: its gateway's public key, and, of a server, the
-// endpoint. A request is about a Secret with such access.
+// delegates send changes of this cluster to the clusters of peers whose admins have given this operator
+// access: the public key of the gateway, and the endpoint of a server. A reconcile request is for a Secret
+// with such access.
 type delegates struct {
 	client client.Client
 
@@ -41,7 +41,7 @@ type delegates struct {
 	retries workqueue.TypedRateLimiter[reconcile.Request]
 }
 
-// peerCluster is a client of a peer's API server, as its Secret says.
+// peerCluster has a client of a peer's API server, from its Secret.
 type peerCluster struct {
 	access render.PeerAccess
 	client client.Client
@@ -49,18 +49,18 @@ type peerCluster struct {
 
 const (
 	peerTimeout = 5 * time.Second  // of a request to another cluster
-	peerRetry   = 10 * time.Second // after one that failed, and ever later
+	peerRetry   = 10 * time.Second // after a failed one; later ones wait longer
 	peerLast    = time.Minute
-	peerAgain   = time.Second      // after one that came together with another's
-	peerResync  = 10 * time.Minute // somebody may have changed our objects there
-	peerLook    = time.Minute      // whether a client that an admin told what to dial follows again
+	peerAgain   = time.Second      // after a write that met another's
+	peerResync  = 10 * time.Minute // somebody may have changed the objects there
+	peerLook    = time.Minute      // an admin has told the client there what to dial: does it follow us again?
 )
 
-// delegating is how many peers are told at once: one that does not answer holds its worker
-// for 5 s of 65, so 400 of them don't hold up the others.
+// delegating is the number of workers. A peer that does not answer holds its worker for 5 s of every 65 s,
+// so 400 such peers don't hold up the others.
 const delegating = 32
 
-// maxErrorText keeps another cluster's answer from filling an annotation.
+// maxErrorText limits how much of another cluster's answer an annotation gets.
 const maxErrorText = 300
 
 func (r *delegates) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
@@ -82,27 +82,26 @@ func (r *delegates) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) e
 		Complete(r)
 }
 
-// begin is before the first peer.
+// begin prepares clients and retries. It is called before the first reconciliation.
 func (r *delegates) begin() {
 	r.peers = newPeers(r.client.Scheme())
 	r.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](peerRetry, peerLast)
 }
 
-// localRangesNews tells of Configurations in which the operator has written other
-// ranges of this cluster.
+// localRangesNews selects Configurations in which the operator has changed this cluster's ranges.
 func localRangesNews() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetAnnotations()[render.AnnotationLocalRanges] != e.ObjectNew.GetAnnotations()[render.AnnotationLocalRanges]
 	}}
 }
 
-// ofConfiguration is the access that the gateways for a Configuration's peer have.
+// ofConfiguration returns the access Secrets of the gateways for a Configuration's peer.
 func (r *delegates) ofConfiguration(ctx context.Context, o client.Object) (out []reconcile.Request) {
 	of := []client.ListOption{client.InNamespace(o.GetNamespace()), client.MatchingLabels{render.LabelRemoteCluster: o.GetLabels()[render.LabelRemoteCluster]}}
 	var servers networkingv1beta1.GatewayServerList
 	var clients networkingv1beta1.GatewayClientList
 	if r.client.List(ctx, &servers, of...) != nil || r.client.List(ctx, &clients, of...) != nil {
-		return nil // the next resync carries them
+		return nil // the next resync sends them
 	}
 	add := func(gateway string) {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: render.DelegateAccessName(gateway)}})
@@ -116,7 +115,7 @@ func (r *delegates) ofConfiguration(ctx context.Context, o client.Object) (out [
 	return out
 }
 
-// ranges are this cluster's, as the Configuration beside the gateway has them from the operator.
+// ranges returns this cluster's ranges as the operator has written them into the gateway's Configuration.
 func (r *delegates) ranges(ctx context.Context, gateway client.Object) (string, error) {
 	var list networkingv1beta1.ConfigurationList
 	if err := r.client.List(ctx, &list, client.InNamespace(gateway.GetNamespace()),
@@ -132,11 +131,11 @@ func (r *delegates) ranges(ctx context.Context, gateway client.Object) (string, 
 	return "", nil
 }
 
-// words are what a gateway says to its peer.
+// words are what a gateway tells its peer.
 type words struct {
 	key      string // base64
 	endpoint *networkingv1beta1.EndpointStatus
-	ranges   string // of this cluster, as [render.RangesText]; "": an admin has chosen what the peer reaches
+	ranges   string // of this cluster, as [render.RangesText]; "" if an admin has chosen what the peer reaches
 }
 
 func said(o client.Object) words {
@@ -156,7 +155,7 @@ func sameEndpoint(a, b *networkingv1beta1.EndpointStatus) bool {
 
 func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	rights, err := rightsIn(ctx, r.client, req.Namespace)
-	if rights == nil || err != nil { // their coming tells of the Secrets there
+	if rights == nil || err != nil { // when there are rights, events of the Secrets follow
 		return ctrl.Result{}, err
 	}
 	var secret corev1.Secret
@@ -170,7 +169,7 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	gateway, err := r.gateway(ctx, &secret)
 	if gateway == nil || err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err) // the Secret goes too
+		return ctrl.Result{}, client.IgnoreNotFound(err) // the Secret will be deleted, too
 	}
 	peer, err := r.peer(&secret)
 	if err != nil {
@@ -184,7 +183,7 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 			return ctrl.Result{RequeueAfter: peerAgain}, nil
 		case !peer.access.Expires.IsZero():
 			return ctrl.Result{RequeueAfter: r.retries.When(req)}, r.tell(ctx, gateway, peer.cannot("renew its token at", err))
-		case apierrors.IsForbidden(err): // the account is of an earlier release
+		case apierrors.IsForbidden(err): // an earlier release has made the account
 			unsafe = "; its token does not expire until liqo-tui network delegate is run again"
 		}
 	}
@@ -211,8 +210,8 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{RequeueAfter: peerResync}, r.tell(ctx, gateway, fmt.Sprintf("%s carried to %s", what, peer.access.Server)+unsafe)
 }
 
-// renew has the peer's API server give the identity another token. The first one,
-// which an admin's run has left there, goes.
+// renew requests another token from the peer's API server. The first token, which an admin's run has made
+// there, is deleted later, see [peerCluster.carry].
 func (r *delegates) renew(ctx context.Context, secret *corev1.Secret, gateway client.Object, p peerCluster) error {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(render.DelegateTokenLife.Seconds()))}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.access.Namespace, Name: render.DelegateName(p.access.Gateway)}}
@@ -237,7 +236,7 @@ func (p peerCluster) cannot(do string, err error) string {
 	return "can't " + do + " " + p.access.Server + ": " + text[:min(len(text), maxErrorText)]
 }
 
-// gateway is the owner of the Secret; nil if it has none of ours.
+// gateway returns the owner of the Secret; nil if no gateway of ours owns it.
 func (r *delegates) gateway(ctx context.Context, secret *corev1.Secret) (client.Object, error) {
 	owner := metav1.GetControllerOf(secret)
 	if owner == nil || secret.Name != render.DelegateAccessName(owner.Name) {
@@ -258,7 +257,7 @@ func (r *delegates) gateway(ctx context.Context, secret *corev1.Secret) (client.
 	return nil, nil
 }
 
-// peer is the cluster to which the Secret gives access.
+// peer returns the cluster that the Secret gives access to.
 func (r *delegates) peer(secret *corev1.Secret) (peerCluster, error) {
 	access, err := render.ParsePeerAccess(secret)
 	if err != nil {
@@ -272,8 +271,7 @@ func (r *delegates) peer(secret *corev1.Secret) (peerCluster, error) {
 	return peerCluster{access: access, client: c.API}, nil
 }
 
-// newPeers reach the clusters of peers. Nothing is asked of those to learn how their kinds
-// are called: the identity may not ask.
+// newPeers returns the clients of peers' clusters. The mapper is fixed: the account may not use discovery there.
 func newPeers(scheme *runtime.Scheme) *remote.Clients {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{networkingv1beta1.GatewayServerKind, networkingv1beta1.GatewayClientKind} {
@@ -286,8 +284,8 @@ func newPeers(scheme *runtime.Scheme) *remote.Clients {
 	return &remote.Clients{Scheme: scheme, Mapper: mapper, Within: peerTimeout}
 }
 
-// carry makes the peer's cluster say of our gateway what our gateway says.
-// chosen is what somebody else had the client dial, and what stays; else "".
+// carry writes our gateway's key, ranges and endpoint into the peer's objects. chosen is the endpoint that
+// somebody else has written into the client there, and that stays; "" if there is none.
 func (p peerCluster) carry(ctx context.Context, s words) (chosen string, err error) {
 	if !p.access.Expires.IsZero() {
 		first := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.access.Namespace, Name: render.DelegateTokenName(p.access.Gateway)}}
@@ -314,7 +312,7 @@ func (p peerCluster) carry(ctx context.Context, s words) (chosen string, err err
 	}
 	before := gateway.DeepCopy()
 	gateway.Spec.Endpoint = *s.endpoint
-	// In the same write, so that no end of this process comes in between.
+	// In the same write, so that a crash can't come between the two.
 	annotate(gateway, render.AnnotationCarried, render.EndpointText(*s.endpoint))
 	if reflect.DeepEqual(before, gateway) {
 		return "", nil
@@ -324,12 +322,12 @@ func (p peerCluster) carry(ctx context.Context, s words) (chosen string, err err
 	return "", p.patch(ctx, gateway, patch)
 }
 
-// follows reports whether the client dials what our server says, or said when
-// that was carried last, or when an admin made it follow.
+// follows reports whether the client there dials an endpoint of our server: the present one, the one that
+// was written there last, or the one that it had when an admin made it follow.
 func (p peerCluster) follows(c *networkingv1beta1.GatewayClient, server networkingv1beta1.EndpointStatus) bool {
 	dials, carried := render.EndpointText(c.Spec.Endpoint), c.Annotations[render.AnnotationCarried]
 	if carried == "" && p.access.Dials == "" {
-		return true // access of an earlier release, which knew only that it followed
+		return true // an earlier release gave this access, and only if the client followed
 	}
 	return slices.Contains([]string{render.EndpointText(server), carried, p.access.Dials}, dials)
 }
@@ -348,8 +346,7 @@ func (p peerCluster) carryKey(ctx context.Context, s words) error {
 	return nil
 }
 
-// carryRanges says beside the key which ranges our cluster has. The peer's operator
-// decides what it makes of that.
+// carryRanges writes our cluster's ranges beside the key. The peer's operator decides what to do with them.
 func (p peerCluster) carryRanges(ctx context.Context, s words) error {
 	if s.ranges == "" {
 		return nil
@@ -379,7 +376,7 @@ func (p peerCluster) patch(ctx context.Context, o client.Object, patch client.Pa
 	return nil
 }
 
-// tell says on our gateway how it goes, where whoever may not read Secrets sees it.
+// tell writes the result onto our gateway, for admins who may not read Secrets.
 func (r *delegates) tell(ctx context.Context, gateway client.Object, text string) error {
 	_, err := note(ctx, r.client, gateway, render.AnnotationDelegation, text)
 	return err

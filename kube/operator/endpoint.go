@@ -13,11 +13,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// endpointOf is where clients find the server behind a Service, nil as long as
-// that is open, and why in one sentence. current is what was said before: of a
-// NodePort's addresses, one that still works is kept, because a change makes the
-// client dial again. Of as many nodes as the gateway has replicas a NodePort's
-// address is said: if one is lost, the client dials the next one's.
+// endpointOf returns where clients reach the server behind a Service, and why in one sentence. The endpoint
+// is nil until it is known. current is the endpoint before: if one of its addresses of a NodePort still
+// works, it stays, because a change makes the client dial again. The endpoint of a NodePort has as many
+// nodes' addresses as the gateway has replicas: if one node is lost, the client dials the next one.
 func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, replicas int, current *networkingv1beta1.EndpointStatus) (*networkingv1beta1.EndpointStatus, string) {
 	if len(s.Spec.Ports) == 0 {
 		return nil, fmt.Sprintf("Service %s has no port", s.Name)
@@ -72,9 +71,9 @@ func balancerAddresses(s *corev1.Service) (addresses []string, why string) {
 	return nil, fmt.Sprintf("the load balancer has not given Service %s an address yet", s.Name)
 }
 
-// nodeAddress picks the address of a NodePort: the one said before while its
-// node is ready, then that of the gateway's own node, then any ready node's.
-// Every node forwards a NodePort, unless its policy is Local: the pod need not have a node yet.
+// nodeAddress chooses the address of a NodePort: first the present one while its node is ready, then that
+// of the gateway's own node, then any ready node's. Every node forwards a NodePort, unless its policy is
+// Local, so the pod need not have a node yet.
 func nodeAddress(nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta1.EndpointStatus) (address, why string) {
 	why = "no node with an IPv4 address is ready"
 	for i := range nodes {
@@ -99,8 +98,8 @@ func nodeAddress(nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta
 	return address, why
 }
 
-// spareAddresses are up to n of ready nodes, besides the first one; those that
-// were said before come first.
+// spareAddresses returns up to n addresses of ready nodes, without the first one. Addresses of the present
+// endpoint come first.
 func spareAddresses(nodes []corev1.Node, first string, n int, current *networkingv1beta1.EndpointStatus) []string {
 	var spares []string
 	for i := range nodes {
@@ -114,7 +113,7 @@ func spareAddresses(nodes []corev1.Node, first string, n int, current *networkin
 	return spares[:max(0, min(n, len(spares)))]
 }
 
-// position is that of a in list; behind all if it is not in it.
+// position returns the index of a in list; the length of list if a is not in it.
 func position(list []string, a string) int {
 	if i := slices.Index(list, a); i >= 0 {
 		return i
@@ -122,15 +121,15 @@ func position(list []string, a string) int {
 	return len(list)
 }
 
-// publicAddress prefers what is reachable from farthest away. InternalDNS and
-// Hostname are left out: another cluster can't resolve them.
+// publicAddress prefers the address that is reachable from farthest away. It never takes InternalDNS or
+// Hostname: another cluster can't resolve them.
 func publicAddress(n *corev1.Node) (string, corev1.NodeAddressType) {
 	if render.VirtualNode(n.Labels) {
 		return "", ""
 	}
 	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeExternalDNS, corev1.NodeInternalIP} {
 		for _, a := range n.Status.Addresses {
-			// IPv4 is what tunnels run over today.
+			// Tunnels run over IPv4 only today.
 			if isName := kind == corev1.NodeExternalDNS; a.Type == kind && a.Address != "" && (isName || isIPv4(a.Address)) {
 				return a.Address, kind
 			}

@@ -26,12 +26,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// foreignClusters sums each peer up in a ForeignCluster, as Liqo does: it is
-// what `liqoctl info` and `kubectl get foreignclusters` show. Of its modules, this
-// writes networking. One exists as long as anything of the peer does.
+// foreignClusters writes a ForeignCluster for each peer, as Liqo does: `liqoctl info` and `kubectl get
+// foreignclusters` show it. This controller writes the networking module. A ForeignCluster exists as long
+// as the cluster has any object of the peer.
 type foreignClusters struct {
 	client  client.Client
-	besides tenancy.Options // which knows what there may be of a peer besides the network
+	besides tenancy.Options // knows the objects of a peer besides the network
 }
 
 func (r *foreignClusters) setup(mgr ctrl.Manager) error {
@@ -42,8 +42,8 @@ func (r *foreignClusters) setup(mgr ctrl.Manager) error {
 		}
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: id}}}
 	})
-	// A gateway reports every few seconds; that it still does is seen when the
-	// last report known here would become stale.
+	// A gateway reports every few seconds. Whether it still does is checked when its last known report
+	// would become stale.
 	news := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*networkingv1beta1.Connection)
 		after, ok2 := e.ObjectNew.(*networkingv1beta1.Connection)
@@ -103,7 +103,7 @@ func (r *foreignClusters) create(ctx context.Context, id string) (*corev1beta1.F
 	return fc, nil
 }
 
-// peer is what there is of one peer.
+// peer has the network objects of one peer.
 type peer struct {
 	namespace     string
 	configuration *networkingv1beta1.Configuration
@@ -137,16 +137,16 @@ func (r *foreignClusters) read(ctx context.Context, id string) (*peer, error) {
 	return p, nil
 }
 
-// lookForReports is how soon a gateway that has fallen silent is looked at
-// again: its reports are not watched, because there is one every few seconds.
+// lookForReports is how soon a silent gateway is looked at again. Its reports are not watched, because they
+// come every few seconds.
 const lookForReports = 10 * time.Second
 
-// exists is about what people make; children go by themselves.
+// exists reports whether there are objects that people make. Their children don't count: the operator
+// deletes them.
 func (p *peer) exists() bool { return p.configuration != nil || p.server != nil || p.client != nil }
 
-// conditions of the networking module, and how soon they may change without
-// anything else changing; 0 for never. liqoctl calls a module healthy when each
-// of its conditions is Ready or Established.
+// conditions returns the conditions of the networking module, and when they may change without an event; 0
+// for never. liqoctl calls a module healthy when each of its conditions is Ready or Established.
 func (p *peer) conditions(now time.Time) ([]corev1beta1.Condition, time.Duration) {
 	configured := condition(corev1beta1.NetworkConfigurationStatusCondition, corev1beta1.ConditionStatusReady,
 		"NetworkConfigurationPresent", "this cluster knows the peer's address ranges")
@@ -203,7 +203,7 @@ func condition(kind corev1beta1.ConditionType, status corev1beta1.ConditionStatu
 	return corev1beta1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-// report writes the ForeignCluster's status if it says something new.
+// report writes the ForeignCluster's status if it has changed.
 func (r *foreignClusters) report(ctx context.Context, fc *corev1beta1.ForeignCluster, enabled bool, conditions []corev1beta1.Condition, namespace string, now metav1.Time) error {
 	before := fc.DeepCopy()
 	for i := range conditions {
@@ -215,15 +215,16 @@ func (r *foreignClusters) report(ctx context.Context, fc *corev1beta1.ForeignClu
 			}
 		}
 	}
-	fc.Status.Role = cmp.Or(fc.Status.Role, corev1beta1.UnknownRole) // consumer or provider is a matter of the other modules
+	fc.Status.Role = cmp.Or(fc.Status.Role, corev1beta1.UnknownRole) // the other modules know whether it is consumer or provider
 	fc.Status.ObservedGeneration = fc.Generation
 	fc.Status.TenantNamespace.Local = cmp.Or(namespace, fc.Status.TenantNamespace.Local)
 	fc.Status.Modules.Networking = corev1beta1.Module{Enabled: enabled, Conditions: conditions}
 	if equality.Semantic.DeepEqual(before.Status, fc.Status) {
 		return nil
 	}
-	// Not a patch: it would leave out the other modules, whose "enabled: false" the schema wants.
-	// Two controllers write to it: of what the other one has written, the watch tells.
+	// An update, not a patch: a patch would leave out the other modules, whose "enabled: false" the schema
+	// requires. The peers controller of package tenancy writes the status, too. A conflict is no error: the
+	// watch brings us back.
 	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("report on ForeignCluster %s: %w", fc.Name, err)
 	}

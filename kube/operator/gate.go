@@ -14,15 +14,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// gate lets the operator work while Liqo's controller-manager is not on the
-// cluster: two operators would fight over the same objects.
+// gate keeps the operator from working while Liqo's controller-manager is on the cluster: two operators
+// would overwrite each other's objects.
 type gate struct {
 	client client.WithWatch
 	status *reporter
 }
 
-// await returns when Liqo's controller-manager is not there, as of a version of
-// the cluster's state, or when ctx ends. Until then it says why nothing is done.
+// await returns when Liqo's controller-manager is not on the cluster, with the version of that state, or
+// when ctx ends. While it waits, the operator's status says why.
 func (g *gate) await(ctx context.Context) (version string, err error) {
 	for {
 		version, liqo, err := g.look(ctx)
@@ -40,12 +40,11 @@ func (g *gate) await(ctx context.Context) (version string, err error) {
 	}
 }
 
-// errBesideLiqo ends a term in which the operator worked when Liqo came.
+// errBesideLiqo ends a term when Liqo has been installed beside the working operator.
 var errBesideLiqo = errors.New("the controller-manager of Liqo has come")
 
-// guard returns errBesideLiqo when Liqo's controller-manager comes after
-// version, and nil when ctx ends. It is no reason to stop that the API server
-// does not say: the lease ends, if that lasts.
+// guard returns errBesideLiqo when Liqo's controller-manager appears after version, and nil when ctx ends.
+// An API server that does not answer is no reason to stop: if that lasts, the lease ends.
 func (g *gate) guard(ctx context.Context, version string) error {
 	for ctx.Err() == nil {
 		liqo := ""
@@ -71,8 +70,7 @@ func liqoDeployments() *metav1.PartialObjectMetadataList {
 	return list
 }
 
-// look says where Liqo's controller-manager is, "" for nowhere, and as of which
-// version of the cluster's state.
+// look returns the Deployment of Liqo's controller-manager, "" if there is none, and the version of this state.
 func (g *gate) look(ctx context.Context) (version, liqo string, err error) {
 	list := liqoDeployments()
 	if err := g.client.List(ctx, list, ofLiqo); err != nil {
@@ -84,8 +82,8 @@ func (g *gate) look(ctx context.Context) (version, liqo string, err error) {
 	return list.ResourceVersion, liqo, nil
 }
 
-// untilChange returns when Liqo may have come or gone since version, and now
-// and then without a reason: a watch ends when the API server says so.
+// untilChange returns when Liqo may have come or gone since version, and sometimes without a reason: the
+// API server ends watches from time to time.
 func (g *gate) untilChange(ctx context.Context, version string) error {
 	w, err := g.client.Watch(ctx, liqoDeployments(), ofLiqo,
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}})

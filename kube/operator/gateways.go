@@ -32,8 +32,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// gateways makes what a GatewayServer or GatewayClient needs to run, and says
-// in its status where it can be reached.
+// gateways makes the objects that a GatewayServer or GatewayClient needs to run, and writes into its status
+// where it can be reached.
 type gateways struct {
 	kind   kind
 	client client.Client
@@ -45,11 +45,12 @@ type gateways struct {
 	surroundings *ranges.Surroundings
 	home         string     // the operator's own namespace
 	pod          netip.Addr // and the address of its pod; not valid if unknown
-	turns        *turns     // of the gateways of both kinds
+	turns        *turns     // shared by the gateways of both kinds
 }
 
 func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
-	// A complaint that changes with each attempt would have the next one come at once.
+	// Changes of the problem's annotation are left out: a problem whose text differs at each attempt would
+	// cause the next attempt at once.
 	b := ctrl.NewControllerManagedBy(mgr).Named(r.kind.name).WithOptions(workers(1)).For(r.kind.object(), builder.WithPredicates(r.writes.News(render.AnnotationProblem)))
 	for _, child := range []client.Object{
 		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{},
@@ -57,19 +58,19 @@ func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) er
 	} {
 		b = b.Owns(child)
 	}
-	// A Lease is written all the time.
+	// Of a Lease, only creation and deletion count: it is written every few seconds.
 	return r.watches(b.Owns(&coordinationv1.Lease{}, existence()), secrets).Complete(r)
 }
 
-// Reconcile reads the inputs, makes the children, and reports. What does not
-// need one another is done side by side: the admin waits for it.
+// Reconcile reads the inputs, makes the children, and reports. Independent steps run at the same time,
+// because an admin waits for the result.
 func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	gateway := r.kind.object()
 	err := r.client.Get(ctx, req.NamespacedName, gateway)
 	if apierrors.IsNotFound(err) {
 		return ctrl.Result{}, r.cleanUp(ctx, req.NamespacedName)
 	}
-	if err != nil || gateway.GetDeletionTimestamp() != nil { // its children go with it
+	if err != nil || gateway.GetDeletionTimestamp() != nil { // Kubernetes deletes its children
 		return ctrl.Result{}, err
 	}
 	rights, err := rightsIn(ctx, r.client, req.Namespace)
@@ -79,7 +80,7 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	var made *prepared
 	in, err := r.read(ctx, gateway)
 	switch {
-	case err == nil && rights == nil: // its coming brings it back
+	case err == nil && rights == nil: // the binding's creation brings it back
 		if young(gateway) {
 			return ctrl.Result{RequeueAfter: rightsLag}, nil
 		}
@@ -103,7 +104,7 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, errors.Join(err, r.complain(ctx, gateway, err))
 	}
-	var g errgroup.Group // without its context: one failure must not cancel the others
+	var g errgroup.Group // without its context, so that one failure does not cancel the others
 	var result ctrl.Result
 	g.Go(func() (err error) {
 		result, err = r.run(ctx, made)
@@ -117,9 +118,8 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	return result, errors.Join(err, r.complain(ctx, gateway, err))
 }
 
-// markActive has the gateway's Service lead to the pod that holds the tunnel, and to no other
-// one while it is replaced: the new one may be waiting for its image. Pods that share a tunnel
-// say it themselves.
+// markActive makes the gateway's Service lead only to the pod that holds the tunnel. While this pod is
+// being replaced, the new one may still wait for its image. Pods that share a tunnel set the label themselves.
 func (r *gateways) markActive(ctx context.Context, in *inputs) error {
 	if in.shared() || in.pod == nil {
 		return nil
@@ -142,15 +142,15 @@ func (r *gateways) markActive(ctx context.Context, in *inputs) error {
 	return errors.Join(errs...)
 }
 
-// complain says on the gateway why its children can't be made, where whoever
-// waits for them reads it, and in an Event; no problem takes the sentence away again.
+// complain writes onto the gateway why its children can't be made, where an admin who waits for them sees
+// it, and records an Event. Without a problem it removes the text.
 func (r *gateways) complain(ctx context.Context, o client.Object, problem error) error {
 	text := ""
 	switch {
 	case apierrors.IsInvalid(problem), apierrors.IsForbidden(problem), apierrors.IsBadRequest(problem), errors.Is(problem, errTemplate):
 		text = render.ProblemRefused + problem.Error()
 	case apierrors.IsConflict(problem), apierrors.IsAlreadyExists(problem), errors.Is(problem, context.Canceled):
-		return nil // the cache is late, or we end: the next try will do
+		return nil // the cache is old, or this process ends: the next attempt will do
 	case problem != nil:
 		text = problem.Error()
 	}
@@ -175,25 +175,24 @@ func note(ctx context.Context, c client.Client, o client.Object, key, value stri
 	return true, nil
 }
 
-// prepared is what a gateway's pod needs to exist, and what is said of it.
+// prepared has the objects that a gateway's pod needs, and those that the gateway's status names.
 type prepared struct {
 	secret     *corev1.Secret
 	service    *corev1.Service // nil for a client
 	deployment *appsv1.Deployment
-	other      *unstructured.Unstructured // instead of these two: what another program makes a gateway of
+	other      *unstructured.Unstructured // instead of service and deployment: the object from which another program makes the gateway
 	binding    render.Object
 }
 
-// errTemplate is a template that asks for what no gateway is given.
+// errTemplate means that a template requests something that no gateway gets.
 var errTemplate = errors.New("ask an admin for another template")
 
-// unfit refuses the gateway's template. Its change brings the gateway back.
+// unfit is the error for the gateway's template. A change of the template brings the gateway back.
 func (in *inputs) unfit(why error) error {
 	return fmt.Errorf("gateway template %s/%s: %w: %w", in.view.template.Namespace, in.view.template.Name, why, errTemplate)
 }
 
-// prepare makes everything but the pod, and the binding of its Role: the API
-// server checks the Role when it is bound.
+// prepare makes everything except the pod and the RoleBinding: the API server checks the Role when it is bound.
 func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	keys := cmp.Or(in.view.secretName, render.GatewayObjectName(in.gateway.Name))
 	p := &prepared{binding: in.gateway.RoleBinding()}
@@ -247,7 +246,7 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	return p, g.Wait()
 }
 
-// workload makes of the template what a gateway of ours consists of.
+// workload makes the Deployment, and a server's Service, from the template.
 func (in *inputs) workload(p *prepared, keys string) (err error) {
 	if p.deployment, err = in.deployment(); err != nil {
 		return err
@@ -265,9 +264,9 @@ func (in *inputs) workload(p *prepared, keys string) (err error) {
 	return in.gateway.CheckService(p.service)
 }
 
-// bringPullSecrets copies the Secrets that the image is pulled with from beside the
-// template to beside the pod, where Kubernetes looks for them. One that is there
-// stays as it is, unless we made it; what is missing, the pod's events say.
+// bringPullSecrets copies the pull secrets of the image from the template's namespace into the pod's, where
+// Kubernetes needs them. An existing Secret that we have not made stays as it is. If one is missing, the
+// pod's events say so.
 func (r *gateways) bringPullSecrets(ctx context.Context, in *inputs, wanted []corev1.LocalObjectReference) error {
 	from, to := in.view.template.Namespace, in.gateway.Tenant.Namespace
 	if from == to {
@@ -286,7 +285,7 @@ func (r *gateways) bringPullSecrets(ctx context.Context, in *inputs, wanted []co
 		if apierrors.IsNotFound(err) {
 			continue
 		}
-		if err != nil { // it may read those that install was told of
+		if err != nil { // the operator may read only the pull secrets that install was given
 			return fmt.Errorf("read pull secret %s/%s, which only install with the pods' settings allows: %w", from, ref.Name, err)
 		}
 		secret, ok := in.gateway.PullSecret(&source)
@@ -320,7 +319,7 @@ func (r *gateways) run(ctx context.Context, p *prepared) (result ctrl.Result, er
 	return result, err
 }
 
-// applyAll applies objects side by side, those that differ from what is there.
+// applyAll applies the objects at the same time.
 func (r *gateways) applyAll(ctx context.Context, objects []render.Object) error {
 	var g errgroup.Group
 	for _, o := range objects {
@@ -332,9 +331,8 @@ func (r *gateways) applyAll(ctx context.Context, objects []render.Object) error 
 	return g.Wait()
 }
 
-// publish says what peers and their admins need to know: the public key, which
-// whoever connects the clusters may read without being able to read the private
-// one; the endpoint, and why; and what the gateway consists of.
+// publish writes what peers and their admins need: the public key, for people who may not read the Secret
+// with the private key; the endpoint, with the reason for it; and the objects of the gateway.
 func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	o := in.view.object
 	before := o.DeepCopyObject().(client.Object)
@@ -391,22 +389,21 @@ func annotate(o client.Object, key, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// cleanUp deletes the children of a gateway that is gone. No finalizer holds that back:
-// whoever deletes it would wait for the operator. Kubernetes' garbage
-// collector would too, but it learns of kinds only every 30 s: on a cluster that
-// got the definitions a moment ago, a gateway's pod outlived it by that long.
+// cleanUp deletes the children of a gateway that is gone. There is no finalizer: it would make whoever
+// deletes the gateway wait for the operator. Kubernetes' garbage collector would delete the children too,
+// but discovers kinds only every 30 s: on a cluster with new definitions, a gateway's pod stayed for that long.
 func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	if err := r.reader.Get(ctx, key, r.kind.object()); !apierrors.IsNotFound(err) {
-		return err // made again, with a PublicKey perhaps, and the cache is late
+		return err // it was created again, perhaps with a PublicKey, and the cache is old
 	}
 	if rights, err := rightsIn(ctx, r.client, key.Namespace); rights == nil || err != nil {
-		return err // all that is left is the garbage collector's
+		return err // the garbage collector deletes the rest
 	}
 	g := render.Gateway{Tenant: render.Tenant{Namespace: key.Namespace}, Name: key.Name, Owner: r.kind.object()}
 	var errs []error
 	delegate := metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateName(key.Name)}
 	for _, o := range []render.Object{
-		// The peer's access first: it must not outlive what it is for.
+		// The peer's access first: it must not outlive the gateway.
 		&rbacv1.RoleBinding{ObjectMeta: delegate}, &rbacv1.Role{ObjectMeta: delegate},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateTokenName(key.Name)}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateAccessName(key.Name)}},
@@ -421,8 +418,8 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	return errors.Join(append(errs, r.deleteKeysOfPeer(ctx, key))...)
 }
 
-// deleteKeysOfPeer deletes the PublicKeys that the gateway owned. They were made
-// by whoever connected the clusters, under a name of their choice.
+// deleteKeysOfPeer deletes the PublicKeys that the gateway owned. Their names are free: whoever connected
+// the clusters has chosen them.
 func (r *gateways) deleteKeysOfPeer(ctx context.Context, key client.ObjectKey) error {
 	var keys networkingv1beta1.PublicKeyList
 	if err := r.client.List(ctx, &keys, client.InNamespace(key.Namespace)); err != nil {
@@ -437,8 +434,8 @@ func (r *gateways) deleteKeysOfPeer(ctx context.Context, key client.ObjectKey) e
 	return errors.Join(errs...)
 }
 
-// owns reports whether o's only owner is the gateway of this kind and name: the
-// other kind may have one of the same name.
+// owns reports whether the gateway of this kind and name is the only owner of o. A gateway of the other
+// kind may have the same name.
 func (r *gateways) owns(gateway string, o client.Object) bool {
 	owners := o.GetOwnerReferences()
 	return len(owners) == 1 && owners[0].Name == gateway && strings.EqualFold(owners[0].Kind, r.kind.name)

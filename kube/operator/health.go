@@ -25,21 +25,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// health is what the kubelet is told, over all terms.
+// health answers the kubelet's probes, over all terms.
 type health struct {
 	mu    sync.Mutex
 	state state
 	cache cache.Cache // of the manager, while working
-	// failed is what ended the last term, until it or another replica leads.
+	// failed is the error that ended the last term, until this or another replica leads.
 	failed error
 }
 
-// state is how far this replica is.
+// state is what this replica does now.
 type state int
 
 const (
 	standingBy state = iota
-	leading          // and waiting at the gate
+	leading          // the leader, and waiting at the gate
 	working
 )
 
@@ -55,15 +55,14 @@ func (h *health) set(s state, c cache.Cache, failed error) {
 	h.state, h.cache, h.failed = s, c, failed
 }
 
-// anotherLeads is that it does not matter any more why this one doesn't.
+// anotherLeads forgets the last error: it does not matter while another replica leads.
 func (h *health) anotherLeads() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failed = nil
 }
 
-// ready is what "ready" means: a change is seen from now on, by this replica or
-// by the one that leads.
+// ready returns nil if a change of the cluster is handled from now on, by this replica or by the one that leads.
 func (h *health) ready(r *http.Request) error {
 	h.mu.Lock()
 	state, cache, failed := h.state, h.cache, h.failed
@@ -79,8 +78,8 @@ func (h *health) ready(r *http.Request) error {
 	return nil
 }
 
-// Metrics of controller-runtime's that say how the operator does: what fails, what
-// waits, and what the API server is asked for. It has a hundred more.
+// ofController are the metrics of controller-runtime that are exported: failures, queues, and requests to
+// the API server. It has a hundred more.
 var ofController = []string{
 	"controller_runtime_reconcile_total", "controller_runtime_reconcile_errors_total", "workqueue_depth", "rest_client_requests_total",
 }
@@ -107,8 +106,8 @@ func (h *health) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descLeads, prometheus.GaugeValue, leads)
 }
 
-// collectOverlaps counts the ranges that the operator says are needed otherwise. What
-// can't be read, as at the start, is left out.
+// collectOverlaps counts the overlapping ranges that the operator has reported. Values that can't be read,
+// such as during the start, are left out.
 func collectOverlaps(ch chan<- prometheus.Metric, from client.Reader) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -131,7 +130,7 @@ func collectOverlaps(ch chan<- prometheus.Metric, from client.Reader) {
 	}
 }
 
-// metrics are what Prometheus hears of the operator.
+// metrics returns the exported metrics.
 func (h *health) metrics() prometheus.Gatherer {
 	own := prometheus.NewRegistry()
 	own.MustRegister(h)
@@ -141,8 +140,8 @@ func (h *health) metrics() prometheus.Gatherer {
 	})}
 }
 
-// server answers at address. What runs is alive: that it can't reach the API
-// server is nothing that a restart would mend.
+// server answers probes at address. /healthz never fails: a restart would not help an operator that can't
+// reach the API server.
 func (h *health) server(ctx context.Context, address string) (*manager.Server, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)

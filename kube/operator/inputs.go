@@ -18,24 +18,24 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// inputs are what one gateway's children are made from.
+// inputs has everything that one gateway's children are made from.
 type inputs struct {
 	view          view
 	gateway       render.Gateway
 	template      render.GatewayTemplate
 	filled        render.Filled
 	others        othersStatus  // if another program makes the gateway
-	nodes         []corev1.Node // shared: nothing changes them
+	nodes         []corev1.Node // shared with other gateways: read only
 	hosts         []render.Host
-	pod           *corev1.Pod                      // that holds the tunnel; nil until it has an address
-	pods          []corev1.Pod                     // all that there are, by name
-	nodeIPs       []string                         // addresses of the nodes that they are on
-	host          netip.Addr                       // of the node of pod, if it passes packets on to pods
-	replicas      int                              // pods that share the tunnel
-	told          string                           // the pod's address, as nodes have it; "" if they have none
-	toldVersion   string                           // of the InternalFabric that says so
+	pod           *corev1.Pod                      // the pod that holds the tunnel; nil until it has an address
+	pods          []corev1.Pod                     // all pods of the gateway, by name
+	nodeIPs       []string                         // addresses of the nodes of these pods
+	host          netip.Addr                       // of the node of pod, if this node forwards packets to pods
+	replicas      int                              // how many pods share the tunnel
+	told          string                           // the pod's address that the nodes know; "" if they know none
+	toldVersion   string                           // of the InternalFabric with told
 	configuration *networkingv1beta1.Configuration // nil until it exists
-	spared        []ipam.Reservation               // addresses that nothing may lead to a gateway
+	spared        []ipam.Reservation               // addresses that must not be routed to a gateway
 }
 
 // read collects a gateway's inputs.
@@ -95,16 +95,16 @@ func (in *inputs) takePods(pods []corev1.Pod) {
 	in.pods, in.pod = pods, activePod(pods)
 }
 
-// readNodeIPs reads under which addresses a pod network may send what the gateway's
-// pods send: any that their nodes have. Those of standby pods are among them, so
-// that nodes need not be told anything more when one of them takes over.
+// readNodeIPs reads the addresses from which packets of the gateway's pods may arrive, depending on the pod
+// network: all addresses of their nodes. It includes the nodes of standby pods, so that nodes already know
+// them when one takes over.
 func (r *gateways) readNodeIPs(ctx context.Context, in *inputs) error {
 	for i := range in.pods {
 		report, err := r.readNode(ctx, in, in.pods[i].Spec.NodeName)
 		if err != nil {
 			return err
 		}
-		// Agents that don't say it don't pass packets on to pods either.
+		// An agent that does not report this does not forward packets to pods either.
 		if in.pod != nil && in.pod.Name == in.pods[i].Name && report.MTU > 0 {
 			in.host = report.IP
 		}
@@ -112,8 +112,8 @@ func (r *gateways) readNodeIPs(ctx context.Context, in *inputs) error {
 	return nil
 }
 
-// readNode reads which addresses a node has that a gateway is on, and what its agent
-// says; nothing of a node that is not there.
+// readNode reads the addresses of a node with a gateway pod, and the report of its agent. It reads nothing
+// if the node does not exist.
 func (r *gateways) readNode(ctx context.Context, in *inputs, name string) (report render.NodeReport, err error) {
 	j := slices.IndexFunc(in.nodes, func(n corev1.Node) bool { return n.Name == name })
 	if j < 0 {
@@ -123,7 +123,7 @@ func (r *gateways) readNode(ctx context.Context, in *inputs, name string) (repor
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &said); client.IgnoreNotFound(err) != nil {
 		return report, fmt.Errorf("read InternalNode %s: %w", name, err)
 	}
-	report, _ = render.ParseNode(&said) // what can't be read is named by the gateways
+	report, _ = render.ParseNode(&said) // the gateways report a text that can't be parsed
 	addresses := report.Addresses
 	for _, a := range in.nodes[j].Status.Addresses {
 		if ip, err := netip.ParseAddr(a.Address); err == nil {
@@ -139,7 +139,7 @@ func (r *gateways) readNode(ctx context.Context, in *inputs, name string) (repor
 	return report, nil
 }
 
-// reals are the addresses that hosts have themselves.
+// reals returns the hosts' own addresses.
 func (in *inputs) reals() []netip.Addr {
 	var all []netip.Addr
 	for _, h := range in.hosts {
@@ -149,7 +149,7 @@ func (in *inputs) reals() []netip.Addr {
 	return slices.Compact(all)
 }
 
-// readFabric reads what the nodes were told last.
+// readFabric reads the InternalFabric, from which the nodes know the address of the gateway.
 func (r *gateways) readFabric(ctx context.Context, in *inputs) error {
 	var f networkingv1beta1.InternalFabric
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: in.gateway.Tenant.Namespace, Name: in.gateway.Name}, &f)
@@ -160,9 +160,9 @@ func (r *gateways) readFabric(ctx context.Context, in *inputs) error {
 	return nil
 }
 
-// activePod is the pod that holds the tunnel: of several that share it, the one that says
-// so; of a gateway that is being replaced, the one that was there first. Where none is ready, it
-// is the newest that has an address and is not ending.
+// activePod returns the pod that holds the tunnel. Of several pods that share it, it is the one with the
+// label; of a gateway that is being replaced, the older one. If none is ready, it is the newest pod that
+// has an address and is not ending.
 func activePod(pods []corev1.Pod) *corev1.Pod {
 	shared := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return render.SharesTunnel(&p.Spec) })
 	living := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
@@ -172,7 +172,7 @@ func activePod(pods []corev1.Pod) *corev1.Pod {
 	if says := slices.DeleteFunc(slices.Clone(living), silent); len(says) > 0 {
 		living = says
 	} else if shared && slices.ContainsFunc(pods, func(p corev1.Pod) bool { return !silent(p) }) {
-		return nil // the next one has not said it yet
+		return nil // the next pod has not set its label yet
 	}
 	if first := render.FirstReady(living); first != nil {
 		return first
@@ -187,8 +187,8 @@ func activePod(pods []corev1.Pod) *corev1.Pod {
 	return found
 }
 
-// supports are the objects that a gateway's pod needs before it starts, and
-// that tell the nodes about it.
+// supports returns the objects that a gateway's pod needs before it starts, and those that announce it to
+// the nodes.
 func (in *inputs) supports() ([]render.Object, error) {
 	hosts, err := in.gateway.HostsConfigMap(in.hosts)
 	if err != nil {
@@ -219,7 +219,7 @@ func (in *inputs) supports() ([]render.Object, error) {
 		fabric := g.InternalFabric(render.Fabric{
 			PodIP: ip, Host: host, Gone: in.gone(ip), Remote: remote, MTU: in.view.mtu, NodeIPs: in.nodeIPs, Hosts: in.reals(), LeftOut: leftOut, Also: in.also(),
 		})
-		if in.shared() { // the address may be another pod's since it was read: that pod has written it
+		if in.shared() { // the address may have moved to another pod since told was read, and that pod has written it then
 			fabric.ResourceVersion = in.toldVersion
 		}
 		objects = append(objects, fabric)
@@ -227,10 +227,10 @@ func (in *inputs) supports() ([]render.Object, error) {
 	return objects, nil
 }
 
-// led are the ranges that nodes lead to the gateway, and what of the peer's they
-// don't. A range may have been given before an address in it was needed here: a
-// VPC's that the peer's pods share with its load balancer, or a node's that came
-// later. Without that address the cluster, or the tunnel itself, would be cut off.
+// led returns the ranges that nodes route to the gateway, and the parts of the peer's ranges that they
+// don't. After a range was assigned, this cluster may need an address in it: one of a VPC that the peer's
+// pods share with its load balancer, or one of a node that came later. If that address were routed to the
+// gateway, the cluster or the tunnel itself would be cut off.
 func (in *inputs) led() (remote []networkingv1beta1.CIDR, leftOut []string, err error) {
 	all, err := in.seen()
 	if err != nil {
@@ -250,7 +250,7 @@ func (in *inputs) led() (remote []networkingv1beta1.CIDR, leftOut []string, err 
 	return remote, slices.Compact(leftOut), nil
 }
 
-// seen are the ranges under which the peer is seen, in any way.
+// seen returns all ranges under which the peer is seen.
 func (in *inputs) seen() ([]netip.Prefix, error) {
 	cidr := in.configuration.Status.Remote.CIDR
 	var out []netip.Prefix
@@ -269,9 +269,9 @@ func (in *inputs) seen() ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// also are the former and the next ranges of a peer that has both.
+// also returns the former and the next ranges of a peer that is being renumbered.
 func (in *inputs) also() []netip.Prefix {
-	told, _ := render.ParseAliases(in.configuration) // written by the operator alone
+	told, _ := render.ParseAliases(in.configuration) // only the operator writes it
 	var out []netip.Prefix
 	for _, a := range told {
 		out = append(out, a.Seen)
@@ -282,9 +282,8 @@ func (in *inputs) also() []netip.Prefix {
 // shared reports whether several pods share the tunnel.
 func (in *inputs) shared() bool { return in.replicas > 1 }
 
-// gatewayIP is where nodes send the peer's traffic; "" as long as that is open.
-// Where several pods share the tunnel, the one that has it says so itself: what
-// we know of pods may be older than that.
+// gatewayIP returns the address to which nodes send the peer's traffic; "" until it is known. If several
+// pods share the tunnel, the one that holds it writes this address itself: our list of pods may be older.
 func (in *inputs) gatewayIP() string {
 	if e := in.others.InternalEndpoint; e != nil && e.IP != nil {
 		return string(*e.IP)
@@ -295,9 +294,8 @@ func (in *inputs) gatewayIP() string {
 	return podIP(in.pod)
 }
 
-// gone reports whether no pod of the gateway has the address: it may be another
-// pod's by now. Of pods that share the tunnel, one may have said that it is there
-// before its address is in its status.
+// gone reports whether no pod of the gateway has the address, which may belong to another pod by now. A pod
+// that shares the tunnel may have announced itself before its address is in its status.
 func (in *inputs) gone(ip string) bool {
 	return in.others.InternalEndpoint == nil && !slices.ContainsFunc(in.pods, func(p corev1.Pod) bool {
 		if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
@@ -307,7 +305,7 @@ func (in *inputs) gone(ip string) bool {
 	})
 }
 
-// podIP is the pod's IPv4 address, which need not be its first.
+// podIP returns the pod's IPv4 address, which need not be its first address.
 func podIP(p *corev1.Pod) string {
 	for _, ip := range p.Status.PodIPs {
 		if isIPv4(ip.IP) {
@@ -330,8 +328,7 @@ func ready(n *corev1.Node) bool {
 	return false
 }
 
-// values are what the gateway's template is filled in with; keys names the Secret with
-// its keys.
+// values returns the values for the gateway's template; keys is the name of the Secret with its keys.
 func (in *inputs) values(keys string) render.Values {
 	return render.Values{
 		Spec: in.view.spec, Name: in.gateway.Name, Namespace: in.gateway.Tenant.Namespace,

@@ -19,16 +19,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// ips gives every IP resource an address of this cluster's external CIDR, under
-// which all peers reach the host that it names. Peers know the external CIDR
-// from their Configuration, so there is nothing to tell them.
+// ips gives each IP resource an address of this cluster's external CIDR. All peers reach the host of the
+// resource under this address. Peers know the external CIDR from their Configuration, so they need no
+// message.
 //
-// Of Liqo's IP, a networkRef and a serviceTemplate are refused. Packets to a
-// host that is no pod leave a node under the node's own address, as Liqo's do with
-// masquerade: the host knows no way to a remote pod.
+// Liqo's fields networkRef and serviceTemplate are refused. Packets to a host that is no pod leave a node
+// with the node's own address as sender, as Liqo's do with masquerade: the host has no route to a remote pod.
 type ips struct {
 	client    client.Client
-	reader    client.Reader // not cached: the addresses that were given last count
+	reader    client.Reader // not cached: a list must have the addresses that were given last
 	namespace string        // of the cluster's Networks
 }
 
@@ -40,7 +39,7 @@ func (r *ips) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// waiting are the IPs that have no address yet, for when the external CIDR is decided.
+// waiting returns the IPs without an address, when the external CIDR may be decided, and the IP of the proxy.
 func (r *ips) waiting(ctx context.Context, o client.Object) []reconcile.Request {
 	var list ipamv1alpha1.IPList
 	if o.GetNamespace() != r.namespace || r.client.List(ctx, &list) != nil {
@@ -57,8 +56,8 @@ func (r *ips) waiting(ctx context.Context, o client.Object) []reconcile.Request 
 
 var errNotSupported = errors.New("not supported")
 
-// Reconcile writes an IP's status once; it stays for the IP's life. One at a
-// time: two would choose the same address.
+// Reconcile writes an IP's status once, for the life of the IP. There is one worker, because two would
+// choose the same address.
 func (r *ips) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var ip ipamv1alpha1.IP
 	if err := r.client.Get(ctx, req.NamespacedName, &ip); err != nil {
@@ -71,14 +70,14 @@ func (r *ips) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, reconcile.TerminalError(fmt.Errorf("IP %s: %w", req, err))
 	}
 	own, err := clusterNetworks(ctx, r.client, r.namespace)
-	if err != nil || len(own.External) == 0 { // the Network's change brings it back
+	if err != nil || len(own.External) == 0 { // a change of the Network brings it back
 		return ctrl.Result{}, err
 	}
 	switch {
 	case ip.Status.IP == "":
 	case slices.Contains(own.External, ip.Status.CIDR):
 		return ctrl.Result{}, nil
-	default: // it is made again, and gets an address of the present range
+	default: // its controller creates it again, with an address of the present range
 		return ctrl.Result{}, client.IgnoreNotFound(r.client.Delete(ctx, &ip, client.Preconditions{UID: &ip.UID}))
 	}
 	var all ipamv1alpha1.IPList
@@ -117,8 +116,8 @@ func hostAddress(ip *ipamv1alpha1.IP) (netip.Addr, bool) {
 
 var errNoAddress = errors.New("no address of the external CIDR is free")
 
-// freeAddress is the lowest that no IP has. The first of a range stands for
-// nodes, the last one could be taken for a broadcast.
+// freeAddress returns the lowest address that no IP has. The first address of a range stands for nodes, and
+// the last one could be mistaken for a broadcast.
 func freeAddress(external []networkingv1beta1.CIDR, given []ipamv1alpha1.IP) (netip.Addr, networkingv1beta1.CIDR, error) {
 	taken := make(map[networkingv1beta1.IP]bool, len(given))
 	for i := range given {
@@ -138,9 +137,9 @@ func freeAddress(external []networkingv1beta1.CIDR, given []ipamv1alpha1.IP) (ne
 	return netip.Addr{}, "", errNoAddress
 }
 
-// readHosts are the hosts of the IPs that have an address. What they say of the proxy to the
-// API server is its Service: packets go to the pod itself, since a node that passes packets of a
-// Service on to another node's pod would not see the answers.
+// readHosts returns the hosts of the IPs that have an address. The IP of the API server's proxy names its
+// Service, but here it gets the address of this pod: a node that forwards a Service's packets to a pod on
+// another node would not see the answers.
 func (r *gateways) readHosts(ctx context.Context, reader client.Reader) ([]render.Host, error) {
 	var list ipamv1alpha1.IPList
 	if err := reader.List(ctx, &list); err != nil {

@@ -28,7 +28,7 @@ func newKeys() (private, public [keyLen]byte, err error) {
 	return private, public, nil
 }
 
-// keys finds the gateway's key pair, or makes one. A pair is never replaced.
+// keys returns the gateway's key pair, and makes one if there is none. It never replaces a pair.
 func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error) {
 	name := cmp.Or(in.view.secretName, render.GatewayObjectName(in.gateway.Name))
 	secret := &corev1.Secret{}
@@ -38,8 +38,8 @@ func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error)
 		return r.makeKeys(ctx, in)
 	}
 	if owner := metav1.GetControllerOf(secret); err == nil && in.view.secretName == "" && owner != nil && owner.UID != in.view.object.GetUID() {
-		// Left by an earlier gateway of this name, whose keys were not meant for
-		// this one; the garbage collector would take it away under us.
+		// Left by an earlier gateway of this name, whose keys were not made for this one; the garbage
+		// collector would delete it later, while it is in use.
 		if err := own.Delete(ctx, r.client, secret); err != nil {
 			return nil, err
 		}

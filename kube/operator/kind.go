@@ -23,7 +23,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// kind is what differs between GatewayServer and GatewayClient.
+// kind has the differences between GatewayServer and GatewayClient.
 type kind struct {
 	name     string
 	object   func() client.Object
@@ -76,18 +76,18 @@ var clientKind = kind{
 	},
 }
 
-// newTemplate is an empty template of this kind. It is not typed: Liqo's Go
-// type embeds the template as an object with a kind, which templates don't have.
+// newTemplate returns an empty template of this kind. It is untyped, because Liqo's Go type embeds the
+// template as an object with a kind, which templates don't have.
 func (k kind) newTemplate() *unstructured.Unstructured {
 	t := &unstructured.Unstructured{}
 	t.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(k.template))
 	return t
 }
 
-// watches adds what a gateway depends on without owning it.
+// watches adds the objects that a gateway depends on and does not own.
 func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent) *builder.Builder {
 	ownAddressesChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		// Where its pods are is the gateways' own business, and changes all the time.
+		// The positions of pods are left out: gateways read them themselves, and they change all the time.
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 		return before[render.AnnotationAddresses] != after[render.AnnotationAddresses] || (before[render.AnnotationMTU] == "") != (after[render.AnnotationMTU] == "")
 	}}
@@ -96,19 +96,19 @@ func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent
 		WatchesRawSource(source.Channel(secrets, handler.EnqueueRequestForOwner(r.client.Scheme(), r.client.RESTMapper(), r.kind.object(), handler.OnlyControllerOwner()))).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysBeside), builder.WithPredicates(tenantAccess())).
 		Watches(&networkingv1beta1.PublicKey{}, byOwner, existence()).
-		Watches(&networkingv1beta1.Connection{}, byOwner, existence()). // its status is the gateway's own
+		Watches(&networkingv1beta1.Connection{}, byOwner, existence()). // the gateway writes the status
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfPeer)).
 		Watches(&corev1.Node{}, own.Soon(r.allGateways), builder.WithPredicates(nodeNews())).
 		Watches(&networkingv1beta1.InternalNode{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOnNode), builder.WithPredicates(ownAddressesChanged)).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)). // the API servers'
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)). // of the API servers
 		Watches(&networkingv1beta1.GatewayClient{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOverEndpoint)).
 		Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)).
 		Watches(r.kind.newTemplate(), handler.EnqueueRequestsFromMapFunc(r.allGateways))
 }
 
-// nodeNews tells of nodes with other addresses, and whether they are ready. A node's
-// heartbeat changes its status every few seconds.
+// nodeNews selects nodes whose addresses or readiness have changed. Heartbeats change the status of a node
+// every few seconds.
 func nodeNews() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Node)
@@ -117,7 +117,7 @@ func nodeNews() predicate.Predicate {
 	}}
 }
 
-// existence tells of what comes and goes, and of no change between.
+// existence selects creations and deletions, and no updates.
 func existence() builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 }
@@ -150,8 +150,8 @@ func (r *gateways) gatewaysOfPeer(ctx context.Context, o client.Object) []reconc
 		client.MatchingLabels{render.LabelRemoteCluster: o.GetLabels()[render.LabelRemoteCluster]})
 }
 
-// gatewaysOverEndpoint are those whose peer was given a range that holds an
-// endpoint of another one, or of the same.
+// gatewaysOverEndpoint returns the gateways whose peer is seen under a range that contains the endpoint in
+// o, whether o belongs to this peer or to another.
 func (r *gateways) gatewaysOverEndpoint(ctx context.Context, o client.Object) []reconcile.Request {
 	g, ok := o.(*networkingv1beta1.GatewayClient)
 	var list networkingv1beta1.ConfigurationList

@@ -25,19 +25,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// discovery makes the Networks of the cluster's own pods and Services: of what an
-// admin states, or else of what it finds. Nobody else does, so nothing is made
-// again that was just replaced.
+// discovery makes the Networks for the cluster's own pods and Services: from the ranges that an admin
+// states, or else from those that it finds. It is the only maker, so that a Network that was just replaced
+// is not made again.
 type discovery struct {
 	client    client.Client
-	reader    client.Reader // not cached: what it reads once is not worth a watch
+	reader    client.Reader // not cached: a single read needs no watch
 	status    *reporter
 	namespace string
 	stated    map[string][]netip.Prefix // by type of Network
 }
 
-// lookAgain is how soon a cluster that does not say its ranges is asked again:
-// its network may be installed after us.
+// lookAgain is how soon the operator looks again if it found no ranges: the pod network may be installed after it.
 const lookAgain = 5 * time.Second
 
 func (r *discovery) setup(mgr ctrl.Manager) error {
@@ -85,7 +84,7 @@ func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, render.OperatorNoNetworks, message)
 }
 
-// ensure reports whether there are all Networks of this kind, now.
+// ensure reports whether all Networks of this kind exist now.
 func (r *discovery) ensure(ctx context.Context, kind string, statements []discover.Statement) (bool, error) {
 	var list ipamv1alpha1.NetworkList
 	err := r.reader.List(ctx, &list, client.InNamespace(r.namespace), client.MatchingLabels{render.LabelNetworkType: kind})
@@ -104,7 +103,7 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []discov
 	}
 	var missing []string
 	for _, p := range found.CIDRs {
-		// Existing ones were made before an interruption, starting with the last.
+		// An interruption leaves Networks behind: they are made in reverse order, the last one first.
 		if !slices.ContainsFunc(list.Items, func(n ipamv1alpha1.Network) bool { return string(n.Spec.CIDR) == p.String() }) {
 			missing = append(missing, p.String())
 		}
@@ -117,8 +116,8 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []discov
 	return len(missing) > 0, nil
 }
 
-// state has the Networks of a kind be those that an admin states. A Network's
-// range can't be changed, so another one takes its place.
+// state makes the Networks of a kind those that an admin states. A Network's range can't be changed, so the
+// Network is replaced.
 func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefix, live []ipamv1alpha1.Network) error {
 	var cidrs []string
 	for _, p := range stated {
@@ -156,8 +155,8 @@ func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefi
 	return nil
 }
 
-// mayReplace refuses to replace a range that peers were told of. The plan of an
-// installation refuses that too, before it changes anything.
+// mayReplace refuses to replace a range that peers have. The plan of an installation refuses this, too,
+// before it changes anything.
 func (r *discovery) mayReplace(ctx context.Context, n *ipamv1alpha1.Network) error {
 	var peers networkingv1beta1.ConfigurationList
 	if err := r.reader.List(ctx, &peers); err != nil {
@@ -169,21 +168,21 @@ func (r *discovery) mayReplace(ctx context.Context, n *ipamv1alpha1.Network) err
 	return nil
 }
 
-// toldError is a range that stays, although an admin states another one.
+// toldError means that a range stays although an admin states another one.
 type toldError struct{ why string }
 
 func (e *toldError) Error() string { return e.why }
 
-// completes reports whether there are all of a kind's Networks if there is this
-// one: it is the last that we make of what was found, or not of our finding.
+// completes reports whether all Networks of a kind exist if this one does: it is the last one that is made
+// from the ranges that were found, or it was not made from found ranges.
 func completes(n ipamv1alpha1.Network) bool {
 	return n.Name == n.Labels[render.LabelNetworkType] || n.Labels[render.LabelManagedBy] != render.ManagedBy ||
 		strings.HasPrefix(n.Annotations[render.AnnotationSource], render.StatedByInstall)
 }
 
-// networks decides the cluster's own address ranges: those of pods and services
-// are what they are, the external one moves aside if it overlaps. Of ranges that
-// peers were given, it notices when they are free again.
+// networks decides the cluster's own ranges: those of pods and Services stay as they are, and the external
+// one gets another range if it overlaps. When a Network is deleted, networks releases the range that a peer
+// was given.
 type networks struct {
 	client    client.Client
 	allocator *ranges.Allocator
@@ -198,7 +197,7 @@ func (r *networks) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// undecided are the Networks that may have waited for another one's decision.
+// undecided returns the Networks that may have waited for another one's range.
 func (r *networks) undecided(ctx context.Context, o client.Object) []reconcile.Request {
 	var list ipamv1alpha1.NetworkList
 	if o.GetNamespace() != r.namespace || r.client.List(ctx, &list, client.InNamespace(r.namespace)) != nil {
@@ -213,7 +212,7 @@ func (r *networks) undecided(ctx context.Context, o client.Object) []reconcile.R
 	return requests
 }
 
-// Reconcile writes a Network's status once; it stays for the Network's life.
+// Reconcile writes a Network's status once, for the life of the Network.
 func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var n ipamv1alpha1.Network
 	if err := r.client.Get(ctx, req.NamespacedName, &n); err != nil {
@@ -233,7 +232,7 @@ func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	}
 	own, err := clusterNetworks(ctx, r.client, r.namespace)
 	if err != nil || !own.fixed {
-		return ctrl.Result{}, err // another Network's change brings it back
+		return ctrl.Result{}, err // a change of another Network brings it back
 	}
 	cidr, err := r.allocator.Assign(ctx, &n)
 	if err != nil {
@@ -246,7 +245,7 @@ func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 type ownNetworks struct {
 	render.Networks
 
-	fixed bool // those of pods and Services are: others may be fitted around them
+	fixed bool // those of pods and Services are decided: other ranges may be chosen
 }
 
 func clusterNetworks(ctx context.Context, reader client.Reader, namespace string) (ownNetworks, error) {

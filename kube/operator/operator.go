@@ -48,34 +48,34 @@ const FieldManager = own.Manager
 type Options struct {
 	Namespace     string // where it, and the cluster's Networks, live
 	HealthAddress string // for /healthz and /readyz, like ":8081"; "" for nowhere
-	// Pools are the ranges for peers whose own are taken; none: the default.
+	// Pools are the ranges for peers whose own range is not free here; none: the default.
 	Pools []netip.Prefix
-	// Stated are the ranges of the cluster's pods and Services, by the type of
-	// their Network, as far as an admin states them.
+	// Stated are the ranges of the cluster's pods and Services that an admin states. The keys are types of
+	// Networks.
 	Stated map[string][]netip.Prefix
-	// Tenancy is of whole peerings; off by default.
+	// Tenancy has the options of whole peerings, which are off by default.
 	Tenancy tenancy.Options
 	// PodIP is the address of this replica's pod.
 	PodIP netip.Addr
-	// Identity is what this replica is called while it leads. A process with
-	// the identity of one that crashed takes over from it at once, so it must
-	// never be that of one that may still run: a pod's name is right.
+	// Identity is the name of this replica as leader. A process with the identity of a crashed one takes
+	// over from it at once, so two running processes must never have the same identity: the name of the pod
+	// is right.
 	Identity string
 }
 
-// replica is the operator in one process, from its start to its end.
+// replica is the operator of one process, from its start to its end.
 type replica struct {
 	config   *rest.Config
 	options  Options
-	client   client.WithWatch // not cached: for what is done besides reconciling
+	client   client.WithWatch // not cached: for work outside of reconciliations
 	events   events.EventBroadcaster
 	recorder events.EventRecorder
 	log      logr.Logger
 	health   *health
 }
 
-// Run reconciles until ctx ends, whenever this replica leads. While Liqo's
-// controller-manager is on the cluster it only says so, and waits.
+// Run reconciles while this replica leads, until ctx ends. While Liqo's controller-manager is on the
+// cluster, it only reports this, and waits.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	r, err := newReplica(config, o)
 	if err != nil {
@@ -102,8 +102,8 @@ func newReplica(config *rest.Config, o Options) (*replica, error) {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	// A connection is ten objects per side, and a restart may find hundreds of
-	// peers. What the API server can take, it says itself (priority and fairness).
+	// A connection has ten objects on each side, and a restart may find hundreds of peers. The API server
+	// limits requests itself (priority and fairness).
 	config.QPS = -1
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
@@ -120,14 +120,15 @@ func newReplica(config *rest.Config, o Options) (*replica, error) {
 	}, nil
 }
 
-// What failed is tried again at these intervals, at first and at last. A cause that
-// is gone may tell nobody: an admission webhook that answers again, or a quota.
+// A reconciliation that has failed is tried again after firstRetry, and later at growing intervals up to
+// lastRetry. The end of a cause may be no event, such as an admission webhook that answers again, or a
+// larger quota.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
 
-// workers are the options of a controller that does n things at once.
+// workers returns the options of a controller with n workers.
 func workers(n int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: n,
@@ -179,18 +180,18 @@ func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
 		Scheme:     scheme,
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:    server.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)}, // names are per process, and each term has a manager
+		Controller: config.Controller{SkipNameValidation: new(true)}, // names are unique in a process, but each term has a manager
 		Cache: cache.Options{
 			DefaultTransform: onlyApplied,
 			ByObject: map[client.Object]cache.ByObject{
-				// Of these, only the gateways' are ours to see.
+				// Of these kinds, only objects of gateways are needed.
 				&corev1.Pod{}:                {Label: ofGateways},
 				&corev1.Service{}:            {Label: ofGateways},
 				&corev1.ServiceAccount{}:     {Label: ofGateways},
 				&corev1.ConfigMap{}:          {Label: ofGateways},
 				&appsv1.Deployment{}:         {Label: ofGateways},
 				&rbacv1.Role{}:               {Label: ofGateways},
-				&rbacv1.RoleBinding{}:        {Label: labels.NewSelector().Add(*ofPrograms)}, // the operator's own among them
+				&rbacv1.RoleBinding{}:        {Label: labels.NewSelector().Add(*ofPrograms)}, // includes the operator's own
 				&coordinationv1.Lease{}:      {Label: ofGateways},
 				&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, render.GatewayAccessName)},
 				&corev1.Node{}:               {Transform: slimNode},
@@ -206,8 +207,8 @@ func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
 	return ctrl.NewManager(restConfig, options)
 }
 
-// onlyApplied leaves of who wrote which fields those that we applied ourselves:
-// [render.Contains] needs them, to see what is to go. The rest is long.
+// onlyApplied drops all managed fields except those that we have applied. [render.Contains] needs these to
+// find the fields that have to be removed. The rest is long.
 func onlyApplied(o any) (any, error) {
 	if m, err := meta.Accessor(o); err == nil && len(m.GetManagedFields()) > 0 {
 		var own []metav1.ManagedFieldsEntry
@@ -221,8 +222,8 @@ func onlyApplied(o any) (any, error) {
 	return o, nil
 }
 
-// slimNode keeps what gateways are made from, and what is lent. The rest of a node's status is
-// long, images above all, and changes every few seconds.
+// slimNode keeps what gateways are made from, and what can be lent. The rest of a node's status is long,
+// its images above all, and changes every few seconds.
 func slimNode(o any) (any, error) {
 	n, ok := o.(*corev1.Node)
 	if !ok {

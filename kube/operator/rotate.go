@@ -12,22 +12,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// A key pair is replaced in two steps that the admin's program asks for by
-// annotations of the gateway: the next pair is made and its public half made
-// known; when the peer is ready for it, it takes the place of the other.
+// A key pair is replaced in two steps, which the admin's program requests by annotations of the gateway.
+// First the operator makes the next pair, and publishes its public key. When the peer is ready for it, the
+// next pair replaces the present one.
 
-// rotation is what is to be done with a gateway's keys.
+// rotation is the next step with a gateway's keys.
 type rotation uint8
 
 const (
 	keepKeys rotation = iota
 	makeNext
 	useNext
-	dropNext // nobody asks for it any more
+	dropNext // the request was withdrawn
 )
 
-// decideRotation compares what the annotations ask for with the keys there are.
-// data is the Secret's.
+// decideRotation compares the request in the annotations with the present keys. data is the data of the Secret.
 func decideRotation(annotations map[string]string, data map[string][]byte) rotation {
 	text := base64.StdEncoding.EncodeToString
 	current, next := text(data[render.SecretPublicKey]), data[render.SecretNextPublic]
@@ -44,8 +43,7 @@ func decideRotation(annotations map[string]string, data map[string][]byte) rotat
 	return keepKeys
 }
 
-// rotate does the next step, if one is asked for. Keys that an admin made are
-// the admin's to replace.
+// rotate takes the next step, if one is requested. Keys that an admin has made are not replaced.
 func (r *gateways) rotate(ctx context.Context, in *inputs, secret *corev1.Secret) (*corev1.Secret, error) {
 	if in.view.secretName != "" {
 		return secret, nil
@@ -72,8 +70,8 @@ func (r *gateways) rotate(ctx context.Context, in *inputs, secret *corev1.Secret
 		delete(secret.Data, render.SecretNextPrivate)
 		delete(secret.Data, render.SecretNextPublic)
 	}
-	// With the version that the decision was made from: a late cache must not
-	// replace the next pair, which the peer may have been told of, by another.
+	// With the version that the decision was made from: otherwise, with an old cache, it could replace the
+	// next pair, which the peer may know already.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(FieldManager)); err != nil {
 		return nil, fmt.Errorf("rotate the keys of %s %s: %w", r.kind.name, in.gateway.Name, err)

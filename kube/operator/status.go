@@ -16,10 +16,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// reporter says what the operator as a whole is at: in the log, on its own
-// Deployment, and, when it can't work, in an Event.
+// reporter publishes the state of the operator: in the log, on its own Deployment, and, if it can't work,
+// in an Event.
 type reporter struct {
-	client    client.Client // not cached: of Deployments, the cache holds only gateways'
+	client    client.Client // not cached: the cache has only the Deployments of gateways
 	recorder  events.EventRecorder
 	log       logr.Logger
 	namespace string
@@ -43,8 +43,8 @@ func (r *reporter) say(ctx context.Context, state render.OperatorState, message 
 	return nil
 }
 
-// publish writes the status where the admin's program reads it. An operator
-// that was started by hand has no Deployment.
+// publish writes the status where the admin's program reads it. An operator that was started by hand has no
+// Deployment.
 func (r *reporter) publish(ctx context.Context, s render.OperatorStatus) error {
 	d := &metav1.PartialObjectMetadata{}
 	d.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
@@ -55,7 +55,7 @@ func (r *reporter) publish(ctx context.Context, s render.OperatorStatus) error {
 		r.recorder.Eventf(d, nil, corev1.EventTypeWarning, string(s.State), "Start", "%s", s.Message)
 	}
 	if old, ok, err := render.ParseOperatorStatus(d.Annotations); ok && err == nil && old.State == s.State && old.Message == s.Message {
-		return nil // an earlier process said so
+		return nil // an earlier process has written it
 	}
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -22,18 +22,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// othersAgain is how often what another program makes a gateway of is looked at: our
-// operator may have no right to watch it.
+// othersAgain is how often the operator reads an object from which another program makes a gateway: it may
+// have no right to watch it.
 const othersAgain = 5 * time.Second
 
-// ours reports whether a reference is to a template of Liqo's kind for this gateway,
-// whose changes are watched.
+// ours reports whether ref names a template of Liqo's kind for this gateway. Changes of such templates are watched.
 func (k kind) ours(ref corev1.ObjectReference) bool {
 	version, kind := cmp.Or(ref.APIVersion, networkingv1beta1.GroupVersion.String()), cmp.Or(ref.Kind, k.template)
 	return version == networkingv1beta1.GroupVersion.String() && kind == k.template
 }
 
-// readTemplate reads the template that a gateway names, of whatever kind.
+// readTemplate reads the template of a gateway, of any kind.
 func (r *gateways) readTemplate(ctx context.Context, ref corev1.ObjectReference) (t render.GatewayTemplate, err error) {
 	o := r.kind.newTemplate()
 	ours := r.kind.ours(ref)
@@ -47,7 +46,7 @@ func (r *gateways) readTemplate(ctx context.Context, ref corev1.ObjectReference)
 		return t, fmt.Errorf("read gateway template %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	if t, err = render.ReadTemplate(o); err == nil && (t.Ours() != ours || !ours && t.Kind.Group != o.GroupVersionKind().Group) {
-		// Whoever may write templates would have the operator make anything that it may.
+		// Otherwise, whoever may write templates could make the operator create anything that it may create.
 		err = &render.FieldError{Field: ".spec.objectKind", Problem: fmt.Sprintf("a %s describes no %s: one of its own API group", o.GetKind(), t.Kind.GroupKind())}
 	}
 	if err != nil {
@@ -56,8 +55,7 @@ func (r *gateways) readTemplate(ctx context.Context, ref corev1.ObjectReference)
 	return t, err
 }
 
-// templatesKind refuses a kind whose definition does not say that its objects are
-// templates of gateways.
+// templatesKind refuses a kind whose definition has no label that marks its objects as templates of gateways.
 func (r *gateways) templatesKind(ctx context.Context, kind schema.GroupVersionKind) error {
 	mapping, err := r.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
@@ -81,14 +79,13 @@ func (r *gateways) templatesKind(ctx context.Context, kind schema.GroupVersionKi
 	return nil
 }
 
-// othersStatus is what another program says of the gateway that it makes.
+// othersStatus is the status that another program writes about its gateway.
 type othersStatus struct {
 	Endpoint         *networkingv1beta1.EndpointStatus          `json:"endpoint,omitempty"`
 	InternalEndpoint *networkingv1beta1.InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
 }
 
-// readOthers reads the status of an object that another program acts on; nothing if it
-// does not exist yet.
+// readOthers reads the status of an object that another program handles; nothing if it does not exist yet.
 func readOthers(ctx context.Context, c client.Reader, want *unstructured.Unstructured) (s othersStatus, err error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(want.GroupVersionKind())
@@ -105,7 +102,7 @@ func readOthers(ctx context.Context, c client.Reader, want *unstructured.Unstruc
 	return s, nil
 }
 
-// child is what the gateway's status names.
+// child returns the reference for the gateway's status.
 func (p *prepared) child() *corev1.ObjectReference {
 	if p.other != nil {
 		return &corev1.ObjectReference{APIVersion: p.other.GetAPIVersion(), Kind: p.other.GetKind(), Namespace: p.other.GetNamespace(), Name: p.other.GetName()}
@@ -113,7 +110,7 @@ func (p *prepared) child() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Namespace: p.deployment.Namespace, Name: p.deployment.Name}
 }
 
-// removeFormer removes what a gateway was made of by a template of another kind.
+// removeFormer removes the objects that were made from a former template of another kind.
 func (r *gateways) removeFormer(ctx context.Context, in *inputs, p *prepared, former *corev1.ObjectReference) error {
 	if former == nil || former.Kind == p.child().Kind && former.Name == p.child().Name {
 		return nil
@@ -124,7 +121,7 @@ func (r *gateways) removeFormer(ctx context.Context, in *inputs, p *prepared, fo
 	child.SetName(former.Name)
 	err := r.deleteOrphan(ctx, child, in.gateway.Name)
 	if meta.IsNoMatchError(err) {
-		err = nil // with its definition it has gone, too
+		err = nil // its definition is gone, and the object with it
 	}
 	if p.service == nil {
 		err = errors.Join(err, r.deleteOrphan(ctx, &corev1.Service{ObjectMeta: in.gateway.Connection().ObjectMeta}, in.gateway.Name))

@@ -22,9 +22,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// tenants gives the operator its rights where an admin has made a Configuration, or a
-// server for a peer who is invited and has no Configuration yet, and nowhere else. So it can't read the Secrets of other namespaces, nor make pods
-// there. A request is about a namespace.
+// tenants gives the operator its rights in a namespace only if an admin has made a Configuration there, or
+// a server for an invited peer that has no Configuration yet. So the operator can't read the Secrets of
+// other namespaces, nor create pods there. A reconcile request is for a namespace.
 type tenants struct {
 	client  client.Client
 	home    string // namespace of the operator
@@ -46,15 +46,15 @@ func (r *tenants) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// accessNames are those of the bindings, of which one is enough.
+// accessNames are the names of the bindings. One of them is enough.
 var accessNames = []string{render.OperatorName, render.InvitedAccessName}
 
-// tenantAccess tells of the bindings that this keeps.
+// tenantAccess selects the bindings that tenants writes.
 func tenantAccess() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool { return slices.Contains(accessNames, o.GetName()) })
 }
 
-// Reconcile keeps the bindings of one namespace. What they are for owns them.
+// Reconcile keeps the bindings of one namespace. The Configurations or servers that they are for own them.
 func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var list networkingv1beta1.ConfigurationList
 	if err := r.client.List(ctx, &list, client.InNamespace(req.Name)); err != nil {
@@ -87,7 +87,7 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return ctrl.Result{}, nil
 }
 
-// living are the objects that are not being deleted, by name.
+// living returns the objects that are not being deleted, by name.
 func living[T any, O interface {
 	*T
 	render.Object
@@ -102,17 +102,17 @@ func living[T any, O interface {
 }
 
 const (
-	// rightsLag is how long an API server may take to act on what it was told:
-	// on a Configuration by which it admits the binding, on the binding itself.
+	// rightsLag is how long an API server may take to act on a change: on a Configuration that allows the
+	// binding, and on the binding itself.
 	rightsLag   = 5 * time.Second
 	rightsAgain = 50 * time.Millisecond
-	// kindsAgain is for an API server whose policies don't know Configurations yet:
-	// where another policy has parameters, they learn of new kinds every 30 s.
+	// kindsAgain is for an API server whose policies don't know Configurations yet: if another policy has
+	// parameters, policies discover new kinds only every 30 s.
 	kindsAgain = time.Second
 )
 
-// rightsIn is the binding that gives the operator its rights in a namespace; nil
-// before [tenants] has made one.
+// rightsIn returns the binding that gives the operator its rights in a namespace; nil before [tenants] has
+// made one.
 func rightsIn(ctx context.Context, c client.Reader, namespace string) (*rbacv1.RoleBinding, error) {
 	for _, name := range accessNames {
 		b := &rbacv1.RoleBinding{}
@@ -124,7 +124,7 @@ func rightsIn(ctx context.Context, c client.Reader, namespace string) (*rbacv1.R
 	return nil, nil
 }
 
-// notYet reports whether err is that the API server does not know of the rights yet.
+// notYet reports whether err means that the API server does not know the new rights yet.
 func notYet(err error, rights *rbacv1.RoleBinding) bool {
 	return apierrors.IsForbidden(err) && young(rights)
 }

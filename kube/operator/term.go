@@ -16,23 +16,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Leader election. A replica that ends gives the lease back, and another one
-// that waits has it within retryPeriod; after a crash of the node, it takes
-// leaseDuration more. The lease is written every retryPeriod, all day long.
-// Who can't write it stops its work retryPeriod + renewDeadline after the last
-// time, three seconds before another replica may begin. A term that ends drops all
-// caches, and the next one lists everything again: an etcd that is slow for a few
-// seconds can least bear that.
+// Leader election. When a replica ends, it gives the lease back, and a waiting replica gets it within
+// retryPeriod; after a crash of the node, this takes leaseDuration more. The lease is written every
+// retryPeriod, all day long. A replica that can't write it stops its work retryPeriod + renewDeadline after
+// its last write, three seconds before another one may begin. The end of a term drops all caches, and the
+// next term lists everything again: an etcd that is slow for a few seconds can bear that least of all.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-// serve is one term after another: this replica waits until it leads, and works
-// until the lease is lost, ctx ends, or something fails. An API server that is
-// away for a while ends a term, and not the process: containers that end too
-// often are kept waiting by the kubelet, for minutes.
+// serve runs one term after another: this replica waits until it leads, and works until it loses the lease,
+// ctx ends, or something fails. An API server that does not answer for a while ends a term, but not the
+// process: the kubelet delays the restart of containers that end too often, for minutes.
 func (r *replica) serve(ctx context.Context) error {
 	if err := r.events.StartRecordingToSinkWithContext(ctx); err != nil {
 		return fmt.Errorf("record events: %w", err)
@@ -51,8 +48,8 @@ func (r *replica) serve(ctx context.Context) error {
 	}
 }
 
-// term is one time of leading. The lease outlives the work that is done under
-// it, which is why client-go's own ReleaseOnCancel is off.
+// term is one period as leader. The lease is held until the work under it has ended, so client-go's own
+// ReleaseOnCancel is off.
 func (r *replica) term(ctx context.Context) error {
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, r.options.Namespace, render.OperatorName,
 		resourcelock.ResourceLockConfig{Identity: r.options.Identity}, rest.CopyConfig(r.config), renewDeadline)
@@ -89,7 +86,7 @@ func (r *replica) term(ctx context.Context) error {
 		if leading.Err() != nil && errors.Is(err, context.Canceled) {
 			err = nil
 		}
-	case <-stopped: // ctx ended first
+	case <-stopped: // ctx has ended before this replica led
 	}
 	resign()
 	<-stopped
@@ -101,7 +98,7 @@ func (r *replica) term(ctx context.Context) error {
 	return err
 }
 
-// giveBack has another replica lead at once, if this one still does.
+// giveBack lets another replica lead at once, if this one still holds the lease.
 func giveBack(ctx context.Context, lock resourcelock.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
@@ -115,10 +112,9 @@ func giveBack(ctx context.Context, lock resourcelock.Interface) error {
 	})
 }
 
-// work reconciles until ctx ends, or Liqo comes. Controllers can't be stopped
-// and started again, so each term has a manager of its own. It has all of them
-// before it starts: controller-runtime may wait for itself for ever where they
-// are added while it stops.
+// work reconciles until ctx ends, or Liqo is installed. Controllers can't be stopped and started again, so
+// each term has a new manager. All controllers are added before it starts: if one is added while the
+// manager stops, controller-runtime may wait for itself for ever.
 func (r *replica) work(ctx context.Context) error {
 	r.health.leads()
 	status := &reporter{client: r.client, recorder: r.recorder, log: r.log, namespace: r.options.Namespace}

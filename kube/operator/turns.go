@@ -20,22 +20,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// turns has one gateway after the other get new pods. A new template, such as one
-// with a newer image, is for all gateways of the cluster. Replaced at once, none of
-// its peers could be reached meanwhile, and none at all with an image that does not
-// run.
+// turns lets the gateways get new pods one after the other. A new template, such as one with a newer image,
+// concerns all gateways of the cluster. If they were replaced at once, no peer could be reached meanwhile,
+// and with an image that does not run, none afterwards.
 type turns struct {
 	mu sync.Mutex
-	// applied are the generations of Deployments that were applied: the cache may
-	// still show older ones.
+	// applied are the generations of the Deployments that were applied last: the cache may have older ones.
 	applied map[types.UID]int64
 }
 
-// turnAgain is how soon a gateway asks again whether it is its turn.
+// turnAgain is how soon a gateway that waits asks again.
 const turnAgain = time.Second
 
-// apply makes a gateway's Deployment be as wanted. If it has to wait until another
-// gateway is connected again, it says which one that is.
+// apply makes a gateway's Deployment as wanted. If it has to wait until another gateway is connected again,
+// waitsFor is that gateway.
 func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deployment) (waitsFor string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,7 +45,7 @@ func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deploym
 	if err == nil && surges(want) && noRoom(&live) {
 		want.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
-	// A gateway that is new, or does not run, takes nothing from anybody.
+	// A gateway that is new, or does not run, has no connection to lose.
 	replaced := err == nil && !own.OfAnother(&live, want) && !render.Contains(FieldManager, &live, want) && live.Status.AvailableReplicas > 0
 	if replaced {
 		if waitsFor, err = t.busy(ctx, c, &live); err != nil || waitsFor != "" {
@@ -64,21 +62,21 @@ func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deploym
 	return "", err
 }
 
-// surges reports whether a Deployment has a new pod before an old one ends.
+// surges reports whether a Deployment starts a new pod before it ends an old one.
 func surges(d *appsv1.Deployment) bool {
 	r := d.Spec.Strategy.RollingUpdate
 	return r != nil && r.MaxSurge != nil && r.MaxSurge.String() != "0"
 }
 
-// noRoom reports whether a quota allows no more pods than there are: then the old one has to
-// end before there is a new one. Whoever else refuses a pod would refuse it then, too.
+// noRoom reports whether a quota allows no further pod: then the old one has to end before a new one
+// starts. Any other reason for a refusal would still hold then.
 func noRoom(d *appsv1.Deployment) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, "exceeded quota")
 	})
 }
 
-// busy is a gateway besides d that is not connected again yet, "" if there is none.
+// busy returns a gateway other than d that is not connected again yet; "" if there is none.
 func (t *turns) busy(ctx context.Context, c client.Client, d *appsv1.Deployment) (string, error) {
 	var all appsv1.DeploymentList
 	if err := c.List(ctx, &all, client.HasLabels{render.LabelGatewayName}); err != nil {
@@ -88,7 +86,7 @@ func (t *turns) busy(ctx context.Context, c client.Client, d *appsv1.Deployment)
 	for i := range all.Items {
 		shown[all.Items[i].UID] = all.Items[i].Generation
 	}
-	maps.DeleteFunc(t.applied, func(uid types.UID, applied int64) bool { // what is shown, or gone, is waited for no longer
+	maps.DeleteFunc(t.applied, func(uid types.UID, applied int64) bool { // those that the cache has by now, and those that are gone
 		now, there := shown[uid]
 		return !there || now >= applied
 	})
