@@ -88,8 +88,8 @@ func ComputeNode(in NodeInputs) (State, error) {
 				//
 				// A gateway's new pod on this node is dropped until the agent hears of its address. That
 				// is no longer than the way takes: nodes lead nothing to a pod that no InternalFabric
-				// names, and all hear of it by one write (a takeover with this in it: 0.1 to 0.4 s, decision
-				// 18; at most 8 s more where the agent's connection has died). Nothing of it stays: a packet that
+				// names, and all hear of it by one write (a takeover with this in it: 0.1 to 0.4 s; at
+				// most 8 s more where the agent's connection has died). Nothing of it stays: a packet that
 				// is dropped here or before leaves no entry in conntrack, and retransmissions pass. While this node
 				// has no agent that hears, the rules of its last one drop the new pod's packets; the other nodes'
 				// agents then get no answers from it, and LT-D016 names them.
