@@ -104,6 +104,7 @@ func Sum(p *corev1.PodSpec) corev1.ResourceList {
 	return most
 }
 
+// Add adds more to sum.
 func Add(sum, more corev1.ResourceList) {
 	for name, q := range more {
 		all := sum[name]
@@ -112,6 +113,7 @@ func Add(sum, more corev1.ResourceList) {
 	}
 }
 
+// Subtract takes less from sum, which may get below zero.
 func Subtract(sum, less corev1.ResourceList) {
 	for name, q := range less {
 		all := sum[name]
