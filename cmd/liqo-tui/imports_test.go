@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,20 +11,83 @@ import (
 
 const module = "github.com/liqo-tui/liqo-tui/"
 
-// The rules are the table "Import rules" of ARCHITECTURE.md, so that text and
-// test can't differ.
-func TestImportsPointOneWay(t *testing.T) {
-	document, err := os.ReadFile("../../ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
+// Names for packages that a rule forbids together.
+var (
+	clients       = bans{{"k8s.io/client-go", nil}, {"sigs.k8s.io/controller-runtime", []string{"sigs.k8s.io/controller-runtime/pkg/scheme"}}}
+	kubeLibraries = bans{{"k8s.io", nil}, {"sigs.k8s.io", nil}, {"github.com/liqotech", nil}}
+	kernel        = bans{
+		{"github.com/vishvananda/netlink", nil},
+		{"github.com/google/nftables", nil},
+		{"golang.zx2c4.com/wireguard/wgctrl", []string{"golang.zx2c4.com/wireguard/wgctrl/wgtypes"}},
+		{"golang.zx2c4.com/wireguard/device", nil},
 	}
+	screen  = bans{{"charm.land", nil}}
+	effects = bans{{"os", nil}, {"log", nil}, {"sync", nil}, {"golang.org/x/sync", nil}}
+)
+
+// importRules says which packages a folder may not import: itself, or through other
+// packages. A subfolder without a row follows the row of the nearest folder above it.
+// Packages of the standard library count only where they are imported directly. Tests may
+// import anything.
+var importRules = []struct {
+	folders string
+	not     bans
+}{
+	// The program of an admin knows neither the programs in the clusters nor the kernel.
+	{"cmd/liqo-tui", and(kernel, but("gateway", "gateway/ping"), own("kube/operator"))},
+	{"cmd/liqo-tui/internal", and(kernel, screen, own("tui", "gateway", "kube/operator"))},
+	{"cmd/liqo-tui/internal/answers cmd/liqo-tui/internal/looks cmd/liqo-tui/internal/settingflag", and(clients, kernel, screen, own("kube", "tui", "gateway"))},
+	{"cmd/liqo-tui/internal/config cmd/liqo-tui/internal/explain cmd/liqo-tui/internal/pairsfile", and(kernel, own("gateway", "kube/operator"))},
+	{"cmd/liqo-tui/internal/demo", and(clients, kernel, own("kube"), but("gateway", "gateway/ping"))},
+	{"kube", and(kernel, screen, own("tui", "gateway"))},
+	{"kube/kubeconfig", and(kernel, screen, own("tui", "gateway", "flows/engine"))},
+	{"kube/credentials", and(kernel, screen, own("flows", "tui", "gateway"), bans{{"sigs.k8s.io/controller-runtime", nil}})},
+	{"tui", and(clients, kernel, own("kube", "gateway"))},
+	{"tui/draw", and(clients, kernel, own("kube", "gateway", "flows/engine"), but("tui", "tui/draw"), bans{{"os", nil}})},
+	{"tui/wizard", and(clients, kernel, own("kube", "gateway", "tui/board", "tui/accessible"))},
+	{"tui/board", and(clients, kernel, own("kube", "gateway", "tui/wizard", "tui/accessible"))},
+	{"tui/session", and(clients, kernel, own("kube", "gateway", "tui/board", "tui/accessible"))},
+
+	// Decisions are values: no client, screen, file, log or goroutine.
+	{"flows", and(clients, kernel, screen, effects, own("kube", "tui", "gateway", "flows/engine"))},
+	{"flows/engine", and(clients, kernel, screen, own("kube", "tui", "gateway"), bans{{"os", nil}, {"log", nil}})},
+	{"flows/simulated flows/flowtest", and(clients, kernel, screen, own("kube", "tui"), but("gateway", "gateway/ping"), bans{{"os", nil}, {"log", nil}})},
+	{"render", and(clients, kernel, screen, own("flows", "kube"))},
+	{"offload discovery", and(clients, kernel, screen, effects, own("flows", "kube", "tui", "gateway"))},
+	{"offload/network", and(clients, kernel, screen, effects, own("flows", "kube", "tui", "gateway", "offload/home"))},
+	{"discovery/mdns", and(clients, kernel, screen, own("flows", "kube", "tui", "gateway"))},
+	{"ipam internal", allBut(standard)},
+
+	// The programs in the clusters know neither the admin's program nor its screens.
+	{"cmd/liqo-gateway", and(screen, own("flows", "tui"), but("kube", "kube/operator", "kube/node", "kube/remote"))},
+	{"kube/operator", and(kernel, screen, own("flows", "tui"))},
+	{"kube/node", and(kernel, screen, own("flows", "tui", "gateway", "kube/operator"))},
+	{"kube/remote", and(kernel, screen, own("flows", "tui", "gateway", "kube/operator", "render"))},
+	{"gateway", allBut(standard, "ipam", "golang.zx2c4.com/wireguard/wgctrl/wgtypes")},
+	{"gateway/ping", allBut(standard)},
+	{"gateway/pathmtu", allBut(standard, "golang.org/x/sys/unix")},
+	{"gateway/relay", allBut(standard, "golang.org/x/sync/errgroup", "golang.zx2c4.com/wireguard/replay")},
+	{"gateway/measure", and(kubeLibraries, kernel, screen)},
+	{"gateway/linux gateway/tunnel", and(kubeLibraries, screen, own("render"))},
+	{"gateway/agent", and(screen, own("flows", "tui", "kube"))},
+
+	{"build", and(clients, kernel, screen, own("kube", "tui"))},
+	{"examples", and(clients, kernel, screen, own("flows", "kube", "tui", "gateway", "render"))},
+	{"internal/golden", allBut(standard, "github.com/google/go-cmp")},
+	{"internal/apitest", and(kernel, screen, own("flows", "kube", "tui", "gateway"))},
+	{"internal/frozen", and(clients, kernel, screen, own("flows", "kube", "tui", "gateway"))},
+}
+
+func TestImportsPointOneWay(t *testing.T) {
 	graph := importGraph(t)
-	rules, err := parseImportRules(string(document), func(pkg string) bool { return graph[pkg].standard })
-	if err != nil {
-		t.Fatal(err)
+	rules := map[string]bans{}
+	for _, r := range importRules {
+		for folder := range strings.FieldsSeq(r.folders) {
+			rules[folder] = r.not
+		}
 	}
 	for pkg := range graph {
-		if strings.HasPrefix(pkg, module) && rules.folderOf(pkg) == "" {
+		if strings.HasPrefix(pkg, module) && folderOf(pkg, rules) == "" {
 			t.Errorf("%s has no row in the table", strings.TrimPrefix(pkg, module))
 		}
 	}
@@ -33,7 +95,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		t.Run(folder, func(t *testing.T) {
 			found := false
 			for pkg := range graph {
-				if strings.HasPrefix(pkg, module) && rules.folderOf(pkg) == folder {
+				if strings.HasPrefix(pkg, module) && folderOf(pkg, rules) == folder {
 					found = true
 					for _, f := range forbidden {
 						f.check(t, graph, pkg)
@@ -52,34 +114,48 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
-func TestReadingImportRules(t *testing.T) {
-	const table = "## Import rules\n\n| folder | may not import |\n|---|---|\n| `a` | screen, `b` except `b/c` |\n\n" +
-		"| name | packages |\n|---|---|\n| screen | `charm.land`, `example.com/x` |\n\n## Next\n| `z` | `y` |\n"
-	never := func(string) bool { return false }
-	rules, err := parseImportRules(table, never)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "map[a:[{charm.land []} {example.com/x []} {github.com/liqo-tui/liqo-tui/b [github.com/liqo-tui/liqo-tui/b/c]}]]"
-	if got := fmt.Sprint(rules); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	for _, wrong := range []string{strings.Replace(table, "| screen, `b`", "| screens, `b`", 1), "## Import rules\n"} {
-		if _, err := parseImportRules(wrong, never); err == nil {
-			t.Errorf("no error of %q", wrong)
-		}
-	}
-}
-
 const (
 	everything = "everything"
 	standard   = "the standard library"
 )
 
-// ban is what a folder may not import.
+// A ban names packages that a folder may not import.
 type ban struct {
 	what   string   // a package and what is below it, or everything
 	except []string // packages, or the standard library
+}
+
+type bans []ban
+
+func and(lists ...bans) bans { return slices.Concat(lists...) }
+
+// own forbids folders of this project.
+func own(folders ...string) (list bans) {
+	for _, f := range folders {
+		list = append(list, ban{what: module + f})
+	}
+	return list
+}
+
+// but forbids a folder of this project except some of its subfolders.
+func but(folder string, except ...string) bans {
+	b := ban{what: module + folder}
+	for _, e := range except {
+		b.except = append(b.except, module+e)
+	}
+	return bans{b}
+}
+
+// allBut forbids everything except packages, of this project or of others.
+func allBut(packages ...string) bans {
+	b := ban{what: everything}
+	for _, p := range packages {
+		if first, _, _ := strings.Cut(p, "/"); p != standard && !strings.Contains(first, ".") {
+			p = module + p
+		}
+		b.except = append(b.except, p)
+	}
+	return bans{b}
 }
 
 func (b ban) is(dep string) bool {
@@ -110,96 +186,16 @@ func (b ban) check(t *testing.T, graph imports, pkg string) {
 	}
 }
 
-type importRules map[string][]ban
-
 // folderOf is the row that holds for a package: that of its folder, or of the
 // nearest one above it.
-func (r importRules) folderOf(pkg string) string {
+func folderOf(pkg string, rules map[string]bans) string {
 	best := ""
-	for folder := range r {
+	for folder := range rules {
 		if within(pkg, module+folder) && len(folder) > len(best) {
 			best = folder
 		}
 	}
 	return best
-}
-
-// parseImportRules reads both tables of the section: what a folder may not
-// import, and what the names in it stand for.
-func parseImportRules(document string, isStandard func(pkg string) bool) (importRules, error) {
-	_, section, _ := strings.Cut(document, "## Import rules\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	cells, names := map[string]string{}, map[string][]ban{}
-	for line := range strings.Lines(section) {
-		columns := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(columns) != 2 {
-			continue
-		}
-		first, second := strings.TrimSpace(columns[0]), strings.TrimSpace(columns[1])
-		if folder, ok := quoted(first); ok {
-			cells[folder] = second
-		} else if strings.HasPrefix(second, "`") {
-			bans, err := parseBans(second, nil, isStandard)
-			if err != nil {
-				return nil, err
-			}
-			names[first] = bans
-		}
-	}
-	if len(cells) == 0 {
-		return nil, fmt.Errorf("no table of import rules")
-	}
-	rules := importRules{}
-	for folder, cell := range cells {
-		bans, err := parseBans(cell, names, isStandard)
-		if err != nil {
-			return nil, fmt.Errorf("row %s: %w", folder, err)
-		}
-		rules[folder] = bans
-	}
-	return rules, nil
-}
-
-// parseBans reads "screen, `b` except `b/c` and `b/d`".
-func parseBans(cell string, names map[string][]ban, isStandard func(pkg string) bool) ([]ban, error) {
-	path := func(pkg string) string { // a folder of this project has no dot in its first element
-		if first, _, _ := strings.Cut(pkg, "/"); strings.Contains(first, ".") || isStandard(pkg) {
-			return pkg
-		}
-		return module + pkg
-	}
-	var bans []ban
-	for item := range strings.SplitSeq(cell, ", ") {
-		what, except, _ := strings.Cut(item, " except ")
-		if named := names[what]; named != nil && except == "" {
-			bans = append(bans, named...)
-			continue
-		}
-		b := ban{what: what}
-		if pkg, ok := quoted(what); ok {
-			b.what = path(pkg)
-		} else if what != everything {
-			return nil, fmt.Errorf("nothing says what %q stands for", what)
-		}
-		for e := range strings.SplitSeq(except, " and ") {
-			if pkg, ok := quoted(e); ok {
-				b.except = append(b.except, path(pkg))
-			} else if e == standard {
-				b.except = append(b.except, e)
-			} else if e != "" {
-				return nil, fmt.Errorf("nothing says what %q stands for", e)
-			}
-		}
-		bans = append(bans, b)
-	}
-	return bans, nil
-}
-
-func quoted(s string) (inner string, ok bool) {
-	if len(s) > 2 && s[0] == '`' && s[len(s)-1] == '`' {
-		return s[1 : len(s)-1], true
-	}
-	return "", false
 }
 
 // within reports whether package dep is f or below it.
