@@ -214,7 +214,7 @@ bench-operator: bin/kubernetes ## Measure what the operator costs, how fast it s
 
 golden: ## Rewrite the golden files
 	UPDATE=1 go test ./render ./flows/... ./gateway/... ./tui/... ./build/chart
-	UPDATE=1 go test -run 'Stay$$' ./internal/frozen ./cmd/liqo-tui ./cmd/liqo-gateway ./gateway/agent ./kube/operator
+	UPDATE=1 go test -run 'Stay$$' ./internal/frozen ./cmd/liqo-tui ./cmd/liqo-gateway ./gateway/agent ./gateway/operator
 
 cross: ## Compile the admin's program for Windows and macOS
 	@for os in windows darwin; do GOOS=$$os go build -o /dev/null ./cmd/liqo-tui && echo "compiled for $$os"; done

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/liqo-tui/liqo-tui/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
 // Range is one of which a node's pods may have addresses.

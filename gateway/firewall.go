@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/liqo-tui/liqo-tui/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
 // Table is the one nftables table of ours. A driver replaces it as a whole.

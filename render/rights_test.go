@@ -81,7 +81,7 @@ func rightsOf(objects []render.Object) map[right][]rbacv1.PolicyRule {
 const rightsFile = "testdata/rights.txt"
 
 // TestEveryRightIsBounded: whoever adds a right says what bounds it, or what a thief of the
-// token can do with it. Abuses of the policies are tried on API servers, in kube/operator.
+// token can do with it. Abuses of the policies are tried on API servers, in gateway/operator.
 func TestEveryRightIsBounded(t *testing.T) {
 	objects := allRights(t)
 	rights, policies := rightsOf(objects), policiesIn(objects)

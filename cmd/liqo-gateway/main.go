@@ -25,10 +25,10 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/liqo-tui/liqo-tui/discovery"
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/agent"
-	"github.com/liqo-tui/liqo-tui/kube/operator"
+	"github.com/liqo-tui/liqo-tui/gateway/operator"
+	"github.com/liqo-tui/liqo-tui/internal/discovery"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/liqo-tui/liqo-tui/kube/node"
+	"github.com/liqo-tui/liqo-tui/gateway/virtualnode"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 func nodeCommand(log *slog.Logger) *cobra.Command {
-	o := node.Options{Log: log}
+	o := virtualnode.Options{Log: log}
 	cmd := &cobra.Command{
 		Use: "node", Short: "Keep the Node of a virtual node", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -23,7 +23,7 @@ func nodeCommand(log *slog.Logger) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)
 			}
-			return node.Run(cmd.Context(), config, o)
+			return virtualnode.Run(cmd.Context(), config, o)
 		},
 	}
 	f := cmd.Flags()

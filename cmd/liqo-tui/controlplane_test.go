@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/liqo-tui/liqo-tui/kube/operator"
+	"github.com/liqo-tui/liqo-tui/gateway/operator"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 

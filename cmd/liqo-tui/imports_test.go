@@ -34,10 +34,10 @@ var importRules = []struct {
 	not     bans
 }{
 	// The program of an admin knows neither the programs in the clusters nor the kernel.
-	{"cmd/liqo-tui", and(kernel, but("gateway", "gateway/ping"), own("kube/operator"))},
-	{"cmd/liqo-tui/internal", and(kernel, screen, own("tui", "gateway", "kube/operator"))},
+	{"cmd/liqo-tui", and(kernel, but("gateway", "gateway/ping"))},
+	{"cmd/liqo-tui/internal", and(kernel, screen, own("tui", "gateway"))},
 	{"cmd/liqo-tui/internal/answers cmd/liqo-tui/internal/looks cmd/liqo-tui/internal/settingflag", and(clients, kernel, screen, own("kube", "tui", "gateway"))},
-	{"cmd/liqo-tui/internal/config cmd/liqo-tui/internal/explain cmd/liqo-tui/internal/pairsfile", and(kernel, own("gateway", "kube/operator"))},
+	{"cmd/liqo-tui/internal/config cmd/liqo-tui/internal/explain cmd/liqo-tui/internal/pairsfile", and(kernel, own("gateway"))},
 	{"cmd/liqo-tui/internal/demo", and(clients, kernel, own("kube"), but("gateway", "gateway/ping"))},
 	{"kube", and(kernel, screen, own("tui", "gateway"))},
 	{"kube/kubeconfig", and(kernel, screen, own("tui", "gateway", "flows/engine"))},
@@ -52,18 +52,18 @@ var importRules = []struct {
 	{"flows", and(clients, kernel, screen, effects, own("kube", "tui", "gateway", "flows/engine"))},
 	{"flows/engine", and(clients, kernel, screen, own("kube", "tui", "gateway"), bans{{"os", nil}, {"log", nil}})},
 	{"flows/simulated flows/flowtest", and(clients, kernel, screen, own("kube", "tui"), but("gateway", "gateway/ping"), bans{{"os", nil}, {"log", nil}})},
-	{"render", and(clients, kernel, screen, own("flows", "kube"))},
-	{"offload discovery", and(clients, kernel, screen, effects, own("flows", "kube", "tui", "gateway"))},
-	{"offload/network", and(clients, kernel, screen, effects, own("flows", "kube", "tui", "gateway", "offload/home"))},
-	{"discovery/mdns", and(clients, kernel, screen, own("flows", "kube", "tui", "gateway"))},
-	{"ipam internal", allBut(standard)},
+	{"render", and(clients, kernel, screen, own("flows", "kube", "tui", "gateway"))},
+	{"internal", allBut(standard)},
+	{"internal/offload internal/discovery", and(clients, kernel, screen, effects, own("flows", "kube", "tui", "gateway"))},
+	{"internal/discovery/mdns", and(clients, kernel, screen, own("flows", "kube", "tui", "gateway"))},
 
-	// The programs in the clusters know neither the admin's program nor its screens.
-	{"cmd/liqo-gateway", and(screen, own("flows", "tui"), but("kube", "kube/operator", "kube/node", "kube/remote"))},
-	{"kube/operator", and(kernel, screen, own("flows", "tui"))},
-	{"kube/node", and(kernel, screen, own("flows", "tui", "gateway", "kube/operator"))},
-	{"kube/remote", and(kernel, screen, own("flows", "tui", "gateway", "kube/operator", "render"))},
-	{"gateway", allBut(standard, "ipam", "golang.zx2c4.com/wireguard/wgctrl/wgtypes")},
+	// The programs in the clusters know neither the program of an admin nor its screens.
+	{"cmd/liqo-gateway", and(screen, own("flows", "tui", "kube"))},
+	{"gateway/operator", and(kernel, screen, own("flows", "tui", "kube"))},
+	{"gateway/virtualnode", and(kernel, screen, own("flows", "tui", "kube"), but("gateway", "gateway/virtualnode", "gateway/remote"))},
+	{"gateway/virtualnode/decide", and(clients, kernel, screen, effects, own("flows", "kube", "tui"), but("gateway", "gateway/virtualnode/decide"))},
+	{"gateway/remote", and(kernel, screen, own("flows", "tui", "kube", "render"), but("gateway", "gateway/remote"))},
+	{"gateway", allBut(standard, "internal/ipam", "golang.zx2c4.com/wireguard/wgctrl/wgtypes")},
 	{"gateway/ping", allBut(standard)},
 	{"gateway/pathmtu", allBut(standard, "golang.org/x/sys/unix")},
 	{"gateway/relay", allBut(standard, "golang.org/x/sync/errgroup", "golang.zx2c4.com/wireguard/replay")},

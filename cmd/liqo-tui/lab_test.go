@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
 // lab is the two real clusters that `make lab-up` brings up, both with pods in

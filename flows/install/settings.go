@@ -8,9 +8,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/liqo-tui/liqo-tui/discovery"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
+	"github.com/liqo-tui/liqo-tui/internal/discovery"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )

@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/liqo-tui/liqo-tui/discovery"
-	"github.com/liqo-tui/liqo-tui/discovery/mdns"
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/internal/discovery"
+	"github.com/liqo-tui/liqo-tui/internal/discovery/mdns"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 

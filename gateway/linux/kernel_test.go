@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
-	"github.com/liqo-tui/liqo-tui/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
 func TestClustersWithEqualAddressesReachEachOther(t *testing.T) {

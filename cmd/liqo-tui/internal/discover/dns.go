@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/liqo-tui/liqo-tui/discovery"
+	"github.com/liqo-tui/liqo-tui/internal/discovery"
 )
 
 // Of a domain, its name servers are asked for the locations of the service (RFC 2782), and below

@@ -1,0 +1,278 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/liqo-tui/liqo-tui/gateway/operator/discover"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// discovery makes the Networks for the cluster's own pods and Services: from the ranges that an admin
+// states, or else from those that it finds. It is the only maker, so that a Network that was just replaced
+// is not made again.
+type discovery struct {
+	client    client.Client
+	reader    client.Reader // not cached: a single read needs no watch
+	status    *reporter
+	namespace string
+	stated    map[string][]netip.Prefix // by type of Network
+}
+
+// lookAgain is how soon the operator looks again if it found no ranges: the pod network may be installed after it.
+const lookAgain = 5 * time.Second
+
+func (r *discovery) setup(mgr ctrl.Manager) error {
+	cluster := []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "cluster"}}}
+	once := source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		q.Add(cluster[0])
+		return nil
+	})
+	ofCluster := func(_ context.Context, o client.Object) []reconcile.Request {
+		if o.GetNamespace() != r.namespace {
+			return nil
+		}
+		return cluster
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("discovery").
+		WithOptions(workers(1)).
+		WatchesRawSource(once).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(ofCluster)).
+		Complete(r)
+}
+
+func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	pods, err := r.ensure(ctx, render.NetworkPodCIDR, discover.Pods())
+	var services bool
+	if err == nil {
+		services, err = r.ensure(ctx, render.NetworkServiceCIDR, discover.Services(r.client, r.namespace))
+	}
+	if told, ok := errors.AsType[*toldError](err); ok {
+		return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, render.OperatorNoNetworks, told.Error())
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	message := ""
+	switch {
+	case pods && services:
+		return ctrl.Result{}, r.status.say(ctx, render.OperatorWorking, "works")
+	case pods:
+		message = "the cluster does not say its Services' address range: run install with --service-cidr"
+	case services:
+		message = "the cluster does not say its pods' address range: run install with --pod-cidr"
+	default:
+		message = "the cluster says neither its pods' nor its Services' address range: run install with --pod-cidr and --service-cidr"
+	}
+	return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, render.OperatorNoNetworks, message)
+}
+
+// ensure reports whether all Networks of this kind exist now.
+func (r *discovery) ensure(ctx context.Context, kind string, statements []discover.Statement) (bool, error) {
+	var list ipamv1alpha1.NetworkList
+	err := r.reader.List(ctx, &list, client.InNamespace(r.namespace), client.MatchingLabels{render.LabelNetworkType: kind})
+	if err != nil {
+		return false, fmt.Errorf("list this cluster's Networks: %w", err)
+	}
+	if stated := r.stated[kind]; len(stated) > 0 {
+		return true, r.state(ctx, kind, stated, list.Items)
+	}
+	if slices.ContainsFunc(list.Items, completes) {
+		return true, nil
+	}
+	found, err := discover.First(ctx, r.reader, statements)
+	if err != nil || len(found.CIDRs) == 0 {
+		return false, err
+	}
+	var missing []string
+	for _, p := range found.CIDRs {
+		// An interruption leaves Networks behind: they are made in reverse order, the last one first.
+		if !slices.ContainsFunc(list.Items, func(n ipamv1alpha1.Network) bool { return string(n.Spec.CIDR) == p.String() }) {
+			missing = append(missing, p.String())
+		}
+	}
+	for _, n := range slices.Backward(render.ClusterNetworks(r.namespace, kind, missing, found.Source)) {
+		if err := r.client.Create(ctx, n, client.FieldOwner(FieldManager)); err != nil {
+			return false, fmt.Errorf("create %s: %w", render.Name(n), err)
+		}
+	}
+	return len(missing) > 0, nil
+}
+
+// state makes the Networks of a kind those that an admin states. A Network's range can't be changed, so the
+// Network is replaced.
+func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefix, live []ipamv1alpha1.Network) error {
+	var cidrs []string
+	for _, p := range stated {
+		cidrs = append(cidrs, p.String())
+	}
+	want := render.ClusterNetworks(r.namespace, kind, cidrs, render.StatedByInstall+"--"+kind)
+	for _, n := range live {
+		if n.Labels[render.LabelManagedBy] != render.ManagedBy && slices.ContainsFunc(want, func(o render.Object) bool {
+			return o.GetName() == n.Name && o.(*ipamv1alpha1.Network).Spec.CIDR != n.Spec.CIDR
+		}) {
+			return &toldError{fmt.Sprintf("Network %s is another program's, with %s: state that range, or remove the Network", n.Name, n.Spec.CIDR)}
+		}
+	}
+	for i := range live {
+		n := &live[i]
+		same := func(o render.Object) bool {
+			w := o.(*ipamv1alpha1.Network)
+			return w.Name == n.Name && w.Spec.CIDR == n.Spec.CIDR
+		}
+		if slices.ContainsFunc(want, same) || n.Labels[render.LabelManagedBy] != render.ManagedBy {
+			continue
+		}
+		if err := r.mayReplace(ctx, n); err != nil {
+			return err
+		}
+		if err := own.Delete(ctx, r.client, n); err != nil {
+			return err
+		}
+	}
+	for _, n := range want {
+		if _, err := own.Apply(ctx, r.client, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayReplace refuses to replace a range that peers have. The plan of an installation refuses this, too,
+// before it changes anything.
+func (r *discovery) mayReplace(ctx context.Context, n *ipamv1alpha1.Network) error {
+	var peers networkingv1beta1.ConfigurationList
+	if err := r.reader.List(ctx, &peers); err != nil {
+		return fmt.Errorf("list Configurations: %w", err)
+	}
+	if len(peers.Items) > 0 {
+		return &toldError{fmt.Sprintf("Network %s stays %s, which %d peers were told: run liqo-tui network reset for each peer first", n.Name, n.Spec.CIDR, len(peers.Items))}
+	}
+	return nil
+}
+
+// toldError means that a range stays although an admin states another one.
+type toldError struct{ why string }
+
+func (e *toldError) Error() string { return e.why }
+
+// completes reports whether all Networks of a kind exist if this one does: it is the last one that is made
+// from the ranges that were found, or it was not made from found ranges.
+func completes(n ipamv1alpha1.Network) bool {
+	return n.Name == n.Labels[render.LabelNetworkType] || n.Labels[render.LabelManagedBy] != render.ManagedBy ||
+		strings.HasPrefix(n.Annotations[render.AnnotationSource], render.StatedByInstall)
+}
+
+// networks decides the cluster's own ranges: those of pods and Services stay as they are, and the external
+// one gets another range if it overlaps. When a Network is deleted, networks releases the range that a peer
+// was given.
+type networks struct {
+	client    client.Client
+	allocator *ranges.Allocator
+	namespace string
+}
+
+func (r *networks) setup(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("network").
+		WithOptions(workers(1)).
+		For(&ipamv1alpha1.Network{}).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.undecided)).
+		Complete(r)
+}
+
+// undecided returns the Networks that may have waited for another one's range.
+func (r *networks) undecided(ctx context.Context, o client.Object) []reconcile.Request {
+	var list ipamv1alpha1.NetworkList
+	if o.GetNamespace() != r.namespace || r.client.List(ctx, &list, client.InNamespace(r.namespace)) != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if list.Items[i].Status.CIDR == "" {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile writes a Network's status once, for the life of the Network.
+func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var n ipamv1alpha1.Network
+	if err := r.client.Get(ctx, req.NamespacedName, &n); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			err = r.allocator.Release(ctx, req.NamespacedName)
+		}
+		return ctrl.Result{}, err
+	}
+	if n.Status.CIDR != "" || n.Namespace != r.namespace || n.Labels[render.LabelNetworkType] == "" {
+		return ctrl.Result{}, nil
+	}
+	if n.Labels[render.LabelNotRemapped] == "true" {
+		if err := r.allocator.Fix(ctx, &n); err != nil {
+			return ctrl.Result{}, reconcile.TerminalError(err)
+		}
+		return ctrl.Result{}, ranges.Record(ctx, r.client, &n, n.Spec.CIDR)
+	}
+	own, err := clusterNetworks(ctx, r.client, r.namespace)
+	if err != nil || !own.fixed {
+		return ctrl.Result{}, err // a change of another Network brings it back
+	}
+	cidr, err := r.allocator.Assign(ctx, &n)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("allocate %s of Network %s: %w", n.Spec.CIDR, n.Name, err)
+	}
+	return ctrl.Result{}, ranges.Record(ctx, r.client, &n, cidr)
+}
+
+// ownNetworks are this cluster's own ranges, as far as they are decided.
+type ownNetworks struct {
+	render.Networks
+
+	fixed bool // those of pods and Services are decided: other ranges may be chosen
+}
+
+func clusterNetworks(ctx context.Context, reader client.Reader, namespace string) (ownNetworks, error) {
+	var list ipamv1alpha1.NetworkList
+	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{render.LabelNetworkType}); err != nil {
+		return ownNetworks{}, fmt.Errorf("list this cluster's Networks: %w", err)
+	}
+	var own ownNetworks
+	pods, services, undecided := false, false, 0
+	slices.SortFunc(list.Items, func(a, b ipamv1alpha1.Network) int { return strings.Compare(a.Name, b.Name) })
+	for _, n := range list.Items {
+		if n.Status.CIDR == "" {
+			if n.Labels[render.LabelNotRemapped] == "true" {
+				undecided++
+			}
+			continue
+		}
+		switch n.Labels[render.LabelNetworkType] {
+		case render.NetworkPodCIDR:
+			own.Pod = append(own.Pod, n.Status.CIDR)
+			pods = pods || completes(n)
+		case render.NetworkExternalCIDR:
+			own.External = append(own.External, n.Status.CIDR)
+		case render.NetworkServiceCIDR:
+			services = services || completes(n)
+		}
+	}
+	own.fixed = pods && services && undecided == 0
+	return own, nil
+}

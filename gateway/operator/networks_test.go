@@ -1,0 +1,168 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/liqo-tui/liqo-tui/gateway/operator/discover"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+func clusterWith(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&ipamv1alpha1.Network{}).Build()
+}
+
+// stating is a cluster's statement of two ranges.
+func stating(context.Context, client.Reader) (discover.Ranges, error) {
+	return discover.Ranges{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("10.2.0.0/16")}, Source: "kubeadm"}, nil
+}
+
+// TestAllRangesThatWereFoundAreThere has the operator die after one of two ranges.
+func TestAllRangesThatWereFoundAreThere(t *testing.T) {
+	cl, statements := clusterWith(t), []discover.Statement{stating}
+	r := &discovery{client: &dying{Client: cl, creates: 1}, reader: cl, namespace: "liqo"}
+	if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, statements); ok || err == nil {
+		t.Fatalf("got %v, %v although the second can't be made", ok, err)
+	}
+	fixed := func() bool {
+		own, err := clusterNetworks(t.Context(), cl, "liqo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return own.fixed
+	}
+	for _, service := range render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.96.0.0/12"}, "kubeadm") {
+		if err := cl.Create(t.Context(), service); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decideAll(t, cl)
+	if fixed() {
+		t.Error("half of the ranges is taken for all")
+	}
+	stated := render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.8.0.0/16", "10.9.0.0/16"}, render.StatedByInstall+"--service-cidr")
+	other := clusterWith(t, stated[1])
+	if ok, err := (&discovery{client: other, reader: other, namespace: "liqo"}).ensure(t.Context(), render.NetworkServiceCIDR, statements); !ok || err != nil {
+		t.Errorf("what an admin has stated is completed: %v, %v", ok, err)
+	}
+	r.client = cl
+	for range 2 {
+		if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, statements); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	decideAll(t, cl)
+	if !fixed() {
+		t.Error("all ranges are there, and waited for")
+	}
+	services := render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.96.0.0/16", "10.97.0.0/16"}, "kubeadm")
+	half := clusterWith(t, render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.244.0.0/16"}, "kubeadm")[0], services[1])
+	decideAll(t, half)
+	if own, err := clusterNetworks(t.Context(), half, "liqo"); err != nil || own.fixed {
+		t.Errorf("half of the Services' ranges is taken for all (%v)", err)
+	}
+	var all ipamv1alpha1.NetworkList
+	if err := cl.List(t.Context(), &all, client.MatchingLabels{render.LabelNetworkType: render.NetworkPodCIDR}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, n := range all.Items {
+		got = append(got, n.Name+" "+string(n.Spec.CIDR))
+	}
+	if want := []string{"pod-cidr 10.1.0.0/16", "pod-cidr-2 10.2.0.0/16"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// decideAll gives each Network the range that it asks for.
+func decideAll(t *testing.T, cl client.Client) {
+	t.Helper()
+	var all ipamv1alpha1.NetworkList
+	if err := cl.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for i := range all.Items {
+		if err := ranges.Record(t.Context(), cl, &all.Items[i], all.Items[i].Spec.CIDR); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// dying takes that many new objects.
+type dying struct {
+	client.Client
+	creates int
+}
+
+func (d *dying) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
+	if d.creates--; d.creates < 0 {
+		return errors.New("the operator was stopped")
+	}
+	return d.Client.Create(ctx, o, options...)
+}
+
+// TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound has two ranges that the operator
+// found, of which one is stated now.
+func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
+	found := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico")
+	liqos := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"", "", "10.9.0.0/16"}, "")[2]
+	liqos.SetLabels(map[string]string{render.LabelNetworkType: render.NetworkPodCIDR})
+	cl := clusterWith(t, found[0], found[1], liqos)
+	r := &discovery{client: cl, reader: cl, namespace: "liqo", stated: map[string][]netip.Prefix{
+		render.NetworkPodCIDR: {netip.MustParsePrefix("10.2.0.0/16")},
+	}}
+	networks := func() (all []string) {
+		var list ipamv1alpha1.NetworkList
+		if err := cl.List(t.Context(), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range list.Items {
+			all = append(all, fmt.Sprintf("%s %s %s", n.Name, n.Spec.CIDR, n.Annotations[render.AnnotationSource]))
+		}
+		return all
+	}
+	before := networks()
+
+	peer := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
+	if err := cl.Create(t.Context(), peer); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.ensure(t.Context(), render.NetworkPodCIDR, nil)
+	if _, ok := errors.AsType[*toldError](err); !ok || !slices.Equal(networks(), before) {
+		t.Errorf("a peer was told of them: got %v, and %q", err, networks())
+	}
+	if err := cl.Delete(t.Context(), peer); err != nil {
+		t.Fatal(err)
+	}
+
+	r.stated[render.NetworkPodCIDR] = []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16"), netip.MustParsePrefix("10.3.0.0/16"), netip.MustParsePrefix("10.4.0.0/16")}
+	_, err = r.ensure(t.Context(), render.NetworkPodCIDR, nil)
+	if _, ok := errors.AsType[*toldError](err); !ok || !strings.Contains(err.Error(), "Network pod-cidr-3 is another program's, with 10.9.0.0/16") || !slices.Equal(networks(), before) {
+		t.Errorf("another's has the name: got %v, and %q", err, networks())
+	}
+	r.stated[render.NetworkPodCIDR] = r.stated[render.NetworkPodCIDR][:1]
+
+	want := []string{"pod-cidr 10.2.0.0/16 stated by install --pod-cidr", "pod-cidr-3 10.9.0.0/16 "}
+	for range 2 {
+		if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, nil); !ok || err != nil || !slices.Equal(networks(), want) {
+			t.Errorf("got %v (%v), and %q, want %q", ok, err, networks(), want)
+		}
+	}
+}

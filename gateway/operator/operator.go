@@ -1,0 +1,249 @@
+// Package operator is the control plane of a cluster on which Liqo does not
+// run: it assigns address ranges, and makes and watches the gateways' children.
+// It reconciles Liqo's kinds, so that peers and tools can't tell the difference.
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	eventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/secrets"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/tenancy"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// FieldManager is the name under which the operator applies children.
+const FieldManager = own.Manager
+
+// Options of the operator.
+type Options struct {
+	Namespace     string // where it, and the cluster's Networks, live
+	HealthAddress string // for /healthz and /readyz, like ":8081"; "" for nowhere
+	// Pools are the ranges for peers whose own range is not free here; none: the default.
+	Pools []netip.Prefix
+	// Stated are the ranges of the cluster's pods and Services that an admin states. The keys are types of
+	// Networks.
+	Stated map[string][]netip.Prefix
+	// Tenancy has the options of whole peerings, which are off by default.
+	Tenancy tenancy.Options
+	// PodIP is the address of this replica's pod.
+	PodIP netip.Addr
+	// Identity is the name of this replica as leader. A process with the identity of a crashed one takes
+	// over from it at once, so two running processes must never have the same identity: the name of the pod
+	// is right.
+	Identity string
+}
+
+// replica is the operator of one process, from its start to its end.
+type replica struct {
+	config   *rest.Config
+	options  Options
+	client   client.WithWatch // not cached: for work outside of reconciliations
+	events   events.EventBroadcaster
+	recorder events.EventRecorder
+	log      logr.Logger
+	health   *health
+}
+
+// Run reconciles while this replica leads, until ctx ends. While Liqo's controller-manager is on the
+// cluster, it only reports this, and waits.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	r, err := newReplica(config, o)
+	if err != nil {
+		return fmt.Errorf("set up the operator: %w", err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if o.HealthAddress != "" {
+		server, err := r.health.server(ctx, o.HealthAddress)
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return server.Start(ctx) })
+	}
+	group.Go(func() error { return r.serve(ctx) })
+	return group.Wait()
+}
+
+func newReplica(config *rest.Config, o Options) (*replica, error) {
+	scheme, err := render.Scheme()
+	if err == nil {
+		err = o.Tenancy.AddToScheme(scheme)
+	}
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	// A connection has ten objects on each side, and a restart may find hundreds of peers. The API server
+	// limits requests itself (priority and fairness).
+	config.QPS = -1
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	sink, err := eventsv1.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: sink})
+	return &replica{
+		config: config, options: o, client: c, log: ctrl.Log, health: &health{},
+		events: broadcaster, recorder: broadcaster.NewRecorder(scheme, render.OperatorName),
+	}, nil
+}
+
+// A reconciliation that has failed is tried again after firstRetry, and later at growing intervals up to
+// lastRetry. The end of a cause may be no event, such as an admission webhook that answers again, or a
+// larger quota.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// workers returns the options of a controller with n workers.
+func workers(n int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: n,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}
+}
+
+// setUp adds the controllers.
+func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
+	namespace := o.Namespace
+	around := ranges.NewSurroundings(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetConfig())
+	order := &turns{}
+	kept, err := secrets.New(mgr.GetConfig(), render.LabelGatewayName)
+	if err != nil {
+		return err
+	}
+	ofKind := func(k kind) error {
+		return (&gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: status.recorder, surroundings: around, turns: order, home: o.Tenancy.Home, pod: o.PodIP}).setup(mgr, kept.Tell())
+	}
+	allocator := ranges.NewAllocator(mgr.GetAPIReader(), around, o.Pools)
+	return errors.Join(
+		(&discovery{client: mgr.GetClient(), reader: mgr.GetAPIReader(), status: status, namespace: namespace, stated: o.Stated}).setup(mgr),
+		(&networks{client: mgr.GetClient(), allocator: allocator, namespace: namespace}).setup(mgr),
+		(&configurations{client: mgr.GetClient(), reader: mgr.GetAPIReader(), allocator: allocator, namespace: namespace}).setup(mgr),
+		(&ips{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: namespace}).setup(mgr),
+		ofKind(serverKind), ofKind(clientKind),
+		(&access{client: mgr.GetClient()}).setup(mgr),
+		(&foreignClusters{client: mgr.GetClient(), besides: o.Tenancy}).setup(mgr),
+		o.Tenancy.SetUp(mgr, status.recorder),
+		(&delegates{client: mgr.GetClient()}).setup(mgr, kept.Tell()),
+		(&tenants{client: mgr.GetClient(), home: namespace, secrets: kept}).setup(mgr),
+	)
+}
+
+func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
+	scheme, err := render.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	ofGateways, err := hasLabel(render.LabelGatewayName)
+	if err != nil {
+		return nil, err
+	}
+	ofPrograms, err := labels.NewRequirement(render.LabelManagedBy, selection.In, []string{render.ManagedBy, render.OperatorName})
+	if err != nil {
+		return nil, err
+	}
+	options := ctrl.Options{
+		Scheme:     scheme,
+		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)}, // names are unique in a process, but each term has a manager
+		Cache: cache.Options{
+			DefaultTransform: onlyApplied,
+			ByObject: map[client.Object]cache.ByObject{
+				// Of these kinds, only objects of gateways are needed.
+				&corev1.Pod{}:                {Label: ofGateways},
+				&corev1.Service{}:            {Label: ofGateways},
+				&corev1.ServiceAccount{}:     {Label: ofGateways},
+				&corev1.ConfigMap{}:          {Label: ofGateways},
+				&appsv1.Deployment{}:         {Label: ofGateways},
+				&rbacv1.Role{}:               {Label: ofGateways},
+				&rbacv1.RoleBinding{}:        {Label: labels.NewSelector().Add(*ofPrograms)}, // includes the operator's own
+				&coordinationv1.Lease{}:      {Label: ofGateways},
+				&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, render.GatewayAccessName)},
+				&corev1.Node{}:               {Transform: slimNode},
+				&discoveryv1.EndpointSlice{}: {Namespaces: map[string]cache.Config{ranges.APIServerSlice().Namespace: {
+					FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, ranges.APIServerSlice().Name),
+				}}},
+			},
+		},
+	}
+	if err := o.Tenancy.Prepare(&options); err != nil {
+		return nil, err
+	}
+	return ctrl.NewManager(restConfig, options)
+}
+
+// onlyApplied drops all managed fields except those that we have applied. [render.Contains] needs these to
+// find the fields that have to be removed. The rest is long.
+func onlyApplied(o any) (any, error) {
+	if m, err := meta.Accessor(o); err == nil && len(m.GetManagedFields()) > 0 {
+		var own []metav1.ManagedFieldsEntry
+		for _, e := range m.GetManagedFields() {
+			if e.Manager == FieldManager && e.Operation == metav1.ManagedFieldsOperationApply {
+				own = append(own, e)
+			}
+		}
+		m.SetManagedFields(own)
+	}
+	return o, nil
+}
+
+// slimNode keeps what gateways are made from, and what can be lent. The rest of a node's status is long,
+// its images above all, and changes every few seconds.
+func slimNode(o any) (any, error) {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil
+	}
+	slim := &corev1.Node{ObjectMeta: n.ObjectMeta, Spec: corev1.NodeSpec{PodCIDRs: n.Spec.PodCIDRs, Unschedulable: n.Spec.Unschedulable}}
+	slim.ManagedFields, slim.Annotations = nil, nil
+	slim.Status.Addresses, slim.Status.Allocatable = n.Status.Addresses, n.Status.Allocatable
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			slim.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return slim, nil
+}
+
+func hasLabel(key string) (labels.Selector, error) {
+	r, err := labels.NewRequirement(key, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	return labels.NewSelector().Add(*r), nil
+}

@@ -1,0 +1,156 @@
+// Package ranges decides under which address ranges a cluster sees its peers, and
+// moves a peer from one range to another.
+package ranges
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// fieldManager is the operator's.
+const fieldManager = render.OperatorName
+
+// Allocator gives Networks their ranges. What it gave is kept in the Networks'
+// status; here it is remembered too, because the cache is late, and listing
+// every Network for each new one took 4 s for 200 peers.
+type Allocator struct {
+	reader       client.Reader // not cached
+	surroundings *Surroundings
+	pools        []netip.Prefix
+
+	mu    sync.Mutex
+	taken map[types.NamespacedName]netip.Prefix // nil before the first use
+}
+
+// NewAllocator gives ranges of pools, by default those of package ipam. The reader
+// is not cached.
+func NewAllocator(reader client.Reader, around *Surroundings, pools []netip.Prefix) *Allocator {
+	if len(pools) == 0 {
+		pools = ipam.DefaultPools()
+	}
+	return &Allocator{reader: reader, surroundings: around, pools: pools}
+}
+
+// Assign chooses a range for n, which must exist: the one that it was given
+// before, or one that overlaps nothing that the cluster has or needs, and none of
+// left. The caller records it in n's status. The error may satisfy errors.Is for
+// ipam's.
+func (a *Allocator) Assign(ctx context.Context, n *ipamv1alpha1.Network, left ...netip.Prefix) (networkingv1beta1.CIDR, error) {
+	want, err := netip.ParsePrefix(string(n.Spec.CIDR))
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ipam.ErrInvalid, err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.load(ctx); err != nil {
+		return "", err
+	}
+	key := client.ObjectKeyFromObject(n)
+	if had, ok := a.taken[key]; ok && had.Bits() == want.Bits() {
+		return networkingv1beta1.CIDR(had.String()), nil // recording it failed, or the Network was deleted and made again
+	}
+	reserved, err := a.reserved(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range left {
+		reserved = append(reserved, ipam.Reservation{Prefix: p, Reason: "the range that is to be left"})
+	}
+	got, why, err := ipam.Allocate(reserved, ipam.Request{
+		Want: want, Peer: n.Labels[render.LabelRemoteCluster], Kind: n.Labels[render.LabelCIDRType],
+		Remap: n.Annotations[render.AnnotationCarriedRanges] != "",
+	}, a.pools)
+	if err != nil {
+		return "", err
+	}
+	if why != "" {
+		ctrl.LoggerFrom(ctx).Info("a range is seen under another one", "network", key, "range", want, "as", got, "because", why)
+	}
+	a.taken[key] = got
+	return networkingv1beta1.CIDR(got.String()), nil
+}
+
+// reserved are all ranges that nobody else may have. The caller has the lock.
+func (a *Allocator) reserved(ctx context.Context) ([]ipam.Reservation, error) {
+	reserved, err := a.surroundings.Reserved(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for of, p := range a.taken {
+		reserved = append(reserved, ipam.Reservation{Prefix: p, Reason: "Network " + of.String()})
+	}
+	return reserved, nil
+}
+
+// Fix records that n has the range that it asks for, whatever else has it.
+func (a *Allocator) Fix(ctx context.Context, n *ipamv1alpha1.Network) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.load(ctx); err != nil {
+		return err
+	}
+	p, err := netip.ParsePrefix(string(n.Spec.CIDR))
+	if err != nil {
+		return fmt.Errorf("range of Network %s/%s: %w", n.Namespace, n.Name, err)
+	}
+	a.taken[client.ObjectKeyFromObject(n)] = p
+	return nil
+}
+
+// Release forgets the range of a Network, if there is none of this name.
+func (a *Allocator) Release(ctx context.Context, key types.NamespacedName) error {
+	a.mu.Lock() // also while asking: nobody may make it again and be given a range meanwhile
+	defer a.mu.Unlock()
+	err := a.reader.Get(ctx, key, &ipamv1alpha1.Network{})
+	if apierrors.IsNotFound(err) {
+		delete(a.taken, key)
+		return nil
+	}
+	return err
+}
+
+func (a *Allocator) load(ctx context.Context) error {
+	if a.taken != nil {
+		return nil
+	}
+	var list ipamv1alpha1.NetworkList
+	if err := a.reader.List(ctx, &list); err != nil {
+		return fmt.Errorf("list Networks: %w", err)
+	}
+	taken := make(map[types.NamespacedName]netip.Prefix, len(list.Items))
+	for i := range list.Items {
+		n := &list.Items[i]
+		if n.Status.CIDR == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(string(n.Status.CIDR))
+		if err != nil {
+			return fmt.Errorf("status of Network %s/%s: %w", n.Namespace, n.Name, err)
+		}
+		taken[client.ObjectKeyFromObject(n)] = p
+	}
+	a.taken = taken
+	return nil
+}
+
+// Record writes the range that n was given into its status.
+func Record(ctx context.Context, c client.Client, n *ipamv1alpha1.Network, cidr networkingv1beta1.CIDR) error {
+	before := n.DeepCopy()
+	n.Status.CIDR = cidr
+	if err := c.Status().Patch(ctx, n, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+		return fmt.Errorf("record %s as CIDR of Network %s/%s: %w", cidr, n.Namespace, n.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package ranges
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Bounds of the ranges of one peer. Each takes a range of the same length here, out of those
+// for all peers, a Network, and a route of every node. render's policies.yaml has them too.
+const (
+	maxRanges  = 16
+	widestBits = 8
+)
+
+// Bounded says why a peer has more ranges than it may, or a larger one. What it has already,
+// it keeps.
+func Bounded(c *networkingv1beta1.Configuration) error {
+	pods, external := c.Spec.Remote.CIDR.Pod, c.Spec.Remote.CIDR.External
+	if s := c.Status.Remote; s != nil && len(s.CIDR.Pod) == len(pods) && len(s.CIDR.External) == len(external) {
+		return nil
+	}
+	if n := len(pods) + len(external); n > maxRanges {
+		return fmt.Errorf("the peer has %d ranges, at most %d can be remapped: %w", n, maxRanges, ipam.ErrInvalid)
+	}
+	for _, cidr := range append(slices.Clone(pods), external...) {
+		if p, err := netip.ParsePrefix(string(cidr)); err == nil && p.Bits() < widestBits {
+			return fmt.Errorf("remote CIDR %s is larger than a /%d: %w", cidr, widestBits, ipam.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// Grown reports whether a cluster has all ranges that it had, and others. What it had
+// counts only if it is as written: else an admin has said which addresses a peer reaches.
+func Grown(written string, had, has networkingv1beta1.ClusterConfigCIDR) bool {
+	return written == render.RangesText(had) && written != render.RangesText(has) &&
+		containsAll(has.Pod, had.Pod) && containsAll(has.External, had.External)
+}
+
+func containsAll(all, some []networkingv1beta1.CIDR) bool {
+	return !slices.ContainsFunc(some, func(c networkingv1beta1.CIDR) bool { return !slices.Contains(all, c) })
+}
+
+// Additional are the ranges of pods that a peer has besides those that an admin has
+// agreed to. Whoever may say them draws traffic: so none goes, none is larger than
+// those that there are, and the caller gives each another range here. The error says
+// why nothing is taken over.
+func Additional(agreed, said networkingv1beta1.ClusterConfigCIDR) (more []networkingv1beta1.CIDR, err error) {
+	switch {
+	case !containsAll(said.Pod, agreed.Pod):
+		return nil, errors.New("ranges are missing that there were")
+	case !containsAll(said.External, agreed.External) || !containsAll(agreed.External, said.External):
+		return nil, errors.New("the external ranges are other ones")
+	case len(said.Pod) > maxRanges:
+		return nil, fmt.Errorf("%d ranges are too many", len(said.Pod))
+	}
+	var known []netip.Prefix
+	shortest := 32
+	for _, c := range append(slices.Clone(agreed.Pod), agreed.External...) {
+		if p, err := netip.ParsePrefix(string(c)); err == nil {
+			known = append(known, p)
+		}
+	}
+	for _, c := range agreed.Pod {
+		if p, err := netip.ParsePrefix(string(c)); err == nil {
+			shortest = min(shortest, p.Bits())
+		}
+	}
+	for _, c := range said.Pod {
+		if slices.Contains(agreed.Pod, c) {
+			continue
+		}
+		p, err := netip.ParsePrefix(string(c))
+		switch {
+		case err != nil || !p.Addr().Is4() || p != p.Masked():
+			return nil, fmt.Errorf("%q: %w", c, ipam.ErrInvalid)
+		case p.Bits() < shortest:
+			return nil, fmt.Errorf("%s is larger than the ranges that there are", c)
+		case slices.ContainsFunc(known, p.Overlaps):
+			return nil, fmt.Errorf("%s overlaps another one of the peer's", c)
+		}
+		known, more = append(known, p), append(more, c)
+	}
+	return more, nil
+}
+
+// Carried are the peer's ranges that no admin of this cluster has agreed to.
+func Carried(c *networkingv1beta1.Configuration) []networkingv1beta1.CIDR {
+	return render.ParseRanges(c.Annotations[render.AnnotationCarriedRanges]).Pod
+}

@@ -1,0 +1,297 @@
+package ranges
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Pair are the Networks of one range of a peer.
+type Pair struct {
+	Current *ipamv1alpha1.Network // under which the cluster sees it
+	Other   *ipamv1alpha1.Network // the next one, or the former; nil: neither
+}
+
+// Swap makes the other one the current.
+func (p *Pair) Swap() { p.Current, p.Other = p.Other, p.Current }
+
+// Step is what to do next with a Pair.
+type Step uint8
+
+// The steps, in the order in which a renumbering takes them.
+const (
+	Rest    Step = iota
+	Begin        // make the other Network, or give it its range
+	Prepare      // wait until nodes and gateway have the other range
+	Switch       // see the peer under the other range
+	Keep         // let the former range work
+	Release      // delete the other Network
+)
+
+// Next is the next step of what is asked for. ready says that nodes and gateway have
+// both ranges. Of Keep, again is for how long.
+func (p Pair) Next(asked render.Renumbering, ready bool, now time.Time) (step Step, again time.Duration) {
+	leaves := func(n *ipamv1alpha1.Network) bool {
+		return slices.ContainsFunc(asked.Leave, func(r netip.Prefix) bool { return r.String() == string(n.Status.CIDR) })
+	}
+	switch {
+	case p.Other == nil && leaves(p.Current):
+		return Begin, 0
+	case p.Other == nil:
+		return Rest, 0
+	case leaves(p.Current) && leaves(p.Other):
+		return Release, 0 // so that there is room for a third
+	case leaves(p.Current) && p.Other.Status.CIDR == "":
+		return Begin, 0
+	case leaves(p.Current) && ready:
+		return Switch, 0
+	case leaves(p.Current):
+		return Prepare, 0
+	}
+	left, err := time.Parse(time.RFC3339, p.Other.Annotations[render.AnnotationLeft])
+	if again = left.Add(asked.Keep).Sub(now); err != nil || again <= 0 {
+		return Release, 0 // or nobody asks for it any more
+	}
+	return Keep, again
+}
+
+// Moves is how far the ranges of one peer are.
+type Moves struct {
+	Asked render.Renumbering
+	// Also are both ranges of each pair, as nodes and gateway are to be told.
+	Also     []render.Alias
+	Released []*ipamv1alpha1.Network // to be deleted, once nobody is told of them
+	Again    time.Duration           // when to look again
+
+	told    []render.Alias // both ranges of each pair, as they were told
+	lacking []string       // those of nodes and gateway that don't have all of these
+
+	next, kept []string               // what is prepared, and former ranges
+	until      time.Time              // when the last of these goes
+	failed     error                  // why a range is not left
+	networks   []types.NamespacedName // of this peer
+	seen       []networkingv1beta1.CIDR
+}
+
+const (
+	// compareAgain is how often a peer's ranges are compared with what is not watched:
+	// Services, and the addresses of names. To list them is costly.
+	compareAgain = 2 * time.Minute
+	// prepareAgain is between two looks at what nodes and gateway say.
+	prepareAgain = time.Second
+)
+
+// NewMoves reads what is asked for, and how far it is.
+func NewMoves(ctx context.Context, c client.Reader, conf *networkingv1beta1.Configuration) (*Moves, error) {
+	m := &Moves{Again: compareAgain}
+	if m.Asked, m.failed = render.ParseRenumbering(conf); m.failed != nil {
+		m.Asked.Keep = forever
+	}
+	told, err := render.ParseAliases(conf)
+	if err != nil || len(told) == 0 {
+		return m, nil //nolint:nilerr // what is not readable is told again
+	}
+	m.told = told
+	m.lacking, err = lacking(ctx, c, conf, m.told)
+	return m, err
+}
+
+// forever keeps former ranges until somebody says how long in a way that can be read.
+const forever = 100 * 365 * 24 * time.Hour
+
+// Ready reports whether nodes and gateway have both ranges of a pair.
+func (m *Moves) Ready(p Pair, real networkingv1beta1.CIDR) bool {
+	return p.Other != nil && len(m.lacking) == 0 && !slices.ContainsFunc(aliases(p, real), func(a render.Alias) bool { return !slices.Contains(m.told, a) })
+}
+
+// Fail notes that there is no room for another range. It reports whether err is that.
+func (m *Moves) Fail(err error) bool {
+	if !errors.Is(err, ipam.ErrExhausted) {
+		return false
+	}
+	m.failed = err
+	return true
+}
+
+func aliases(p Pair, real networkingv1beta1.CIDR) []render.Alias {
+	var out []render.Alias
+	is, err := netip.ParsePrefix(string(real))
+	for _, n := range []*ipamv1alpha1.Network{p.Current, p.Other} {
+		if seen, err2 := netip.ParsePrefix(string(n.Status.CIDR)); err == nil && err2 == nil {
+			out = append(out, render.Alias{Seen: seen, Real: is})
+		}
+	}
+	// The same order before and after the change: nobody has to be told twice.
+	slices.SortFunc(out, func(a, b render.Alias) int { return a.Seen.Addr().Compare(b.Seen.Addr()) })
+	return out
+}
+
+// Note records what became of a pair by a step.
+func (m *Moves) Note(p Pair, real networkingv1beta1.CIDR, step Step, again time.Duration, now time.Time) {
+	m.networks = append(m.networks, client.ObjectKeyFromObject(p.Current))
+	m.seen = append(m.seen, p.Current.Status.CIDR)
+	if p.Other == nil {
+		return
+	}
+	m.networks = append(m.networks, client.ObjectKeyFromObject(p.Other))
+	switch step {
+	case Rest:
+		return
+	case Release:
+		m.Released = append(m.Released, p.Other)
+		return
+	case Begin, Prepare:
+		m.next = append(m.next, fmt.Sprintf("%s becomes %s", p.Current.Status.CIDR, p.Other.Status.CIDR))
+		again = prepareAgain
+	case Switch, Keep:
+		m.kept = append(m.kept, string(p.Other.Status.CIDR))
+		if until := now.Add(again); until.After(m.until) {
+			m.until = until
+		}
+	}
+	m.seen = append(m.seen, p.Other.Status.CIDR)
+	m.Also = append(m.Also, aliases(p, real)...)
+	m.Again = min(m.Again, max(again, time.Millisecond))
+}
+
+// mostNamed are named of what lacks a range.
+const mostNamed = 5
+
+// Conditions say what comes next, and what is in the way: those that are not true too.
+func (m *Moves) Conditions(overlaps []render.Overlap, generation int64) []metav1.Condition {
+	both := []metav1.Condition{
+		{Type: render.ConditionOverlap, Status: metav1.ConditionFalse, Reason: render.ReasonNeeded, ObservedGeneration: generation},
+		{Type: render.ConditionRenumbering, Status: metav1.ConditionTrue, ObservedGeneration: generation},
+	}
+	if len(overlaps) > 0 {
+		both[0].Status, both[0].Message = metav1.ConditionTrue, render.JoinOverlaps(overlaps)
+	}
+	switch c := &both[1]; {
+	case m.failed != nil:
+		c.Reason, c.Message = render.ReasonNotRenumbered, m.failed.Error()
+	case len(m.next) > 0:
+		c.Reason, c.Message = render.ReasonPreparing, strings.Join(m.next, ", ")+m.waits()
+	case len(m.kept) > 0:
+		c.Reason, c.Message = render.ReasonFormerKept, fmt.Sprintf("%s works until %s", strings.Join(m.kept, ", "), m.until.UTC().Format(time.RFC3339))
+	default:
+		c.Status = metav1.ConditionFalse
+	}
+	return both
+}
+
+// waits names whom a change waits for, as the end of a sentence.
+func (m *Moves) waits() string {
+	if len(m.lacking) == 0 {
+		return ""
+	}
+	shown := min(len(m.lacking), mostNamed)
+	text := "; this waits for " + strings.Join(m.lacking[:shown], ", ")
+	if more := len(m.lacking) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// lacking names the nodes, and the gateway, that don't have all of the ranges. Nodes
+// that are not ready lead nothing, and a gateway without its peer neither.
+func lacking(ctx context.Context, c client.Reader, conf *networkingv1beta1.Configuration, told []render.Alias) ([]string, error) {
+	lacks := func(has []netip.Prefix) bool {
+		return slices.ContainsFunc(told, func(a render.Alias) bool { return !slices.Contains(has, a.Seen) })
+	}
+	ofPeer := []client.ListOption{client.InNamespace(conf.Namespace), client.MatchingLabels{render.LabelRemoteCluster: conf.Labels[render.LabelRemoteCluster]}}
+	var fabrics networkingv1beta1.InternalFabricList
+	if err := c.List(ctx, &fabrics, ofPeer...); err != nil {
+		return nil, fmt.Errorf("list InternalFabrics: %w", err)
+	}
+	if len(fabrics.Items) == 0 {
+		return nil, nil // there is no gateway
+	}
+	var out []string
+	for i := range fabrics.Items {
+		if has, err := render.Also(&fabrics.Items[i]); err != nil || lacks(has) {
+			return []string{"the operator, which has not told the nodes yet"}, nil //nolint:nilerr // what is not readable is told again
+		}
+	}
+	var connections networkingv1beta1.ConnectionList
+	if err := c.List(ctx, &connections, ofPeer...); err != nil {
+		return nil, fmt.Errorf("list Connections: %w", err)
+	}
+	for i := range connections.Items {
+		report, _, err := render.ParseReport(connections.Items[i].Annotations)
+		if connections.Items[i].Status.Value == networkingv1beta1.Connected && (err != nil || lacks(report.Also)) {
+			out = append(out, "the gateway")
+		}
+	}
+	nodes, err := lackingNodes(ctx, c, lacks)
+	return append(out, nodes...), err
+}
+
+func lackingNodes(ctx context.Context, c client.Reader, lacks func([]netip.Prefix) bool) ([]string, error) {
+	var nodes corev1.NodeList
+	if err := c.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Nodes: %w", err)
+	}
+	var said networkingv1beta1.InternalNodeList
+	if err := c.List(ctx, &said, client.UnsafeDisableDeepCopy); err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("list InternalNodes: %w", err)
+	}
+	ready := map[string]bool{}
+	for i := range nodes.Items {
+		ready[nodes.Items[i].Name] = slices.ContainsFunc(nodes.Items[i].Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+	}
+	var out []string
+	for i := range said.Items {
+		n := &said.Items[i]
+		if has, err := render.Also(n); ready[n.Name] && (err != nil || lacks(has)) {
+			out = append(out, "node "+n.Name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// Overlaps are what the cluster has or needs in the ranges of a peer, besides its own
+// Networks for them.
+func (a *Allocator) Overlaps(ctx context.Context, m *Moves) ([]render.Overlap, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.load(ctx); err != nil {
+		return nil, err
+	}
+	needed, err := a.surroundings.known(ctx, compareAgain)
+	if err != nil {
+		return nil, err
+	}
+	for of, p := range a.taken {
+		if !slices.Contains(m.networks, of) {
+			needed = append(needed, ipam.Reservation{Prefix: p, Reason: "Network " + of.String()})
+		}
+	}
+	var out []render.Overlap
+	for _, cidr := range m.seen {
+		p, err := netip.ParsePrefix(string(cidr))
+		for _, n := range needed {
+			if o := (render.Overlap{Range: p, With: n}); err == nil && n.Prefix.Overlaps(p) && !slices.Contains(out, o) {
+				out = append(out, o)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,109 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// turns lets the gateways get new pods one after the other. A new template, such as one with a newer image,
+// concerns all gateways of the cluster. If they were replaced at once, no peer could be reached meanwhile,
+// and with an image that does not run, none afterwards.
+type turns struct {
+	mu sync.Mutex
+	// applied are the generations of the Deployments that were applied last: the cache may have older ones.
+	applied map[types.UID]int64
+}
+
+// turnAgain is how soon a gateway that waits asks again.
+const turnAgain = time.Second
+
+// apply makes a gateway's Deployment as wanted. If it has to wait until another gateway is connected again,
+// waitsFor is that gateway.
+func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deployment) (waitsFor string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var live appsv1.Deployment
+	err = c.Get(ctx, client.ObjectKeyFromObject(want), &live)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read %s: %w", render.Name(want), err)
+	}
+	if err == nil && surges(want) && noRoom(&live) {
+		want.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	}
+	// A gateway that is new, or does not run, has no connection to lose.
+	replaced := err == nil && !own.OfAnother(&live, want) && !render.Contains(FieldManager, &live, want) && live.Status.AvailableReplicas > 0
+	if replaced {
+		if waitsFor, err = t.busy(ctx, c, &live); err != nil || waitsFor != "" {
+			return waitsFor, err
+		}
+	}
+	now, err := own.Apply(ctx, c, want)
+	if err == nil && replaced {
+		if t.applied == nil {
+			t.applied = map[types.UID]int64{}
+		}
+		t.applied[now.UID] = now.Generation
+	}
+	return "", err
+}
+
+// surges reports whether a Deployment starts a new pod before it ends an old one.
+func surges(d *appsv1.Deployment) bool {
+	r := d.Spec.Strategy.RollingUpdate
+	return r != nil && r.MaxSurge != nil && r.MaxSurge.String() != "0"
+}
+
+// noRoom reports whether a quota allows no further pod: then the old one has to end before a new one
+// starts. Any other reason for a refusal would still hold then.
+func noRoom(d *appsv1.Deployment) bool {
+	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, "exceeded quota")
+	})
+}
+
+// busy returns a gateway other than d that is not connected again yet; "" if there is none.
+func (t *turns) busy(ctx context.Context, c client.Client, d *appsv1.Deployment) (string, error) {
+	var all appsv1.DeploymentList
+	if err := c.List(ctx, &all, client.HasLabels{render.LabelGatewayName}); err != nil {
+		return "", fmt.Errorf("list the gateways' Deployments: %w", err)
+	}
+	shown := map[types.UID]int64{}
+	for i := range all.Items {
+		shown[all.Items[i].UID] = all.Items[i].Generation
+	}
+	maps.DeleteFunc(t.applied, func(uid types.UID, applied int64) bool { // those that the cache has by now, and those that are gone
+		now, there := shown[uid]
+		return !there || now >= applied
+	})
+	for i := range all.Items {
+		other := &all.Items[i]
+		if other.UID == d.UID {
+			continue
+		}
+		connection := &networkingv1beta1.Connection{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(other), connection); apierrors.IsNotFound(err) {
+			connection = nil
+		} else if err != nil {
+			return "", fmt.Errorf("read Connection %s/%s: %w", other.Namespace, other.Name, err)
+		}
+		if other.Generation < t.applied[other.UID] || render.Replacing(other, connection, time.Now()) != "" {
+			return other.Namespace + "/" + other.Name, nil
+		}
+	}
+	return "", nil
+}

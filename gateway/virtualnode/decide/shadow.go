@@ -1,0 +1,164 @@
+// Package decide has the decisions of a consumer about offloaded pods: what to request of the provider for a
+// pod that is bound to a virtual node, and which status the pod gets here. It is pure.
+//
+// The twin is the mapped namespace. A ShadowPod in it makes the provider run the remote pod (copied), which
+// has the same name.
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// Shadow is what the decisions need of a ShadowPod.
+type Shadow struct {
+	UID      types.UID
+	Of       types.UID // the pod that it was made for
+	Gone     bool      // the deletion of that pod was seen, or an admin has withdrawn the ShadowPod
+	Deleting bool
+	Problem  string          // why the provider runs no pod for it; "" if nothing is wrong
+	Phase    corev1.PodPhase // of the remote pod, which may be gone since then
+}
+
+// ShadowOf reads a ShadowPod. It does not read the spec.
+func ShadowOf(o *offloadingv1beta1.ShadowPod) *Shadow {
+	return &Shadow{
+		UID: o.UID, Of: types.UID(o.Annotations[peering.AnnotationPodOf]), Deleting: o.DeletionTimestamp != nil,
+		Problem: o.Annotations[render.AnnotationProblem], Phase: o.Status.Phase,
+	}
+}
+
+// Same reports whether a ShadowPod requests the same pod as this one would.
+func Same(o *offloadingv1beta1.ShadowPod, pod *corev1.Pod) bool {
+	return Unfit(&pod.Spec) == "" && equality.Semantic.DeepEqual(o.Spec.Pod, abroad(&pod.Spec))
+}
+
+// notSent are prefixes of labels and annotations that have a meaning only in the pod's own cluster, or by
+// which the provider knows its own objects.
+var notSent = []string{"liqo.io/", "offloading.liqo.io/", "liqo-tui.dev/", corev1.LastAppliedConfigAnnotation}
+
+func sent(all map[string]string) map[string]string {
+	out := maps.Clone(all)
+	maps.DeleteFunc(out, func(key, _ string) bool {
+		return slices.ContainsFunc(notSent, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	})
+	if out == nil {
+		out = map[string]string{}
+	}
+	return out
+}
+
+// ShadowPod requests a pod like this one. Callers must not pass a pod that [Unfit] refuses.
+func ShadowPod(pod *corev1.Pod, v View) *offloadingv1beta1.ShadowPod {
+	o := &offloadingv1beta1.ShadowPod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "ShadowPod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.Twin, Name: pod.Name, Labels: sent(pod.Labels), Annotations: sent(pod.Annotations)},
+		Spec:       offloadingv1beta1.ShadowPodSpec{Pod: abroad(&pod.Spec)},
+	}
+	o.Labels[peering.LabelPodOrigin], o.Labels[peering.LabelPodDestination], o.Labels[peering.LabelPodNode] = v.Consumer, v.Provider, v.Node
+	o.Annotations[peering.AnnotationPodOf] = string(pod.UID)
+	return o
+}
+
+// asked are the fields of a pod's spec that mean the same on the provider. They include fields that the
+// provider may forbid: then the provider refuses them, and says so. The other fields are in [left], or
+// [Unfit] refuses them.
+var asked = []string{
+	"Volumes", "InitContainers", "Containers", "RestartPolicy", "TerminationGracePeriodSeconds", "ActiveDeadlineSeconds", "DNSPolicy", "DNSConfig",
+	"ShareProcessNamespace", "SecurityContext", "ImagePullSecrets", "Hostname", "Subdomain", "HostAliases", "SetHostnameAsFQDN", "HostUsers", "Resources", "HostnameOverride",
+}
+
+// left are the fields that say where a pod runs at home, and with which account. On the provider a pod has
+// no account, and the provider's scheduler chooses the node.
+var left = []string{
+	"NodeName", "NodeSelector", "Affinity", "SchedulerName", "Tolerations", "TopologySpreadConstraints", "SchedulingGates", "SchedulingGroup", "EvictionResponders",
+	"Priority", "PriorityClassName", "PreemptionPolicy", "ServiceAccountName", "DeprecatedServiceAccount", "AutomountServiceAccountToken", "EnableServiceLinks",
+	"ReadinessGates", "Overhead", "OS", "EphemeralContainers",
+}
+
+// abroad returns the part of a spec that is requested.
+func abroad(s *corev1.PodSpec) corev1.PodSpec {
+	var out corev1.PodSpec
+	from, to := reflect.ValueOf(s.DeepCopy()).Elem(), reflect.ValueOf(&out).Elem()
+	for _, name := range asked {
+		to.FieldByName(name).Set(from.FieldByName(name))
+	}
+	out.AutomountServiceAccountToken, out.EnableServiceLinks = new(false), new(false)
+	out.Volumes = slices.DeleteFunc(out.Volumes, isToken)
+	for _, all := range [][]corev1.Container{out.Containers, out.InitContainers} {
+		for i := range all {
+			all[i].VolumeMounts = slices.DeleteFunc(all[i].VolumeMounts, func(m corev1.VolumeMount) bool {
+				return slices.ContainsFunc(s.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && isToken(v) })
+			})
+		}
+	}
+	return out
+}
+
+// isToken reports whether a volume is the one that Kubernetes adds to every pod. It has the account's token
+// at home, which means nothing on the provider.
+func isToken(v corev1.Volume) bool {
+	return v.Projected != nil && strings.HasPrefix(v.Name, "kube-api-access-")
+}
+
+// Unfit says why no provider can run a pod like this; "" if one can.
+func Unfit(s *corev1.PodSpec) string {
+	var why []string
+	for name, set := range map[string]bool{
+		"hostNetwork": s.HostNetwork, "hostPID": s.HostPID, "hostIPC": s.HostIPC, "resourceClaims": len(s.ResourceClaims) > 0,
+		// A pod with a runtime class wants isolation: without the class it would lose it.
+		"runtimeClassName": s.RuntimeClassName != nil && *s.RuntimeClassName != "liqo",
+	} {
+		if set {
+			why = append(why, name)
+		}
+	}
+	for i := range s.Volumes {
+		if v := &s.Volumes[i]; !isToken(*v) && !travels(v) {
+			why = append(why, fmt.Sprintf("volume %s (%s)", v.Name, kindOf(v)))
+		}
+	}
+	for _, all := range [][]corev1.Container{s.Containers, s.InitContainers} {
+		for i := range all {
+			if slices.ContainsFunc(all[i].Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 }) {
+				why = append(why, "a hostPort of container "+all[i].Name)
+			}
+		}
+	}
+	slices.Sort(why)
+	return strings.Join(why, ", ")
+}
+
+// travels reports whether the contents of a volume come from the pod's namespace or from the pod itself.
+func travels(v *corev1.Volume) bool {
+	if v.Projected != nil {
+		return !slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+			return s.ConfigMap == nil && s.Secret == nil && s.DownwardAPI == nil
+		})
+	}
+	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil
+}
+
+// kindOf returns the kind of a volume, as manifests name it.
+func kindOf(v *corev1.Volume) string {
+	source := reflect.ValueOf(v.VolumeSource)
+	for i := range source.NumField() {
+		if f := source.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
+			name, _, _ := strings.Cut(source.Type().Field(i).Tag.Get("json"), ",")
+			return name
+		}
+	}
+	return "of an unknown kind"
+}

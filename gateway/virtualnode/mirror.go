@@ -1,0 +1,339 @@
+package virtualnode
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/gateway/virtualnode/decide"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// mirror creates a ShadowPod for each pod that is bound to the virtual node, and copies the status of the
+// remote pod back. [home.View.Decide] decides. mirror has no state of its own: a restarted process compares
+// the two lists.
+type mirror struct {
+	Options
+
+	config *rest.Config
+	client client.Client // of this cluster
+	queue  workqueue.TypedRateLimitingInterface[client.ObjectKey]
+	group  sync.WaitGroup // of watches
+	seen   seen
+
+	mu     sync.Mutex
+	known  known
+	spaces map[string]*space
+	ended  bool
+}
+
+const (
+	mirrors = 10 // workers: most of the time, each waits for an API server
+	// A failure is tried again at these intervals: the first, and the longest.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 30 * time.Second
+	// The end of a remote pod is an event. This is for an event that came before the request.
+	goneAgain = time.Second
+	// writeWithin limits one request.
+	writeWithin = 15 * time.Second
+)
+
+func newMirror(o Options, config *rest.Config, c client.Client) *mirror {
+	return &mirror{
+		Options: o, config: config, client: c, spaces: map[string]*space{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[client.ObjectKey](firstRetry, lastRetry)),
+	}
+}
+
+// run handles pods until ctx ends.
+func (m *mirror) run(ctx context.Context) error {
+	var workers sync.WaitGroup
+	for range mirrors {
+		workers.Go(func() {
+			for {
+				key, end := m.queue.Get()
+				if end {
+					return
+				}
+				switch again, err := m.handle(ctx, key); {
+				case err != nil:
+					if !apierrors.IsConflict(err) && ctx.Err() == nil { // a conflict only means that the cache is behind
+						m.Log.Error("tries again", "of", key.String(), "error", err)
+					}
+					m.queue.AddRateLimited(key)
+				case again:
+					m.queue.AddAfter(key, goneAgain)
+				default:
+					m.queue.Forget(key)
+				}
+				m.queue.Done(key)
+			}
+		})
+	}
+	<-ctx.Done()
+	m.queue.ShutDown()
+	workers.Wait()
+	m.mu.Lock()
+	m.ended = true
+	for _, s := range m.spaces {
+		s.end()
+	}
+	m.mu.Unlock()
+	m.group.Wait()
+	return nil
+}
+
+// handle handles one pod, or, for a key without a name, the objects that are copied for the pods of a namespace.
+func (m *mirror) handle(ctx context.Context, key client.ObjectKey) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	if key.Name == "" {
+		return false, m.reflect(ctx, key.Namespace)
+	}
+	return m.look(ctx, key)
+}
+
+func (s *space) end() {
+	for _, w := range []*side{s.here, s.there} {
+		if w != nil {
+			w.end()
+		}
+	}
+}
+
+// follow starts and ends the watches of namespaces, and queues all pods again if something else has changed
+// for them.
+func (m *mirror) follow(ctx context.Context, k known) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
+		return
+	}
+	was := m.known
+	m.known = k
+	for name, s := range m.spaces {
+		if _, wanted := k.twins[name]; !wanted {
+			s.end()
+			delete(m.spaces, name)
+		}
+	}
+	changed := was.tunnel.There != k.tunnel.There || (was.tunnel.Down == "") != (k.tunnel.Down == "") || !slices.Equal(was.ranges, k.ranges) || !maps.Equal(was.withdrawn, k.withdrawn)
+	for name, twin := range k.twins {
+		s, err := m.space(ctx, name, twin, k.reach, was.reach)
+		if err != nil {
+			m.Log.Error("can't watch the pods", "namespace", name, "error", err)
+			continue
+		}
+		if s != m.spaces[name] || changed || was.going[name] != k.going[name] || was.unsaid[name] != k.unsaid[name] {
+			m.spaces[name] = s
+			m.group.Go(func() { m.again(ctx, name) })
+		}
+	}
+}
+
+// space returns the namespace as it has to be watched now: the present one, or a new one.
+func (m *mirror) space(ctx context.Context, name, twin string, reach, was *provider) (*space, error) {
+	old := m.spaces[name]
+	if old == nil {
+		here, err := m.watchHere(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		old = &space{name: name, here: here}
+	} else if old.twin == twin && reach == was && (old.there != nil) == (reach != nil && twin != "") {
+		return old, nil
+	}
+	if old.there != nil {
+		old.there.end()
+	}
+	s := &space{name: name, twin: twin, here: old.here, said: map[thing]refusal{}}
+	if reach == nil || twin == "" {
+		return s, nil
+	}
+	s.reach = reach
+	var err error
+	if s.abroad, err = client.New(reach.config, client.Options{HTTPClient: reach.http, Scheme: m.client.Scheme(), Mapper: m.client.RESTMapper()}); err != nil {
+		return nil, err
+	}
+	if s.there, err = m.watchThere(ctx, name, twin, reach); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// again queues all pods of a namespace, and all that the provider has for them.
+func (m *mirror) again(ctx context.Context, name string) {
+	m.mu.Lock()
+	s := m.spaces[name]
+	m.mu.Unlock()
+	m.queue.Add(client.ObjectKey{Namespace: name})
+	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
+		return // a later call queues them
+	}
+	var pods corev1.PodList
+	if err := s.here.cache.List(ctx, &pods); err != nil {
+		m.Log.Error("list the pods", "namespace", name, "error", err)
+	}
+	for i := range pods.Items {
+		m.queue.Add(client.ObjectKey{Namespace: name, Name: pods.Items[i].Name})
+	}
+	if s.there == nil || !s.there.synced(ctx, &corev1.Pod{}, &offloadingv1beta1.ShadowPod{}) {
+		return
+	}
+	var shadows offloadingv1beta1.ShadowPodList
+	if err := s.there.cache.List(ctx, &shadows); err != nil {
+		m.Log.Error("list the ShadowPods", "namespace", s.twin, "error", err)
+	}
+	for i := range shadows.Items {
+		m.queue.Add(client.ObjectKey{Namespace: name, Name: shadows.Items[i].Name})
+	}
+}
+
+// view returns what the decisions about all pods of a namespace depend on.
+func (m *mirror) view(name string) (*space, decide.View) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, k := m.spaces[name], m.known
+	if s == nil {
+		return nil, decide.View{}
+	}
+	return s, decide.View{
+		Consumer: m.Consumer, Provider: m.Provider, Node: m.Name, Twin: s.twin, Going: k.going[name], Unsaid: k.unsaid[name],
+		Connected: k.tunnel.There, Down: k.tunnel.Down, Ranges: k.ranges,
+	}
+}
+
+// look compares one pod with its ShadowPod and remote pod, and acts on the difference; again asks for
+// another look.
+func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, err error) {
+	s, v := m.view(key.Namespace)
+	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
+		return false, nil // a later event queues the pod, when all are listed
+	}
+	pod, err := s.here.pod(ctx, key.Namespace, key.Name)
+	if err != nil {
+		return false, err
+	}
+	var shadow *decide.Shadow
+	var copied *corev1.Pod
+	if v.Known = s.there != nil && s.there.synced(ctx, &corev1.Pod{}, &offloadingv1beta1.ShadowPod{}); v.Known {
+		if shadow, err = s.there.shadow(ctx, s.twin, key.Name); err != nil {
+			return false, err
+		}
+		if copied, err = s.there.pod(ctx, s.twin, key.Name); err != nil {
+			return false, err
+		}
+	}
+	if shadow != nil {
+		shadow.Gone = m.gone(shadow)
+	}
+	a := v.Decide(pod, shadow, copied, time.Now())
+	if a.Withdraw != "" {
+		if err := s.withdraw(ctx, key.Name, a.Withdraw); err != nil {
+			return false, err
+		}
+	}
+	if a.Adopt != "" {
+		if err := s.adopt(ctx, v, pod, a.Adopt); err != nil {
+			return false, err
+		}
+	}
+	if a.Ask {
+		if refused := s.abroad.Create(ctx, decide.ShadowPod(pod, v), client.FieldOwner(writer)); refused != nil {
+			return false, m.notAsked(ctx, s, v, pod, refused)
+		}
+	}
+	if a.Status != nil {
+		if err := m.report(ctx, pod, *a.Status); err != nil {
+			return false, err
+		}
+	}
+	if !a.Forget {
+		return false, nil
+	}
+	if s.twin != "" {
+		if gone, err := s.gone(ctx, pod, m.Name); err != nil || !gone {
+			return true, err
+		}
+	}
+	return false, m.forget(ctx, pod)
+}
+
+// notAsked writes into the pod's status why the provider has refused its ShadowPod. The request is repeated.
+func (m *mirror) notAsked(ctx context.Context, s *space, v decide.View, pod *corev1.Pod, refused error) error {
+	why := ""
+	switch {
+	case apierrors.IsAlreadyExists(refused):
+		o := &offloadingv1beta1.ShadowPod{}
+		if err := s.abroad.Get(ctx, client.ObjectKey{Namespace: s.twin, Name: pod.Name}, o); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if decide.ShadowOf(o).Of == pod.UID {
+			return nil // the event of this ShadowPod has not come yet
+		}
+		why = fmt.Sprintf("namespace %s has a ShadowPod %s that is not this pod's", s.twin, pod.Name)
+	case apierrors.IsForbidden(refused) || apierrors.IsInvalid(refused) || apierrors.IsNotFound(refused) || apierrors.IsRequestEntityTooLargeError(refused):
+		why = refused.Error()
+	}
+	if why != "" {
+		if a := v.Refused(pod, why, time.Now()); a.Status != nil {
+			if err := m.report(ctx, pod, *a.Status); err != nil {
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("ask %s to run it: %w", m.Provider, refused)
+}
+
+// report writes the status of a pod. If somebody has changed the pod meanwhile, it fails with a conflict.
+func (m *mirror) report(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
+	now := pod.DeepCopy()
+	now.Status = status
+	metav1.SetMetaDataLabel(&now.ObjectMeta, peering.LabelOffloadedPod, "true") // Liqo's programs look for this label
+	err := m.client.Status().Patch(ctx, now, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}), client.FieldOwner(writer))
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if status.Message != "" && status.Message != pod.Status.Message && slices.Contains([]string{peering.ReasonUnfit, peering.ReasonRefused, peering.ReasonNotOffloaded}, status.Reason) {
+		m.record(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, status.Reason, status.Message)
+	}
+	return nil
+}
+
+// record records an Event. A lost Event does no harm: the status of the pod has the same message.
+func (m *mirror) record(ctx context.Context, of corev1.ObjectReference, reason, message string) {
+	now := metav1.Now()
+	e := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: fmt.Sprintf("%s.%x", of.Name, now.UnixNano())}, InvolvedObject: of,
+		Reason: reason, Message: message[:min(len(message), maxMessage)], Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: writer, Host: m.Name},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	if err := m.client.Create(ctx, e, client.FieldOwner(writer)); err != nil && ctx.Err() == nil {
+		m.Log.Error("record an event", "of", of.Namespace+"/"+of.Name, "error", err)
+	}
+}
+
+const maxMessage = 1024 // the API's limit for an Event
+
+// forget completes the deletion of a pod whose remote pod is gone, as kubelets do.
+func (m *mirror) forget(ctx context.Context, pod *corev1.Pod) error {
+	err := m.client.Delete(ctx, pod, client.GracePeriodSeconds(0), preconditions(pod.UID))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("let pod %s/%s go: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+func preconditions(uid types.UID) client.Preconditions { return client.Preconditions{UID: &uid} }

@@ -1,0 +1,307 @@
+package virtualnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/gateway/virtualnode/decide"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// Pods need other objects of their namespace, which are copied to the provider: the Services, those of
+// their endpoints that the provider does not have itself, and the ConfigMaps and Secrets that pods mention.
+// Each change in a namespace causes a comparison of all these objects.
+
+var (
+	services   = corev1.SchemeGroupVersion.WithKind("Service")
+	configMaps = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	secrets    = corev1.SchemeGroupVersion.WithKind("Secret")
+	shadows    = offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowEndpointSlice")
+	// alongs are the kinds of the copied objects, as the provider has them.
+	alongs = []schema.GroupVersionKind{configMaps, secrets, services, shadows}
+)
+
+// metadata returns an empty object for metadata only: the contents of Secrets are not cached, and a copy on
+// the provider is compared by the version in its annotation.
+func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}}
+}
+
+// beside returns the kinds at home that are watched in addition to pods.
+func beside() []client.Object {
+	return []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, metadata(configMaps), metadata(secrets)}
+}
+
+// asAbroad returns the kinds on the provider that are watched in addition to pods.
+func asAbroad() (kinds []client.Object) {
+	for _, kind := range alongs {
+		kinds = append(kinds, metadata(kind))
+	}
+	return kinds
+}
+
+// thing identifies one copied object.
+type thing struct {
+	kind schema.GroupVersionKind
+	name string
+}
+
+// refusal is the provider's refusal of one version of an object.
+type refusal struct {
+	message, version string
+	at               time.Time
+}
+
+// refusedAgain is how soon a refused version is sent again.
+const refusedAgain = 30 * time.Second
+
+// along is the copy that the provider should have of one object.
+type along struct {
+	of      client.Object // at home
+	version string
+	// object makes the copy; nil without an error if the object is gone meanwhile.
+	object func(context.Context) (client.Object, error)
+}
+
+// reflect makes the provider's copies in a namespace equal to what the pods need.
+func (m *mirror) reflect(ctx context.Context, name string) error {
+	s, v := m.view(name)
+	if s == nil || s.there == nil || !s.here.synced(ctx, append(beside(), &corev1.Pod{})...) {
+		return nil // a later event queues it again, when all are listed
+	}
+	wanted, err := m.wanted(ctx, s, v)
+	if err != nil {
+		return err
+	}
+	needed := !s.there.synced(ctx, &offloadingv1beta1.ShadowPod{})
+	if !needed {
+		unclaimed, _, err := m.unclaimed(ctx, s)
+		if err != nil {
+			return err
+		}
+		needed = len(unclaimed) > 0
+	}
+	var errs []error
+	for _, kind := range alongs {
+		if !s.there.synced(ctx, metadata(kind)) {
+			continue // not listed yet, or an older provider gives no rights to this kind
+		}
+		there, err := s.lists(ctx, kind)
+		if err != nil {
+			return err
+		}
+		left := map[string]*metav1.PartialObjectMetadata{}
+		for i := range there {
+			left[there[i].Name] = &there[i]
+		}
+		for _, t := range slices.SortedFunc(maps.Keys(wanted), func(a, b thing) int { return strings.Compare(a.name, b.name) }) {
+			if t.kind == kind {
+				errs = append(errs, m.bring(ctx, s, t, wanted[t], left[t.name]))
+				delete(left, t.name)
+			}
+		}
+		for _, o := range left {
+			what, err := m.fateOf(ctx, s, kind, o, needed)
+			if err == nil && what == goes {
+				err = m.takeBack(ctx, s, kind, o)
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// wanted returns the objects to copy.
+func (m *mirror) wanted(ctx context.Context, s *space, v decide.View) (map[thing]along, error) {
+	out := map[thing]along{}
+	add := func(kind schema.GroupVersionKind, of, o client.Object) {
+		out[thing{kind, o.GetName()}] = along{of, o.GetAnnotations()[peering.AnnotationVersion], func(context.Context) (client.Object, error) { return o, nil }}
+	}
+	var served corev1.ServiceList
+	var slices discoveryv1.EndpointSliceList
+	var pods corev1.PodList
+	if err := errors.Join(s.here.cache.List(ctx, &served), s.here.cache.List(ctx, &slices), s.here.cache.List(ctx, &pods, client.UnsafeDisableDeepCopy)); err != nil {
+		return nil, fmt.Errorf("list what is in namespace %s: %w", s.name, err)
+	}
+	for i := range served.Items {
+		if o := v.Service(&served.Items[i]); o != nil {
+			add(services, &served.Items[i], o)
+		}
+	}
+	for i := range slices.Items {
+		of := &slices.Items[i]
+		if _, goes := out[thing{services, of.Labels[discoveryv1.LabelServiceName]}]; !goes {
+			continue
+		}
+		if o := v.Endpoints(of); o != nil {
+			add(shadows, of, o)
+		}
+	}
+	mentioned := decide.NewMentioned()
+	for i := range pods.Items {
+		if decide.Unfit(&pods.Items[i].Spec) == "" {
+			mentioned.Add(&pods.Items[i].Spec)
+		}
+	}
+	for kind, names := range map[schema.GroupVersionKind]map[string]bool{configMaps: mentioned.ConfigMaps, secrets: mentioned.Secrets} {
+		for name := range names {
+			of := metadata(kind)
+			if err := s.here.cache.Get(ctx, client.ObjectKey{Namespace: s.name, Name: name}, of); apierrors.IsNotFound(err) || err == nil && decide.Stays(of, "") {
+				continue
+			} else if err != nil {
+				return nil, fmt.Errorf("read %s %s/%s: %w", kind.Kind, s.name, name, err)
+			}
+			version := string(of.UID) + "/" + of.ResourceVersion
+			out[thing{kind, name}] = along{of, version, func(ctx context.Context) (client.Object, error) { return m.content(ctx, v, kind, of, version) }}
+		}
+	}
+	maps.DeleteFunc(s.said, func(t thing, _ refusal) bool {
+		_, still := out[t]
+		return !still // names may change for ever, such as those of a job's Secrets
+	})
+	return out, nil
+}
+
+// content returns a ConfigMap or Secret in the form for the provider.
+func (m *mirror) content(ctx context.Context, v decide.View, kind schema.GroupVersionKind, of client.Object, version string) (client.Object, error) {
+	key := client.ObjectKeyFromObject(of)
+	if kind == configMaps {
+		o := &corev1.ConfigMap{}
+		if err := m.client.Get(ctx, key, o); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		return v.ConfigMap(o, version), nil
+	}
+	o := &corev1.Secret{}
+	if err := m.client.Get(ctx, key, o); err != nil || decide.Stays(o, o.Type) {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return v.Secret(o, version), nil
+}
+
+// manager is the field manager of this node's copies. A provider may have two virtual nodes here, and both
+// may need the same copy.
+func (m *mirror) manager() string {
+	name := writer + ":" + m.Name
+	return name[:min(len(name), 128)] // the API's limit
+}
+
+// bring creates or updates one copy on the provider. there is the present copy, nil if there is none.
+func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *metav1.PartialObjectMetadata) error {
+	if there != nil && there.Annotations[peering.AnnotationVersion] == a.version && m.told(there) {
+		return nil
+	}
+	if was, refused := s.said[t]; refused && was.version == a.version && time.Since(was.at) < refusedAgain {
+		return nil // changes of other objects in the namespace are no reason to send it again
+	}
+	o, err := a.object(ctx)
+	if err != nil {
+		return fmt.Errorf("read %s %s/%s: %w", t.kind.Kind, s.name, t.name, err)
+	}
+	if o == nil { // the object is gone and its event comes, or it is a token
+		return nil
+	}
+	content, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return err
+	}
+	// All other fields are kept, also empty ones: a key without a value has a meaning.
+	delete(content, "status")
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	u := &unstructured.Unstructured{Object: content}
+	err = s.abroad.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(m.manager()), client.ForceOwnership)
+	switch {
+	case err == nil:
+		delete(s.said, t)
+		return nil
+	case apierrors.IsInvalid(err) && there != nil:
+		// A field that has changed can't be updated, such as the type.
+		if err := s.remove(ctx, t.kind, there); err != nil {
+			return err
+		}
+		return fmt.Errorf("have %s %s made again on %s: %w", t.kind.Kind, t.name, m.Provider, err)
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err):
+		m.complain(ctx, s, t, a, err)
+	}
+	return fmt.Errorf("have %s %s on %s: %w", t.kind.Kind, t.name, m.Provider, err)
+}
+
+// complain records on the object at home why the provider refuses its copy. It does so once for each reason.
+func (m *mirror) complain(ctx context.Context, s *space, t thing, a along, why error) {
+	message := m.Provider + " does not take it: " + why.Error()
+	was := s.said[t]
+	s.said[t] = refusal{message: message, version: a.version, at: time.Now()}
+	m.queue.AddAfter(client.ObjectKey{Namespace: s.name}, refusedAgain)
+	if was.message == message {
+		return
+	}
+	of := a.of
+	at := t.kind
+	if at == shadows {
+		at = discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
+	}
+	m.record(ctx, corev1.ObjectReference{
+		APIVersion: at.GroupVersion().String(), Kind: at.Kind, Namespace: of.GetNamespace(), Name: of.GetName(), UID: of.GetUID(),
+	}, peering.ReasonRefused, message)
+}
+
+// takeBack deletes a copy that nothing here needs any more. If another node of this cluster needs it, this
+// node only gives up its own fields.
+func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata) error {
+	if !managed(o, m.manager()) {
+		return nil
+	}
+	if !slices.ContainsFunc(o.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager != m.manager() && strings.HasPrefix(f.Manager, writer+":")
+	}) {
+		return s.remove(ctx, kind, o)
+	}
+	u := &unstructured.Unstructured{} // an empty object, which gives up all fields
+	u.SetGroupVersionKind(kind)
+	u.SetNamespace(o.Namespace)
+	u.SetName(o.Name)
+	u.SetUID(o.UID)
+	err := s.abroad.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(m.manager()), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("leave %s %s on %s to another node: %w", kind.Kind, o.Name, m.Provider, err)
+	}
+	return nil
+}
+
+// told reports whether this node has written the version into the annotation of a copy. If another node
+// writes another version, that node owns the annotation.
+func (m *mirror) told(o *metav1.PartialObjectMetadata) bool {
+	return slices.ContainsFunc(o.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == m.manager() && f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"f:`+peering.AnnotationVersion+`"`)
+	})
+}
+
+// managed reports whether a manager has applied fields of an object.
+func managed(o *metav1.PartialObjectMetadata, manager string) bool {
+	return slices.ContainsFunc(o.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == manager })
+}
+
+func (s *space) remove(ctx context.Context, kind schema.GroupVersionKind, of client.Object) error {
+	o := metadata(kind)
+	o.Namespace, o.Name = of.GetNamespace(), of.GetName()
+	err := s.abroad.Delete(ctx, o, preconditions(of.GetUID()), client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s %s/%s, which nothing needs any more: %w", kind.Kind, o.Namespace, o.Name, err)
+	}
+	return nil
+}

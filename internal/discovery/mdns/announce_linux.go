@@ -1,0 +1,144 @@
+package mdns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+
+	"github.com/liqo-tui/liqo-tui/internal/discovery"
+	"github.com/liqo-tui/liqo-tui/internal/sleep"
+)
+
+// Announce answers for a cluster in the LAN of the interface that has an address, until ctx ends.
+// What keeps it from that is logged, and tried again.
+//
+// It says nothing unasked, neither at its beginning nor at its end: other nodes of the cluster
+// answer, too, and a program that browses already would be told of an end that is none.
+func Announce(ctx context.Context, log *slog.Logger, address netip.Addr, c discovery.Cluster) {
+	for ctx.Err() == nil {
+		if err := announce(ctx, log, address, c); ctx.Err() == nil {
+			log.Error("the cluster can't be announced in the LAN; it is tried again", "address", address, "error", err)
+			sleep.For(ctx, retry)
+		}
+	}
+}
+
+// retry is after the interface could not be listened on.
+const retry = 30 * time.Second
+
+func announce(ctx context.Context, log *slog.Logger, address netip.Addr, c discovery.Cluster) error {
+	conn, lan, err := listen(address)
+	if err != nil {
+		return err
+	}
+	return answer(ctx, log, conn, lan, c)
+}
+
+// listen hears what the LAN of an address asks all. What is sent to the node's address alone stays
+// another program's, such as Avahi's.
+func listen(address netip.Addr) (*net.UDPConn, netip.Prefix, error) {
+	i, lan, err := interfaceOf(address)
+	if err != nil {
+		return nil, lan, err
+	}
+	conn, err := bound()
+	if err == nil {
+		err = errors.Join(lead(conn, i), ipv4.NewPacketConn(conn).JoinGroup(i, &net.UDPAddr{IP: group.Addr().AsSlice()}))
+		if err != nil {
+			conn.Close()
+		}
+	}
+	if err != nil {
+		return nil, lan, fmt.Errorf("listen on %s: %w", i.Name, err)
+	}
+	return conn, lan, nil
+}
+
+// bound is a socket that is bound to the group. Package net would bind it to the port of all
+// addresses.
+func bound() (*net.UDPConn, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), "mdns")
+	defer file.Close() // the connection has one of its own
+	if err := errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
+		unix.Bind(fd, &unix.SockaddrInet4{Port: int(group.Port()), Addr: group.Addr().As4()}),
+	); err != nil {
+		return nil, err
+	}
+	conn, err := net.FilePacketConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UDPConn), nil
+}
+
+// Of all nodes that answer by multicast, each waits for another time (RFC 6762, section 6), and says
+// nothing twice within a second.
+const (
+	leastDelay, mostDelay = 20 * time.Millisecond, 120 * time.Millisecond
+	quiet                 = time.Second
+)
+
+// answer leaves out who is not of the LAN: others would be told what is its own (RFC 6762,
+// section 11). It closes conn at the end.
+func answer(ctx context.Context, log *slog.Logger, conn *net.UDPConn, lan netip.Prefix, c discovery.Cluster) error {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	buf := make([]byte, most)
+	var said time.Time
+	failed := slog.LevelWarn
+	for {
+		n, from, err := conn.ReadFromUDPAddrPort(buf)
+		if err != nil {
+			return err
+		}
+		if !lan.Contains(from.Addr().Unmap()) || from.Port() == 0 {
+			continue
+		}
+		reply, multicast, err := c.Reply(buf[:n], from.Port() != group.Port())
+		if err != nil {
+			return fmt.Errorf("answer: %w", err)
+		}
+		if reply == nil || multicast && time.Since(said) < quiet {
+			continue
+		}
+		if multicast {
+			said, from = time.Now(), group
+			sleep.For(ctx, leastDelay+rand.N(mostDelay-leastDelay)) //nolint:gosec // no secret
+		}
+		// One who can't be answered, as by a firewall, keeps nobody else from an answer.
+		if _, err := conn.WriteToUDPAddrPort(reply, from); err != nil && ctx.Err() == nil {
+			log.Log(ctx, failed, "an answer was not sent", "to", from, "error", err)
+			failed = slog.LevelDebug // of many, the first one
+		}
+	}
+}
+
+// interfaceOf is the interface that has an address, and its LAN.
+func interfaceOf(address netip.Addr) (*net.Interface, netip.Prefix, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, netip.Prefix{}, fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, i := range all {
+		for _, lan := range lansOf(i) {
+			if lan.Addr() == address {
+				return &i, lan, nil
+			}
+		}
+	}
+	return nil, netip.Prefix{}, fmt.Errorf("no interface has the address %s", address)
+}
