@@ -194,7 +194,7 @@ func exported(t *testing.T) []string {
 func TestDashboardAndAlertsAskForMetricsThatExist(t *testing.T) {
 	names := exported(t)
 	for _, file := range []string{"grafana.json", "alerts.yaml"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "dashboards", file))
+		text, err := os.ReadFile(filepath.Join("..", "..", "charts", "dashboards", file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestDashboardAndAlertsAskForMetricsThatExist(t *testing.T) {
 }
 
 func TestAlertsSayWhatToDo(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "dashboards", "alerts.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "charts", "dashboards", "alerts.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestHealthIsAnsweredOverAllTerms(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"grafana.json", "alerts.yaml"} {
-		asked, err := os.ReadFile(filepath.Join("..", "..", "dashboards", file))
+		asked, err := os.ReadFile(filepath.Join("..", "..", "charts", "dashboards", file))
 		if err != nil {
 			t.Fatal(err)
 		}
