@@ -32,6 +32,11 @@ const SlicesCounted corev1.ResourceName = "count/resourceslices.authentication.l
 // SliceCertificateName is the name of the Secret that keeps a slice's certificate.
 func SliceCertificateName(slice string) string { return CertificateName + "-" + slice }
 
+// FromConsumer reports whether a ResourceSlice is a consumer's, and not this cluster's own.
+func FromConsumer(s *authv1beta1.ResourceSlice) bool {
+	return s.Labels[LabelReplication] != "true"
+}
+
 // ConsumerQuota limits how many objects a consumer may create in its tenant namespace.
 func ConsumerQuota(t *authv1beta1.Tenant) *corev1.ResourceQuota {
 	q := &corev1.ResourceQuota{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -71,4 +72,13 @@ func Delete(ctx context.Context, c client.Client, o client.Object, options ...cl
 		return fmt.Errorf("delete %s, which nothing needs any more: %w", render.Name(o), err)
 	}
 	return nil
+}
+
+// ClusterID reads the ID of this cluster from the namespace home of the operator.
+func ClusterID(ctx context.Context, c client.Reader, home string) (render.ClusterID, error) {
+	var m corev1.ConfigMap
+	if err := c.Get(ctx, client.ObjectKey{Namespace: home, Name: render.ClusterIDConfigMap}, &m); err != nil {
+		return "", fmt.Errorf("read the cluster's ID: %w", err)
+	}
+	return render.ClusterID(m.Data[render.ClusterIDKey]), nil
 }

@@ -54,7 +54,7 @@ func (r *abroad) setup(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetNamespace()}}}
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("slice-abroad").
-		WithOptions(workers(asking)).
+		WithOptions(own.Workers(asking)).
 		For(&corev1.Namespace{}).
 		Watches(&authv1beta1.Identity{}, namespace).
 		Watches(&authv1beta1.ResourceSlice{}, r.seen.Seen(namespace)).
@@ -136,7 +136,7 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 	if err != nil {
 		return err
 	}
-	id, err := clusterID(ctx, r.reader, r.home)
+	id, err := own.ClusterID(ctx, r.reader, r.home)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 		c := copies[s.Name]
 		delete(copies, s.Name)
 		if other := first(s, all); other != s {
-			errs = append(errs, complain(ctx, r.client, r.recorder, s, fmt.Errorf("%sResourceSlice %s/%s has its name, which would be that of two nodes", render.ProblemRefused, other.Namespace, other.Name)))
+			errs = append(errs, own.Complain(ctx, r.client, r.recorder, s, fmt.Errorf("%sResourceSlice %s/%s has its name, which would be that of two nodes", render.ProblemRefused, other.Namespace, other.Name)))
 			if c != nil {
 				errs = append(errs, own.Delete(ctx, remote, c))
 			}
@@ -176,9 +176,9 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 		}
 		err := r.show(ctx, remote, plane, s, c, private, id)
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) {
-			err = errors.Join(err, complain(ctx, r.client, r.recorder, s, fmt.Errorf("%s%s does not take it: %w", render.ProblemRefused, plane.Spec.ClusterID, err)))
+			err = errors.Join(err, own.Complain(ctx, r.client, r.recorder, s, fmt.Errorf("%s%s does not take it: %w", render.ProblemRefused, plane.Spec.ClusterID, err)))
 		} else if err == nil {
-			err = complain(ctx, r.client, r.recorder, s, nil)
+			err = own.Complain(ctx, r.client, r.recorder, s, nil)
 		}
 		errs = append(errs, err)
 	}

@@ -28,7 +28,7 @@ type identities struct {
 
 func (r *identities) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("identity").
-		WithOptions(workers(2)).
+		WithOptions(own.Workers(2)).
 		For(&authv1beta1.Identity{}).
 		WatchesRawSource(source.Channel(secrets, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.Identity{}, handler.OnlyControllerOwner()))).
 		Complete(r)
@@ -54,7 +54,7 @@ func (r *identities) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	secret, err := peering.Kubeconfig(i, private)
 	if err != nil {
-		return ctrl.Result{}, complain(ctx, r.client, r.recorder, i, err)
+		return ctrl.Result{}, own.Complain(ctx, r.client, r.recorder, i, err)
 	}
 	if _, err := own.Apply(ctx, r.client, secret); err != nil {
 		return ctrl.Result{}, err
@@ -66,7 +66,7 @@ func (r *identities) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, fmt.Errorf("report on Identity %s: %w", req, err)
 		}
 	}
-	return ctrl.Result{}, complain(ctx, r.client, r.recorder, i, nil)
+	return ctrl.Result{}, own.Complain(ctx, r.client, r.recorder, i, nil)
 }
 
 // forget removes the kubeconfig of a deleted Identity: the private key is in it.

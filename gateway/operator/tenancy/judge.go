@@ -108,7 +108,7 @@ func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, o
 	for i := range all {
 		for j := range tenants {
 			id := render.ClusterID(tenants[j].Spec.ClusterID)
-			if s := &all[i]; tenants[j].Namespace == s.Namespace && id != of && !asksOthers(s) {
+			if s := &all[i]; tenants[j].Namespace == s.Namespace && id != of && peering.FromConsumer(s) {
 				users[peering.SliceUser(s.Name, id).User] = id
 			}
 		}

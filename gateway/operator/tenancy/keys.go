@@ -78,8 +78,8 @@ type signatures struct {
 
 func (r *signatures) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("signed-nonce").
-		WithOptions(workers(2)).
-		WatchesRawSource(source.Channel(secrets, &handler.EnqueueRequestForObject{}, source.WithPredicates[client.Object, reconcile.Request](labelled(peering.LabelSignedNonce)))).
+		WithOptions(own.Workers(2)).
+		WatchesRawSource(source.Channel(secrets, &handler.EnqueueRequestForObject{}, source.WithPredicates[client.Object, reconcile.Request](own.Labelled(peering.LabelSignedNonce)))).
 		Complete(r)
 }
 
@@ -102,12 +102,12 @@ func (r *signatures) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	signature, err := peering.Sign(private, nonce, rand.Reader)
 	if err != nil {
-		return ctrl.Result{}, complain(ctx, r.client, r.recorder, s, errors.New(render.ProblemRefused+err.Error()))
+		return ctrl.Result{}, own.Complain(ctx, r.client, r.recorder, s, errors.New(render.ProblemRefused+err.Error()))
 	}
 	before := s.DeepCopy()
 	s.Data[peering.KeySignedNonce] = signature
 	if err := r.client.Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(own.Manager)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("write the signature of Secret %s: %w", req, err)
 	}
-	return ctrl.Result{}, complain(ctx, r.client, r.recorder, s, nil)
+	return ctrl.Result{}, own.Complain(ctx, r.client, r.recorder, s, nil)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/liqo-tui/liqo-tui/render/peering"
+
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,7 +63,7 @@ func (l *lent) others(ctx context.Context, s *authv1beta1.ResourceSlice) (out []
 		unseen[key] = true
 	}
 	count := func(o *authv1beta1.ResourceSlice) {
-		if !asksOthers(o) && (o.Namespace != s.Namespace || o.Name != s.Name) {
+		if peering.FromConsumer(o) && (o.Namespace != s.Namespace || o.Name != s.Name) {
 			out = append(out, *o)
 		}
 	}

@@ -117,7 +117,7 @@ func TestARestartListsConsumersOnce(t *testing.T) {
 	}
 	reader, lists := served(t, objects...)
 	cached, _ := served(t, objects...)
-	of := &tenants{signer: signer{client: cached, reader: reader}, options: Options{Home: "liqo"}}
+	of := &tenants{signer: signer{client: cached, reader: reader}, options: providerOptions{Home: "liqo"}}
 	g := &grants{tenants: of, used: func(context.Context) (map[string]corev1.ResourceList, error) { return nil, nil }, lent: lent{client: cached, reader: reader}}
 	for i := range consumers {
 		id := fmt.Sprint("consumer-", i)
@@ -147,7 +147,7 @@ func TestARestartListsNothingForWhoIsRefused(t *testing.T) {
 	}
 	reader, lists := served(t, objects...)
 	cached, _ := served(t, objects...)
-	of := &tenants{signer: signer{client: cached, reader: reader}, options: Options{Home: "liqo"}}
+	of := &tenants{signer: signer{client: cached, reader: reader}, options: providerOptions{Home: "liqo"}}
 	for i := range consumers {
 		id := fmt.Sprint("consumer-", i)
 		judged, err := of.read(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-" + id, Name: id})

@@ -69,7 +69,7 @@ func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1be
 		case c != nil && c.Annotations[render.AnnotationProblem] != "":
 			problem = errors.New(c.Annotations[render.AnnotationProblem])
 		}
-		errs = append(errs, answered, complain(ctx, r.client, r.recorder, m, problem))
+		errs = append(errs, answered, own.Complain(ctx, r.client, r.recorder, m, problem))
 	}
 	over := ended(r.seen, all, client.ObjectKey{Namespace: plane.Namespace, Name: string(plane.Spec.ClusterID)})
 	for _, c := range copies {

@@ -32,8 +32,8 @@ func (r *nonces) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("nonce").
-		WithOptions(workers(2)).
-		WatchesRawSource(source.Channel(secrets, &handler.EnqueueRequestForObject{}, source.WithPredicates[client.Object, reconcile.Request](labelled(peering.LabelNonce)))).
+		WithOptions(own.Workers(2)).
+		WatchesRawSource(source.Channel(secrets, &handler.EnqueueRequestForObject{}, source.WithPredicates[client.Object, reconcile.Request](own.Labelled(peering.LabelNonce)))).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.beside), builder.WithPredicates(onlyDeletions)).
 		Complete(r)
 }

@@ -45,12 +45,12 @@ func (r *offloader) setup(mgr ctrl.Manager) (err error) {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.OffloadedAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("offloading").
-		WithOptions(workers(1)).
+		WithOptions(own.Workers(1)).
 		Watches(&offloadingv1beta1.NamespaceOffloading{}, r.seen.Seen(all)).
 		Watches(&offloadingv1beta1.NamespaceMap{}, all).
 		Watches(&offloadingv1beta1.VirtualNode{}, all).
 		Watches(&authv1beta1.ResourceSlice{}, r.seen.Seen(all), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Node{}, all, builder.WithPredicates(labelled(peering.LabelNodeOf), predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(own.Labelled(peering.LabelNodeOf), predicate.LabelChangedPredicate{})).
 		Watches(&rbacv1.RoleBinding{}, all, builder.WithPredicates(ours)).
 		Complete(r)
 }
@@ -77,7 +77,7 @@ func (r *offloader) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 
 func (r *offloader) read(ctx context.Context) (in offloadings, err error) {
 	in.seen = r.seen
-	if in.id, err = clusterID(ctx, r.client, r.home); err != nil {
+	if in.id, err = own.ClusterID(ctx, r.client, r.home); err != nil {
 		return in, err
 	}
 	var offered offloadingv1beta1.NamespaceOffloadingList

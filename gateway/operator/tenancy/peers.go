@@ -27,9 +27,8 @@ import (
 
 const (
 	// lookEvery is how often a provider's API server is asked. Liqo asks as often.
-	lookEvery  = 15 * time.Second
-	lookAgain  = time.Second // after the first missing answer; later ones wait longer, up to lookEvery
-	lookWithin = 5 * time.Second
+	lookEvery = 15 * time.Second
+	lookAgain = time.Second // after the first missing answer; later ones wait longer, up to lookEvery
 	// asking is the number of workers. A provider that does not answer holds its worker for 5 s of every
 	// 20 s, so 100 such providers don't hold up the others.
 	asking = 32
@@ -40,10 +39,8 @@ const (
 // deletes the ForeignCluster.
 type peers struct {
 	client  client.Client
-	reader  client.Reader // not cached
-	keys    *keys
 	role    render.PeeringRole
-	home    string // namespace of the operator
+	ask     func(context.Context, *authv1beta1.Identity) error // sends a request to a provider; nil of a cluster that never consumes
 	retries workqueue.TypedRateLimiter[reconcile.Request]
 }
 
@@ -60,7 +57,7 @@ func (r *peers) setup(mgr ctrl.Manager) error {
 		}
 		return nil
 	})
-	b := ctrl.NewControllerManagedBy(mgr).Named("peer").WithOptions(workers(asking)).For(&corev1beta1.ForeignCluster{})
+	b := ctrl.NewControllerManagedBy(mgr).Named("peer").WithOptions(own.Workers(asking)).For(&corev1beta1.ForeignCluster{})
 	for _, kind := range (Options{Role: r.role}).Kinds() {
 		b = b.Watches(kind, peer)
 	}

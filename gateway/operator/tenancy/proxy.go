@@ -258,7 +258,7 @@ func (r *way) setup(mgr ctrl.Manager) error {
 		queue.Add(reconcile.Request{NamespacedName: key})
 		return nil
 	})
-	return ctrl.NewControllerManagedBy(mgr).Named("proxy").WithOptions(workers(1)).For(&ipamv1alpha1.IP{}, builder.WithPredicates(ours)).WatchesRawSource(first).Complete(r)
+	return ctrl.NewControllerManagedBy(mgr).Named("proxy").WithOptions(own.Workers(1)).For(&ipamv1alpha1.IP{}, builder.WithPredicates(ours)).WatchesRawSource(first).Complete(r)
 }
 
 // Reconcile creates the IP. An IP can't be changed: if the Service gets another address, the IP is deleted
@@ -266,7 +266,7 @@ func (r *way) setup(mgr ctrl.Manager) error {
 func (r *way) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var s corev1.Service
 	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.ProxyName}, &s); err != nil {
-		return ctrl.Result{RequeueAfter: lastRetry}, client.IgnoreNotFound(err) // the Service is not watched
+		return ctrl.Result{RequeueAfter: own.LastRetry}, client.IgnoreNotFound(err) // the Service is not watched
 	}
 	address, err := netip.ParseAddr(s.Spec.ClusterIP)
 	if err != nil || !address.Is4() || s.DeletionTimestamp != nil {

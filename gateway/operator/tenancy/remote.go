@@ -13,7 +13,6 @@ import (
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,12 +26,32 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
+// lookWithin is how long a provider's API server may take to answer.
+const lookWithin = 5 * time.Second
+
+// providers sends requests to the API servers of providers, and renews the certificates for them.
+type providers struct {
+	client client.Client
+	reader client.Reader // not cached
+	keys   *keys
+	home   string // namespace of the operator
+}
+
+// newProviders returns the providers of a cluster whose operator is in namespace home. wrap is for tests.
+func newProviders(c client.Client, reader client.Reader, home string, wrap transport.WrapperFunc) (*providers, error) {
+	clients, err := newClients(wrap)
+	if err != nil {
+		return nil, err
+	}
+	return &providers{client: c, reader: reader, keys: &keys{client: c, home: home, providers: clients}, home: home}, nil
+}
+
 // ask sends a request to a provider's API server. An answer proves this cluster's certificate and rights,
 // too. ask also takes a newer certificate when it is time, or when the provider has another certificate authority.
-func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
+func (p *providers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	provider, err := r.keys.reach(ctx, i)
+	provider, err := p.keys.reach(ctx, i)
 	if err != nil {
 		return err
 	}
@@ -48,11 +67,11 @@ func (r *peers) ask(ctx context.Context, i *authv1beta1.Identity) error {
 	if err != nil {
 		return err
 	}
-	another, err := r.another(ctx, i, c)
+	another, err := p.another(ctx, i, c)
 	if err != nil || !another && time.Now().Before(peering.RenewAt(c.NotBefore, c.NotAfter)) {
 		return err
 	}
-	return r.renew(ctx, provider, i)
+	return p.renew(ctx, provider, i)
 }
 
 // access returns how this cluster reaches the provider of an Identity.
@@ -68,8 +87,8 @@ func access(i *authv1beta1.Identity, private []byte) (remote.Access, error) {
 	return a, nil
 }
 
-// newProviders returns the clients of providers. They wait at most lookWithin for an answer. wrap is for tests.
-func newProviders(wrap transport.WrapperFunc) (*remote.Clients, error) {
+// newClients returns the clients of providers. They wait at most lookWithin for an answer.
+func newClients(wrap transport.WrapperFunc) (*remote.Clients, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(authv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -98,12 +117,12 @@ func (k *keys) reach(ctx context.Context, i *authv1beta1.Identity) (*remote.Clus
 
 // renew requests a certificate that is valid for longer, and takes it once it is there. It takes the
 // certificate and the authority from the answer, but not the address of the API server: an admin has set that.
-func (r *peers) renew(ctx context.Context, provider *remote.Cluster, i *authv1beta1.Identity) error {
+func (p *providers) renew(ctx context.Context, provider *remote.Cluster, i *authv1beta1.Identity) error {
 	abroad := provider.API
 	o := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: *i.Spec.Namespace, Name: i.Name}}
 	err := abroad.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if apierrors.IsNotFound(err) {
-		id, iderr := clusterID(ctx, r.reader, r.home)
+		id, iderr := own.ClusterID(ctx, p.reader, p.home)
 		if iderr != nil {
 			return iderr
 		}
@@ -122,7 +141,7 @@ func (r *peers) renew(ctx context.Context, provider *remote.Cluster, i *authv1be
 		return nil // the provider renews at the same time of the certificate's life; the next look finds it
 	}
 	i.Spec.AuthParams.SignedCRT, i.Spec.AuthParams.CA = now.SignedCRT, authorityOf(ctx, provider.Access, now.CA)
-	if err := r.client.Patch(ctx, i, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
+	if err := p.client.Patch(ctx, i, client.MergeFrom(before), client.FieldOwner(own.Manager)); err != nil {
 		return fmt.Errorf("renew Identity %s/%s: %w", i.Namespace, i.Name, err)
 	}
 	return client.IgnoreNotFound(abroad.Delete(ctx, o))
@@ -131,10 +150,10 @@ func (r *peers) renew(ctx context.Context, provider *remote.Cluster, i *authv1be
 // another reports whether the answer to a slice shows that the provider has replaced its certificate
 // authority: the answer has a CA that the Identity does not have, or a newer certificate than c from
 // another issuer. A provider updates its answers as soon as it has another CA.
-func (r *peers) another(ctx context.Context, i *authv1beta1.Identity, c *x509.Certificate) (bool, error) {
+func (p *providers) another(ctx context.Context, i *authv1beta1.Identity, c *x509.Certificate) (bool, error) {
 	var all authv1beta1.ResourceSliceList
 	of := client.MatchingLabels{peering.LabelReplication: "true", peering.LabelDestination: string(i.Spec.ClusterID)}
-	if err := r.client.List(ctx, &all, client.InNamespace(i.Namespace), of); err != nil {
+	if err := p.client.List(ctx, &all, client.InNamespace(i.Namespace), of); err != nil {
 		return false, fmt.Errorf("list ResourceSlices for %s: %w", i.Spec.ClusterID, err)
 	}
 	return slices.ContainsFunc(all.Items, func(s authv1beta1.ResourceSlice) bool {
@@ -177,13 +196,4 @@ func newer(certificate, than []byte) bool {
 	a, aerr := peering.Certificate(certificate)
 	b, berr := peering.Certificate(than)
 	return aerr == nil && berr == nil && a.NotAfter.After(b.NotAfter)
-}
-
-// clusterID reads the ID of this cluster from the namespace home of the operator.
-func clusterID(ctx context.Context, c client.Reader, home string) (render.ClusterID, error) {
-	var m corev1.ConfigMap
-	if err := c.Get(ctx, client.ObjectKey{Namespace: home, Name: render.ClusterIDConfigMap}, &m); err != nil {
-		return "", fmt.Errorf("read the cluster's ID: %w", err)
-	}
-	return render.ClusterID(m.Data[render.ClusterIDKey]), nil
 }

@@ -20,7 +20,7 @@ type renews struct{ client client.Client }
 
 func (r *renews) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("renew").
-		WithOptions(workers(2)).
+		WithOptions(own.Workers(2)).
 		For(&authv1beta1.Renew{}).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) (out []reconcile.Request) {
 			var list authv1beta1.RenewList

@@ -49,7 +49,7 @@ func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 		})
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("slice-grant").
-		WithOptions(workers(1)).
+		WithOptions(own.Workers(1)).
 		For(&authv1beta1.ResourceSlice{}).
 		Watches(&authv1beta1.ResourceSlice{}, denied). // resources that a slice gives back may be enough for a denied one
 		Watches(&corev1.Node{}, denied, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -80,11 +80,6 @@ func (r *grants) requests(ctx context.Context, which func(*authv1beta1.ResourceS
 	return out
 }
 
-// asksOthers reports whether a slice is this cluster's own, to be answered by a provider.
-func asksOthers(s *authv1beta1.ResourceSlice) bool {
-	return s.Labels[peering.LabelReplication] == "true"
-}
-
 // Reconcile answers one ResourceSlice.
 func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &authv1beta1.ResourceSlice{}
@@ -95,7 +90,7 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read ResourceSlice %s: %w", req, err)
 	}
-	if asksOthers(s) {
+	if !peering.FromConsumer(s) {
 		return ctrl.Result{}, nil
 	}
 	in, err := r.readSlice(ctx, s)
@@ -158,7 +153,7 @@ func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*
 		return in, nil
 	}
 	var err error
-	if in.home, err = clusterID(ctx, r.reader, r.options.Home); err != nil {
+	if in.home, err = own.ClusterID(ctx, r.reader, r.options.Home); err != nil {
 		return nil, err
 	}
 	if in.others, err = r.lent.others(ctx, s); err != nil {

@@ -3,7 +3,6 @@ package tenancy
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -37,7 +36,7 @@ func (r *spaces) setup(mgr ctrl.Manager) error {
 	}
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.PeeringAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("tenant-namespace").
-		WithOptions(workers(2)).
+		WithOptions(own.Workers(2)).
 		For(&corev1.Namespace{}).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetNamespace()}}}
@@ -68,15 +67,13 @@ func (r *spaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	known.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	switch err := r.reader.List(ctx, known, client.InNamespace(req.Name), client.Limit(1)); {
 	case apierrors.IsForbidden(err):
-		return ctrl.Result{RequeueAfter: rightsAgain}, nil
+		return ctrl.Result{RequeueAfter: own.RightsAgain}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("list Secrets of namespace %s: %w", req.Name, err)
 	}
 	r.secrets.Enter(req.Name)
 	return ctrl.Result{}, nil
 }
-
-const rightsAgain = 50 * time.Millisecond
 
 func (r *spaces) withdraw(ctx context.Context, namespace string) error {
 	b := &rbacv1.RoleBinding{}

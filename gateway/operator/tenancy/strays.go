@@ -49,7 +49,7 @@ func (r *strays) setup(mgr ctrl.Manager) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("stray-pod").
-		WithOptions(workers(2)).
+		WithOptions(own.Workers(2)).
 		Watches(&offloadingv1beta1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
 		})).
@@ -81,7 +81,7 @@ func (r *strays) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	}
 	kept, err := r.enter(ctx, req.NamespacedName)
 	if err != nil || kept == nil {
-		return ctrl.Result{RequeueAfter: rightsAgain}, err
+		return ctrl.Result{RequeueAfter: own.RightsAgain}, err
 	}
 	var pods corev1.PodList
 	if err := kept.List(ctx, &pods); err != nil {

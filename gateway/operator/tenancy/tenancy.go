@@ -7,7 +7,6 @@ package tenancy
 import (
 	"context"
 	"errors"
-	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
@@ -17,17 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/secrets"
-	"github.com/liqo-tui/liqo-tui/gateway/operator/twins"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -86,46 +80,21 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 	if err != nil {
 		return err
 	}
-	c, reader := mgr.GetClient(), mgr.GetAPIReader()
-	s := &spaces{client: c, reader: reader, home: o.Home, secrets: of}
-	providers, err := newProviders(mgr.GetConfig().WrapTransport)
-	if err != nil {
-		return err
-	}
-	k := &keys{client: c, home: o.Home, providers: providers}
-	var errs []error
+	c := mgr.GetClient()
+	p := &peers{client: c, role: o.Role}
+	errs := []error{(&spaces{client: c, reader: mgr.GetAPIReader(), home: o.Home, secrets: of}).setup(mgr)}
 	if o.Role.Provides() {
-		if o.ProxyAddress != "" {
-			p, err := newProxy(mgr.GetConfig(), o.ProxyAddress)
-			if err != nil {
-				return err
-			}
-			errs = append(errs, mgr.Add(p), (&way{client: c, reader: reader, home: o.Home}).setup(mgr))
-		}
-		seen := own.NewDeletions(twins.DeletionsOf)
-		used, err := twins.SetUp(mgr, recorder, o.Home, seen)
+		errs = append(errs, setUpProvider(mgr, recorder, providerOptions{APIServer: o.APIServer, Lend: o.Lend, Home: o.Home, ProxyAddress: o.ProxyAddress}, of))
+	}
+	if o.Role.Consumes() {
+		from, err := newProviders(c, mgr.GetAPIReader(), o.Home, mgr.GetConfig().WrapTransport)
 		if err != nil {
 			return err
 		}
-		t := &tenants{signer: signer{client: c, reader: reader, authority: authority{mgr.GetConfig(), reader}}, recorder: recorder, options: o}
-		errs = append(errs,
-			(&nonces{client: c, reader: reader}).setup(mgr, of.Tell()),
-			t.setup(mgr, of.Tell()),
-			(&grants{tenants: t, used: used, seen: seen}).setup(mgr, of.Tell()),
-			(&renews{client: c}).setup(mgr))
+		p.ask = from.ask
+		errs = append(errs, setUpConsumer(mgr, recorder, from, of))
 	}
-	if o.Role.Consumes() {
-		seen := own.NewDeletions(deletionsOf)
-		errs = append(errs,
-			mgr.Add(k),
-			(&signatures{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
-			(&identities{client: c, recorder: recorder, keys: k}).setup(mgr, of.Tell()),
-			(&abroad{client: c, reader: reader, recorder: recorder, keys: k, home: o.Home, seen: seen}).setup(mgr),
-			(&virtualNodes{cached: c, recorder: recorder, home: o.Home}).setup(mgr),
-			(&offloader{cached: c, home: o.Home, seen: seen}).setup(mgr),
-			(&strays{client: c}).setup(mgr))
-	}
-	return errors.Join(append(errs, s.setup(mgr), (&peers{client: c, reader: reader, keys: k, role: o.Role, home: o.Home}).setup(mgr))...)
+	return errors.Join(append(errs, p.setup(mgr))...)
 }
 
 // Kinds returns the kinds of the objects that a peer may have here. Their label has the peer's ID.
@@ -143,28 +112,4 @@ func (o Options) Kinds() (kinds []client.Object) {
 func (o Options) Knows(ctx context.Context, c client.Reader, id string) (bool, error) {
 	p, err := readPeer(ctx, c, o.Role, id)
 	return p.tenant != nil || p.identity != nil, err
-}
-
-// A reconciliation that has failed is tried again after firstRetry, and later at growing intervals up to
-// lastRetry: the rights in a namespace take effect with a delay.
-const (
-	firstRetry = 20 * time.Millisecond
-	lastRetry  = 30 * time.Second
-)
-
-func workers(n int) controller.Options {
-	return controller.Options{
-		MaxConcurrentReconciles: n,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-	}
-}
-
-// labelled selects the objects that have a label.
-func labelled(key string) predicate.Predicate {
-	return predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[key] != "" })
-}
-
-// complain calls [own.Complain].
-func complain(ctx context.Context, c client.Client, recorder events.EventRecorder, o client.Object, why error) error {
-	return own.Complain(ctx, c, recorder, o, why)
 }

@@ -38,7 +38,7 @@ type tenants struct {
 	signer
 
 	recorder events.EventRecorder
-	options  Options
+	options  providerOptions
 	counting own.Counting
 }
 
@@ -46,7 +46,7 @@ func (r *tenants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) err
 	inNamespace := handler.EnqueueRequestsFromMapFunc(r.inNamespace)
 	ofTenant := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.Tenant{}, handler.OnlyControllerOwner())
 	return ctrl.NewControllerManagedBy(mgr).Named("tenant-access").
-		WithOptions(workers(4)).
+		WithOptions(own.Workers(4)).
 		For(&authv1beta1.Tenant{}).
 		WatchesRawSource(source.Channel(secrets, inNamespace)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
@@ -95,12 +95,12 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, r.forget(ctx, req.NamespacedName)
 	}
 	if authv1beta1.GetAuthzPolicyValue(t.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
-		err := complain(ctx, r.client, r.recorder, t, errors.New(render.ProblemRefused+"it wants no handshake, and this operator gives no access without one"))
+		err := own.Complain(ctx, r.client, r.recorder, t, errors.New(render.ProblemRefused+"it wants no handshake, and this operator gives no access without one"))
 		return ctrl.Result{}, errors.Join(err, r.revoke(ctx, t))
 	}
 	nonce, why := in.refusal()
 	if why != nil {
-		err := complain(ctx, r.client, r.recorder, t, fmt.Errorf("%s%w", render.ProblemRefused, why))
+		err := own.Complain(ctx, r.client, r.recorder, t, fmt.Errorf("%s%w", render.ProblemRefused, why))
 		return ctrl.Result{RequeueAfter: judgeAgain}, errors.Join(err, r.revoke(ctx, t))
 	}
 	if t.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
@@ -116,7 +116,7 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	certificate, again, why := r.certificate(ctx, in.certified(), in.stored, time.Now())
 	if why != nil {
-		return ctrl.Result{RequeueAfter: again}, complain(ctx, r.client, r.recorder, t, why)
+		return ctrl.Result{RequeueAfter: again}, own.Complain(ctx, r.client, r.recorder, t, why)
 	}
 	if certificate == nil {
 		return ctrl.Result{RequeueAfter: again}, nil
@@ -127,7 +127,7 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err := r.report(ctx, t, certificate); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: again}, complain(ctx, r.client, r.recorder, t, nil)
+	return ctrl.Result{RequeueAfter: again}, own.Complain(ctx, r.client, r.recorder, t, nil)
 }
 
 // read reads what the decision about a Tenant depends on. The tenant is nil if it is gone.
@@ -149,7 +149,7 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	}
 	in.namespace = ns
 	var err error
-	if in.home, err = clusterID(ctx, r.reader, r.options.Home); err != nil {
+	if in.home, err = own.ClusterID(ctx, r.reader, r.options.Home); err != nil {
 		return nil, err
 	}
 	if in.stored, err = r.stored(ctx, key.Namespace, peering.CertificateName); err != nil {
@@ -257,7 +257,7 @@ func (r *tenants) fence(ctx context.Context, t *authv1beta1.Tenant) (again time.
 	case !late:
 		return countedAgain, nil
 	}
-	return countedAgain, errors.Join(complain(ctx, r.client, r.recorder, t, fmt.Errorf("nothing on this cluster counts ResourceQuota %s/%s: does its kube-controller-manager run?", q.Namespace, q.Name)),
+	return countedAgain, errors.Join(own.Complain(ctx, r.client, r.recorder, t, fmt.Errorf("nothing on this cluster counts ResourceQuota %s/%s: does its kube-controller-manager run?", q.Namespace, q.Name)),
 		own.Delete(ctx, r.client, q))
 }
 

@@ -100,11 +100,11 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 	}
 	ofProgram := handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, label(peering.LabelVirtualNode)))
 	b := ctrl.NewControllerManagedBy(mgr).Named("virtual-node").
-		WithOptions(workers(1)).
+		WithOptions(own.Workers(1)).
 		For(&authv1beta1.ResourceSlice{}).
 		Watches(&offloadingv1beta1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, client.Object.GetName))).
 		Watches(&authv1beta1.Identity{}, handler.EnqueueRequestsFromMapFunc(by(client.Object.GetNamespace, label(peering.LabelSliceName)))).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(ofNode), builder.WithPredicates(labelled(peering.LabelNodeOf))).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(ofNode), builder.WithPredicates(own.Labelled(peering.LabelNodeOf))).
 		Watches(&corev1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.slicesFor)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.slicesIn)).
 		WatchesRawSource(r.authority.news(authorityEvery, func(ctx context.Context) []reconcile.Request { return r.slices(ctx, client.InNamespace("")) })).
@@ -145,11 +145,11 @@ func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if err := errors.Join(r.read(ctx, req.NamespacedName, s), r.read(ctx, req.NamespacedName, v)); err != nil {
 		return ctrl.Result{}, err
 	}
-	live := s.UID != "" && s.DeletionTimestamp == nil && asksOthers(s) && s.Spec.ProviderClusterID != nil
+	live := s.UID != "" && s.DeletionTimestamp == nil && !peering.FromConsumer(s) && s.Spec.ProviderClusterID != nil
 	switch {
 	case v.UID != "" && v.Labels[render.LabelManagedBy] != render.OperatorName:
 		why := fmt.Errorf("%sa virtual node is made of a ResourceSlice of its name with annotation %s=true, and of nothing else", render.ProblemRefused, peering.AnnotationVirtualNode)
-		return ctrl.Result{}, complain(ctx, r.client, r.recorder, v, why)
+		return ctrl.Result{}, own.Complain(ctx, r.client, r.recorder, v, why)
 	case !live || !peering.CreatesNode(s) || v.DeletionTimestamp != nil:
 		return ctrl.Result{}, r.remove(ctx, req.NamespacedName, v)
 	}
@@ -235,7 +235,7 @@ func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNod
 	if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.OperatorName}, operator); err != nil {
 		return 0, fmt.Errorf("read the operator's own Deployment, whose image virtual nodes have: %w", err)
 	}
-	id, err := clusterID(ctx, r.client, r.home)
+	id, err := own.ClusterID(ctx, r.client, r.home)
 	if err != nil {
 		return 0, err
 	}

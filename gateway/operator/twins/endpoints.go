@@ -160,7 +160,7 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	_, err = own.Apply(ctx, r.client, offload.Endpoints(s, id, ranges, tunnel.Down == ""))
 	switch {
 	case apierrors.IsForbidden(err) && time.Since(twin.CreationTimestamp.Time) < rightsLag:
-		return ctrl.Result{RequeueAfter: rightsAgain}, nil
+		return ctrl.Result{RequeueAfter: own.RightsAgain}, nil
 	case apierrors.IsInvalid(err):
 		return ctrl.Result{RequeueAfter: refusedAgain}, client.IgnoreNotFound(own.Complain(ctx, r.client, r.recorder, s, fmt.Errorf("%s%w", render.ProblemRefused, err)))
 	case err != nil:

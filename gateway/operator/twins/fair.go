@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,7 +56,7 @@ func (f *fair[T]) Pop() T {
 
 // fairly returns the options for n workers that serve consumers in turns.
 func (b *base) fairly(n int) controller.Options {
-	o := workers(n)
+	o := own.Workers(n)
 	o.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		order := &fair[reconcile.Request]{of: b.whose, waiting: map[string][]reconcile.Request{}}
 		return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{

@@ -57,7 +57,7 @@ func (r *namespaces) setup(mgr ctrl.Manager) error {
 	all := own.Soon(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.mapsIn(ctx, "") })
 	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.ConsumerAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("twin").
-		WithOptions(workers(4)).
+		WithOptions(own.Workers(4)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.NamespaceMap{}, r.seen.Seen(&handler.EnqueueRequestForObject{}))).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.Namespace{}, twin)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.ResourceQuota{}, ofTwin, own.UnlessUsed())).
@@ -351,7 +351,7 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 			return refused(err)
 		}
 		if ns == nil { // a namespace of this name went a moment ago
-			m.again = rightsAgain
+			m.again = own.RightsAgain
 			return "", nil
 		}
 	}
@@ -365,7 +365,7 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 	ready, err := m.furnish(ctx, ns)
 	switch {
 	case apierrors.IsForbidden(err) && time.Since(ns.CreationTimestamp.Time) < rightsLag:
-		m.again = rightsAgain // an API server takes a moment to act on a binding
+		m.again = own.RightsAgain // an API server takes a moment to act on a binding
 		return "", nil
 	case err != nil:
 		return m.of.Status.CurrentMapping[original].Phase, err
@@ -375,10 +375,7 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 	return offloadingv1beta1.MappingAccepted, nil
 }
 
-const (
-	rightsLag   = 5 * time.Second
-	rightsAgain = 30 * time.Millisecond
-)
+const rightsLag = 5 * time.Second
 
 // create creates a mapped namespace. An existing namespace of this name belongs to somebody else, as a rule.
 func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Namespace, error) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -24,12 +23,10 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
@@ -62,7 +59,7 @@ func DeletionsOf(o client.Object, gone bool) []own.Deletion {
 	case *authv1beta1.Tenant:
 		return []own.Deletion{OfTenant(o.Namespace)}
 	case *authv1beta1.ResourceSlice:
-		if asks(o) {
+		if peering.FromConsumer(o) {
 			return []own.Deletion{ofSlices(o.Namespace)}
 		}
 	case *offloadingv1beta1.NamespaceMap:
@@ -73,9 +70,6 @@ func DeletionsOf(o client.Object, gone bool) []own.Deletion {
 	}
 	return nil
 }
-
-// asks reports whether a ResourceSlice is a consumer's, and not this cluster's own.
-func asks(s *authv1beta1.ResourceSlice) bool { return s.Labels[peering.LabelReplication] != "true" }
 
 // SetUp adds the controllers. home is the operator's namespace. seen keeps what [DeletionsOf] lists.
 func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, home string, seen *own.Deletions) (Used, error) {
@@ -202,7 +196,7 @@ func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID
 	}
 	for i := range answered.Items {
 		s := &answered.Items[i]
-		if !asks(s) || s.DeletionTimestamp != nil {
+		if !peering.FromConsumer(s) || s.DeletionTimestamp != nil {
 			continue
 		}
 		t.asks = true
@@ -272,18 +266,4 @@ func (b *base) mapsIn(ctx context.Context, namespace string) (out []reconcile.Re
 		}
 	}
 	return out
-}
-
-// A reconciliation that has failed is tried again after firstRetry, and later at growing intervals up to
-// lastRetry: the rights in a namespace take effect with a delay.
-const (
-	firstRetry = 20 * time.Millisecond
-	lastRetry  = 30 * time.Second
-)
-
-func workers(n int) controller.Options {
-	return controller.Options{
-		MaxConcurrentReconciles: n,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-	}
 }
