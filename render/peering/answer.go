@@ -8,6 +8,9 @@ import (
 	"net/url"
 )
 
+// ReasonSilent is the reason of a ForeignCluster's condition about an API server that does not answer.
+const ReasonSilent = "APIServerSilent"
+
 // ErrNoAnswer is wrapped by each error of an API server that gave no answer.
 var ErrNoAnswer = errors.New("does not answer")
 

@@ -32,6 +32,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
+// A provider that does not answer holds its worker for 5 s of every 20 s, so 100 such providers don't hold
+// up the others.
+const abroadWorkers = 32
+
 // abroad copies this cluster's ResourceSlices and NamespaceMaps to providers, and copies the answers of the
 // providers back. It uses no finalizers: an object whose deletion was seen here is deleted on the provider
 // when the two lists are compared next, or by the provider together with the Tenant.
@@ -54,7 +58,7 @@ func (r *abroad) setup(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetNamespace()}}}
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("slice-abroad").
-		WithOptions(own.Workers(asking)).
+		WithOptions(own.Workers(abroadWorkers)).
 		For(&corev1.Namespace{}).
 		Watches(&authv1beta1.Identity{}, namespace).
 		Watches(&authv1beta1.ResourceSlice{}, r.seen.Seen(namespace)).

@@ -1,3 +1,5 @@
+// Package signing tells which certificate authorities a cluster has, and why a request for a certificate
+// was refused.
 package tenancy
 
 import (
@@ -9,9 +11,11 @@ import (
 	"slices"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -58,6 +62,8 @@ func (a authority) mark(ctx context.Context) (string, error) {
 
 func markOf(ca []byte) string { return fmt.Sprintf("%x", sha256.Sum256(ca))[:16] }
 
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
 // authorityEvery is how often mark is read again. Kubernetes takes a minute or two to bring another CA into
 // the pod.
 const authorityEvery = 10 * time.Second
@@ -91,4 +97,17 @@ func (a authority) news(every time.Duration, all func(context.Context) []reconci
 		}()
 		return nil
 	})
+}
+
+// refusedAgain is how soon a certificate is requested again after a refusal.
+const refusedAgain = 5 * time.Minute
+
+// refused says why a request was refused; "" if it was not.
+func refused(r *certificatesv1.CertificateSigningRequest) string {
+	for _, c := range r.Status.Conditions {
+		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
+			return fmt.Sprintf("request %s for its certificate was refused: %s %s", r.Name, c.Reason, c.Message)
+		}
+	}
+	return ""
 }

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -23,14 +22,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-const (
-	// signingTime is how long Kubernetes may take to sign. It usually takes 30 to 190 ms.
-	signingTime = 30 * time.Second
-	// refusedAgain is how soon a certificate is requested again after a refusal.
-	refusedAgain = 5 * time.Minute
-)
+// signingTime is how long Kubernetes may take to sign. It usually takes 30 to 190 ms.
+const signingTime = 30 * time.Second
 
 // signer lets Kubernetes sign the certificates of consumers.
 type signer struct {
@@ -168,16 +161,6 @@ func asks(live, want *certificatesv1.CertificateSigningRequest) bool {
 		}
 	}
 	return live.Annotations[peering.AnnotationTenant] == want.Annotations[peering.AnnotationTenant] && live.Annotations[peering.AnnotationSlice] == want.Annotations[peering.AnnotationSlice]
-}
-
-// refused says why a request was refused; "" if it was not.
-func refused(r *certificatesv1.CertificateSigningRequest) string {
-	for _, c := range r.Status.Conditions {
-		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
-			return fmt.Sprintf("request %s for its certificate was refused: %s %s", r.Name, c.Reason, c.Message)
-		}
-	}
-	return ""
 }
 
 // forget removes the signing requests and the certificate of an owner that is gone. Kubernetes' garbage

@@ -12,15 +12,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-func amounts(t *testing.T, text string) corev1.ResourceList {
-	t.Helper()
-	all, err := peering.Amounts(strings.Fields(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
 func TestNothingIsLentTwice(t *testing.T) {
 	nodes := func(holds, spent string) purse {
 		return purse{whose: "the nodes of milan", holds: amounts(t, holds), spent: amounts(t, spent), only: true}

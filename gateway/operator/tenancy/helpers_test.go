@@ -6,12 +6,14 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,9 +25,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // clusterWith is a cluster with objects, on which nobody acts.
@@ -100,4 +105,38 @@ func authorityFile(t *testing.T) (name string, change func(string)) {
 	}
 	change("first")
 	return name, change
+}
+
+// served is an API server with these objects, and how often all of a kind were listed there.
+func served(t *testing.T, objects ...client.Object) (c client.WithWatch, lists *int) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), Options{}.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	lists = new(int)
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if (&client.ListOptions{}).ApplyOptions(options).Namespace == "" {
+				*lists++
+			}
+			return c.List(ctx, list, options...)
+		},
+	}).Build(), lists
+}
+
+func sliceOf(t *testing.T, consumer, uid, granted string) *authv1beta1.ResourceSlice {
+	t.Helper()
+	s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-" + consumer, Name: "milan", UID: types.UID(uid)}}
+	s.Status.Resources = amounts(t, granted)
+	return s
+}
+
+func amounts(t *testing.T, text string) corev1.ResourceList {
+	t.Helper()
+	all, err := peering.Amounts(strings.Fields(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }

@@ -2,7 +2,6 @@ package tenancy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,40 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
-
-// served is an API server with these objects, and how often all of a kind were listed there.
-func served(t *testing.T, objects ...client.Object) (c client.WithWatch, lists *int) {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), Options{}.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	lists = new(int)
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if (&client.ListOptions{}).ApplyOptions(options).Namespace == "" {
-				*lists++
-			}
-			return c.List(ctx, list, options...)
-		},
-	}).Build(), lists
-}
-
-func sliceOf(t *testing.T, consumer, uid, granted string) *authv1beta1.ResourceSlice {
-	t.Helper()
-	s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-" + consumer, Name: "milan", UID: types.UID(uid)}}
-	s.Status.Resources = amounts(t, granted)
-	return s
-}
 
 // What others have is what they were answered last, whatever the cache knows of it, and all of
 // it is listed once.
@@ -156,33 +127,6 @@ func TestARestartListsNothingForWhoIsRefused(t *testing.T) {
 		}
 		if nonce, why := judged.refusal(); why == nil || nonce != nil {
 			t.Errorf("Tenant %s is not refused", id)
-		}
-	}
-	if *lists != 0 {
-		t.Errorf("all of a kind were listed %d times, want never", *lists)
-	}
-}
-
-// Where this cluster is the consumer of many, each namespace is compared with the others by the cache.
-func TestARestartListsOwnSlicesByNamespace(t *testing.T) {
-	const providers = 30
-	var live, known []client.Object
-	for i := range providers {
-		s := sliceOf(t, fmt.Sprint("provider-", i), fmt.Sprint(i), "")
-		s.Labels = map[string]string{peering.LabelReplication: "true"}
-		live, known = append(live, s), append(known, s.DeepCopy())
-		if i == 0 {
-			known = nil // the cache is late with the namespace's own
-		}
-	}
-	reader, lists := served(t, live...)
-	cached, _ := served(t, known...)
-	r := &abroad{client: cached, reader: reader}
-	for i := range providers {
-		namespace := fmt.Sprint("liqo-tenant-provider-", i)
-		all, err := r.slices(t.Context(), namespace)
-		if err != nil || len(all) == 0 || all[0].Namespace != namespace || i == 0 && len(all) != providers || i > 0 && len(all) != providers-1 {
-			t.Fatalf("namespace %s: %v, %d slices", namespace, err, len(all))
 		}
 	}
 	if *lists != 0 {

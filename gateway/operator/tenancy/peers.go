@@ -139,9 +139,6 @@ func (r *peers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// reasonSilent is the reason of the condition of an API server that does not answer.
-const reasonSilent = "APIServerSilent"
-
 // describe writes the roles and conditions of the peer into a status.
 func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer error, now metav1.Time) {
 	s.Role = cmp.Or(map[[2]bool]corev1beta1.RoleType{
@@ -181,7 +178,7 @@ func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer e
 		if answer != nil {
 			c.Status, c.Reason, c.Message = corev1beta1.ConditionStatusError, "APIServerNotReady", answer.Error()
 			if errors.Is(answer, peering.ErrNoAnswer) {
-				c.Reason = reasonSilent
+				c.Reason = peering.ReasonSilent
 			}
 		}
 		s.Conditions = append(s.Conditions, since([]corev1beta1.Condition{c}, old, now)...)

@@ -52,7 +52,7 @@ func TestAProviderThatSaysNoIsAskedEverLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer from.keys.providers.Forget(client.ObjectKeyFromObject(i))
+	defer from.forget(client.ObjectKeyFromObject(i))
 	// The certificate's key is another one: then the provider can't be asked at all.
 	r := &peers{client: c, ask: from.ask, role: render.PeeringConsumer}
 	r.begin()

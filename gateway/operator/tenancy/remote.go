@@ -46,6 +46,9 @@ func newProviders(c client.Client, reader client.Reader, home string, wrap trans
 	return &providers{client: c, reader: reader, keys: &keys{client: c, home: home, providers: clients}, home: home}, nil
 }
 
+// forget ends the connections to the provider of an Identity.
+func (p *providers) forget(identity client.ObjectKey) { p.keys.providers.Forget(identity) }
+
 // ask sends a request to a provider's API server. An answer proves this cluster's certificate and rights,
 // too. ask also takes a newer certificate when it is time, or when the provider has another certificate authority.
 func (p *providers) ask(ctx context.Context, i *authv1beta1.Identity) error {

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,7 +54,7 @@ func (r *tenants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) err
 			return r.list(ctx, client.InNamespace(o.GetName()))
 		})).
 		// Of two Tenants in conflict, the other one may be in another namespace.
-		Watches(&authv1beta1.Tenant{}, handler.Funcs{DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q queue) {
+		Watches(&authv1beta1.Tenant{}, handler.Funcs{DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			for _, one := range r.list(ctx) {
 				q.Add(one)
 			}

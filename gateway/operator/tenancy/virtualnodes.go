@@ -204,7 +204,7 @@ func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice
 		return "", fmt.Errorf("read ForeignCluster %s: %w", *s.Spec.ProviderClusterID, err)
 	}
 	for _, c := range fc.Status.Conditions { // the virtual kubelet has another certificate, and may have access still
-		if c.Type == corev1beta1.APIServerStatusCondition && c.Status == corev1beta1.ConditionStatusError && c.Reason != reasonSilent {
+		if c.Type == corev1beta1.APIServerStatusCondition && c.Status == corev1beta1.ConditionStatusError && c.Reason != peering.ReasonSilent {
 			return c.Message, nil
 		}
 	}
