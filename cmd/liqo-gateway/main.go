@@ -107,14 +107,14 @@ func operatorCommand() *cobra.Command {
 				}
 			}
 			o.Pools, o.Stated = of[0], map[string][]netip.Prefix{render.NetworkPodCIDR: of[1], render.NetworkServiceCIDR: of[2]}
-			if r := o.Tenancy.Role; !o.Tenancy.On() && r != render.PeeringNone {
+			if r := o.Lending.Role; !o.Lending.On() && r != render.PeeringNone {
 				return fmt.Errorf("--peering %q: want none, consumer, provider or both", r)
 			}
 			amounts, err := peering.Amounts(lend)
 			if err != nil {
 				return fmt.Errorf("--lend: %w", err)
 			}
-			o.Tenancy.Home, o.Tenancy.Lend, o.Tenancy.ProxyAddress = o.Namespace, amounts, ":"+render.ProxyPort
+			o.Lending.Home, o.Lending.Lend, o.Lending.ProxyAddress = o.Namespace, amounts, ":"+render.ProxyPort
 			config, err := rest.InClusterConfig()
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)
@@ -134,8 +134,8 @@ func operatorCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&pools, "pools", nil, "address ranges for peers whose own are taken (default: 240.0.0.0/4)")
 	cmd.Flags().StringSliceVar(&pods, "pod-cidr", nil, "address ranges of the pods (default: what the cluster states)")
 	cmd.Flags().StringSliceVar(&services, "service-cidr", nil, "address range of the Services (default: what the cluster states)")
-	cmd.Flags().StringVar((*string)(&o.Tenancy.Role), "peering", string(render.PeeringNone), "part in whole peerings: none, consumer, provider or both")
-	cmd.Flags().StringVar(&o.Tenancy.APIServer, "api-server", "", "URL at which consumers reach the API server (default: the address that it states)")
+	cmd.Flags().StringVar((*string)(&o.Lending.Role), "peering", string(render.PeeringNone), "part in whole peerings: none, consumer, provider or both")
+	cmd.Flags().StringVar(&o.Lending.APIServer, "api-server", "", "URL at which consumers reach the API server (default: the address that it states)")
 	cmd.Flags().StringSliceVar(&lend, "lend", nil, "most that all consumers get together, such as cpu=8 (default: what the nodes have)")
 	cmd.Flags().StringVar(&o.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	return cmd

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -76,6 +76,6 @@ func (a *access) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	slices.SortFunc(gateways, func(x, y types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
-	_, err := own.Apply(ctx, a.client, render.GatewayAccess(slices.Compact(gateways)))
+	_, err := control.Apply(ctx, a.client, render.GatewayAccess(slices.Compact(gateways)))
 	return ctrl.Result{}, err
 }

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -53,8 +53,8 @@ func (r *configurations) setup(mgr ctrl.Manager) error {
 		Owns(&ipamv1alpha1.Network{}).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
 		Watches(&networkingv1beta1.PublicKey{}, handler.EnqueueRequestsFromMapFunc(r.ofPeer), builder.WithPredicates(peerRangesNews())).
-		Watches(&corev1.Node{}, own.Soon(r.all), builder.WithPredicates(nodeNews())).
-		Watches(&networkingv1beta1.InternalNode{}, own.Soon(r.all), builder.WithPredicates(networksNews())).
+		Watches(&corev1.Node{}, control.Soon(r.all), builder.WithPredicates(nodeNews())).
+		Watches(&networkingv1beta1.InternalNode{}, control.Soon(r.all), builder.WithPredicates(networksNews())).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.all)).
 		Complete(r)
 }
@@ -160,7 +160,7 @@ func (r *configurations) tell(ctx context.Context, conf *networkingv1beta1.Confi
 		}
 	}
 	for _, n := range m.Released {
-		if err := own.Delete(ctx, r.client, n); err != nil {
+		if err := control.Delete(ctx, r.client, n); err != nil {
 			return err
 		}
 	}
@@ -208,7 +208,7 @@ func (r *configurations) cleanUp(ctx context.Context, key client.ObjectKey) erro
 		if owner == nil || owner.Kind != networkingv1beta1.ConfigurationKind || owner.Name != key.Name {
 			continue
 		}
-		if err := own.Delete(ctx, r.client, n); err != nil {
+		if err := control.Delete(ctx, r.client, n); err != nil {
 			return err
 		}
 	}
@@ -290,7 +290,7 @@ func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Co
 		if !metav1.IsControlledBy(n, conf) || wanted[n.Name] {
 			continue
 		}
-		if err := own.Delete(ctx, r.client, n); err != nil {
+		if err := control.Delete(ctx, r.client, n); err != nil {
 			return err
 		}
 	}
@@ -388,7 +388,7 @@ func (r *configurations) find(ctx context.Context, conf *networkingv1beta1.Confi
 	if err == nil && !metav1.IsControlledBy(n, conf) && metav1.GetControllerOf(n) != nil {
 		// Left by an earlier Configuration of this name: the garbage collector would delete it later, while it
 		// is in use. The allocator gives the new Network the same range.
-		return nil, own.Delete(ctx, r.client, n)
+		return nil, control.Delete(ctx, r.client, n)
 	}
 	return n, err
 }

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
-	"github.com/liqo-tui/liqo-tui/gateway/operator/tenancy"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/lending"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -31,7 +31,7 @@ import (
 // as the cluster has any object of the peer.
 type foreignClusters struct {
 	client  client.Client
-	besides tenancy.Options // knows the objects of a peer besides the network
+	besides lending.Options // knows the objects of a peer besides the network
 }
 
 func (r *foreignClusters) setup(mgr ctrl.Manager) error {
@@ -85,7 +85,7 @@ func (r *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	case err != nil:
 		return ctrl.Result{}, err
 	case !known && fc.Labels[render.LabelManagedBy] == FieldManager:
-		return ctrl.Result{}, own.Delete(ctx, r.client, fc)
+		return ctrl.Result{}, control.Delete(ctx, r.client, fc)
 	}
 	now := time.Now()
 	conditions, again := p.conditions(now)
@@ -223,7 +223,7 @@ func (r *foreignClusters) report(ctx context.Context, fc *corev1beta1.ForeignClu
 		return nil
 	}
 	// An update, not a patch: a patch would leave out the other modules, whose "enabled: false" the schema
-	// requires. The peers controller of package tenancy writes the status, too. A conflict is no error: the
+	// requires. The peers controller of package lending writes the status, too. A conflict is no error: the
 	// watch brings us back.
 	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("report on ForeignCluster %s: %w", fc.Name, err)

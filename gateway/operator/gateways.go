@@ -26,8 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/liqo-tui/liqo-tui/gateway/operator/echo"
-	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -40,7 +39,7 @@ type gateways struct {
 	reader client.Reader // not cached
 
 	events events.EventRecorder
-	writes echo.Writes
+	writes ownWrites
 
 	surroundings *ranges.Surroundings
 	home         string     // the operator's own namespace
@@ -228,7 +227,7 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	})
 	g.Go(func() error { return r.applyAll(ctx, supports) })
 	g.Go(func() error {
-		account, err := own.Apply(ctx, r.client, in.gateway.ServiceAccount())
+		account, err := control.Apply(ctx, r.client, in.gateway.ServiceAccount())
 		if err == nil && p.deployment != nil {
 			metav1.SetMetaDataAnnotation(&p.deployment.Spec.Template.ObjectMeta, render.AnnotationAccount, string(account.UID))
 		}
@@ -239,7 +238,7 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	}
 	if p.service != nil {
 		g.Go(func() (err error) {
-			p.service, err = own.Apply(ctx, r.client, p.service)
+			p.service, err = control.Apply(ctx, r.client, p.service)
 			return err
 		})
 	}
@@ -292,7 +291,7 @@ func (r *gateways) bringPullSecrets(ctx context.Context, in *inputs, wanted []co
 		if !ok {
 			return fmt.Errorf("pull secret %s/%s: want type %s, got %s", from, ref.Name, corev1.SecretTypeDockerConfigJson, source.Type)
 		}
-		if _, err := own.Apply(ctx, r.client, secret); err != nil {
+		if _, err := control.Apply(ctx, r.client, secret); err != nil {
 			return err
 		}
 	}
@@ -305,7 +304,7 @@ func (r *gateways) run(ctx context.Context, p *prepared) (result ctrl.Result, er
 	g.Go(func() error {
 		if p.other != nil {
 			result.RequeueAfter = othersAgain
-			_, err := own.Apply(ctx, r.client, p.other)
+			_, err := control.Apply(ctx, r.client, p.other)
 			return err
 		}
 		waitsFor, err := r.turns.apply(ctx, r.client, p.deployment)
@@ -324,7 +323,7 @@ func (r *gateways) applyAll(ctx context.Context, objects []render.Object) error 
 	var g errgroup.Group
 	for _, o := range objects {
 		g.Go(func() error {
-			_, err := own.Apply(ctx, r.client, o)
+			_, err := control.Apply(ctx, r.client, o)
 			return err
 		})
 	}
@@ -428,7 +427,7 @@ func (r *gateways) deleteKeysOfPeer(ctx context.Context, key client.ObjectKey) e
 	var errs []error
 	for i := range keys.Items {
 		if o := &keys.Items[i]; r.owns(key.Name, o) {
-			errs = append(errs, own.Delete(ctx, r.client, o))
+			errs = append(errs, control.Delete(ctx, r.client, o))
 		}
 	}
 	return errors.Join(errs...)
@@ -447,5 +446,5 @@ func (r *gateways) deleteOrphan(ctx context.Context, o render.Object, gateway st
 	if err != nil || !r.owns(gateway, o) {
 		return client.IgnoreNotFound(err)
 	}
-	return own.Delete(ctx, r.client, o)
+	return control.Delete(ctx, r.client, o)
 }

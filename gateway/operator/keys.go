@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -40,7 +40,7 @@ func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error)
 	if owner := metav1.GetControllerOf(secret); err == nil && in.view.secretName == "" && owner != nil && owner.UID != in.view.object.GetUID() {
 		// Left by an earlier gateway of this name, whose keys were not made for this one; the garbage
 		// collector would delete it later, while it is in use.
-		if err := own.Delete(ctx, r.client, secret); err != nil {
+		if err := control.Delete(ctx, r.client, secret); err != nil {
 			return nil, err
 		}
 		return r.makeKeys(ctx, in)

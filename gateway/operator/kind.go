@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -99,7 +99,7 @@ func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent
 		Watches(&networkingv1beta1.Connection{}, byOwner, existence()). // the gateway writes the status
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(gatewayOfPod)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOfPeer)).
-		Watches(&corev1.Node{}, own.Soon(r.allGateways), builder.WithPredicates(nodeNews())).
+		Watches(&corev1.Node{}, control.Soon(r.allGateways), builder.WithPredicates(nodeNews())).
 		Watches(&networkingv1beta1.InternalNode{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOnNode), builder.WithPredicates(ownAddressesChanged)).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.allGateways)). // of the API servers
 		Watches(&networkingv1beta1.GatewayClient{}, handler.EnqueueRequestsFromMapFunc(r.gatewaysOverEndpoint)).

@@ -19,8 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/liqo-tui/liqo-tui/gateway/operator/discover"
-	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -59,10 +58,10 @@ func (r *discovery) setup(mgr ctrl.Manager) error {
 }
 
 func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	pods, err := r.ensure(ctx, render.NetworkPodCIDR, discover.Pods())
+	pods, err := r.ensure(ctx, render.NetworkPodCIDR, ranges.Pods())
 	var services bool
 	if err == nil {
-		services, err = r.ensure(ctx, render.NetworkServiceCIDR, discover.Services(r.client, r.namespace))
+		services, err = r.ensure(ctx, render.NetworkServiceCIDR, ranges.Services(r.client, r.namespace))
 	}
 	if told, ok := errors.AsType[*toldError](err); ok {
 		return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, render.OperatorNoNetworks, told.Error())
@@ -85,7 +84,7 @@ func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 }
 
 // ensure reports whether all Networks of this kind exist now.
-func (r *discovery) ensure(ctx context.Context, kind string, statements []discover.Statement) (bool, error) {
+func (r *discovery) ensure(ctx context.Context, kind string, statements []ranges.Statement) (bool, error) {
 	var list ipamv1alpha1.NetworkList
 	err := r.reader.List(ctx, &list, client.InNamespace(r.namespace), client.MatchingLabels{render.LabelNetworkType: kind})
 	if err != nil {
@@ -97,7 +96,7 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []discov
 	if slices.ContainsFunc(list.Items, completes) {
 		return true, nil
 	}
-	found, err := discover.First(ctx, r.reader, statements)
+	found, err := ranges.First(ctx, r.reader, statements)
 	if err != nil || len(found.CIDRs) == 0 {
 		return false, err
 	}
@@ -143,12 +142,12 @@ func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefi
 		if err := r.mayReplace(ctx, n); err != nil {
 			return err
 		}
-		if err := own.Delete(ctx, r.client, n); err != nil {
+		if err := control.Delete(ctx, r.client, n); err != nil {
 			return err
 		}
 	}
 	for _, n := range want {
-		if _, err := own.Apply(ctx, r.client, n); err != nil {
+		if _, err := control.Apply(ctx, r.client, n); err != nil {
 			return err
 		}
 	}

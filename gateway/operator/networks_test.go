@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/liqo-tui/liqo-tui/gateway/operator/discover"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -30,13 +29,13 @@ func clusterWith(t *testing.T, objects ...client.Object) client.Client {
 }
 
 // stating is a cluster's statement of two ranges.
-func stating(context.Context, client.Reader) (discover.Ranges, error) {
-	return discover.Ranges{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("10.2.0.0/16")}, Source: "kubeadm"}, nil
+func stating(context.Context, client.Reader) (ranges.Ranges, error) {
+	return ranges.Ranges{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("10.2.0.0/16")}, Source: "kubeadm"}, nil
 }
 
 // TestAllRangesThatWereFoundAreThere has the operator die after one of two ranges.
 func TestAllRangesThatWereFoundAreThere(t *testing.T) {
-	cl, statements := clusterWith(t), []discover.Statement{stating}
+	cl, statements := clusterWith(t), []ranges.Statement{stating}
 	r := &discovery{client: &dying{Client: cl, creates: 1}, reader: cl, namespace: "liqo"}
 	if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, statements); ok || err == nil {
 		t.Fatalf("got %v, %v although the second can't be made", ok, err)

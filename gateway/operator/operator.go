@@ -34,15 +34,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/lending"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/secrets"
-	"github.com/liqo-tui/liqo-tui/gateway/operator/tenancy"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // FieldManager is the name under which the operator applies children.
-const FieldManager = own.Manager
+const FieldManager = control.Manager
 
 // Options of the operator.
 type Options struct {
@@ -53,8 +53,8 @@ type Options struct {
 	// Stated are the ranges of the cluster's pods and Services that an admin states. The keys are types of
 	// Networks.
 	Stated map[string][]netip.Prefix
-	// Tenancy has the options of whole peerings, which are off by default.
-	Tenancy tenancy.Options
+	// Lending has the options of lending, which are off by default.
+	Lending lending.Options
 	// PodIP is the address of this replica's pod.
 	PodIP netip.Addr
 	// Identity is the name of this replica as leader. A process with the identity of a crashed one takes
@@ -96,7 +96,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 func newReplica(config *rest.Config, o Options) (*replica, error) {
 	scheme, err := render.Scheme()
 	if err == nil {
-		err = o.Tenancy.AddToScheme(scheme)
+		err = o.Lending.AddToScheme(scheme)
 	}
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 		return err
 	}
 	ofKind := func(k kind) error {
-		return (&gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: status.recorder, surroundings: around, turns: order, home: o.Tenancy.Home, pod: o.PodIP}).setup(mgr, kept.Tell())
+		return (&gateways{kind: k, client: mgr.GetClient(), reader: mgr.GetAPIReader(), events: status.recorder, surroundings: around, turns: order, home: o.Lending.Home, pod: o.PodIP}).setup(mgr, kept.Tell())
 	}
 	allocator := ranges.NewAllocator(mgr.GetAPIReader(), around, o.Pools)
 	return errors.Join(
@@ -156,8 +156,8 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 		(&ips{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: namespace}).setup(mgr),
 		ofKind(serverKind), ofKind(clientKind),
 		(&access{client: mgr.GetClient()}).setup(mgr),
-		(&foreignClusters{client: mgr.GetClient(), besides: o.Tenancy}).setup(mgr),
-		o.Tenancy.SetUp(mgr, status.recorder),
+		(&foreignClusters{client: mgr.GetClient(), besides: o.Lending}).setup(mgr),
+		o.Lending.SetUp(mgr, status.recorder),
 		(&delegates{client: mgr.GetClient()}).setup(mgr, kept.Tell()),
 		(&tenants{client: mgr.GetClient(), home: namespace, secrets: kept}).setup(mgr),
 	)
@@ -201,7 +201,7 @@ func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
 			},
 		},
 	}
-	if err := o.Tenancy.Prepare(&options); err != nil {
+	if err := o.Lending.Prepare(&options); err != nil {
 		return nil, err
 	}
 	return ctrl.NewManager(restConfig, options)

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/secrets"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -72,7 +72,7 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		r.secrets.Leave(req.Name)
 		return ctrl.Result{}, nil
 	}
-	_, err := own.Apply(ctx, r.client, render.TenantAccess(req.Name, r.home, owners))
+	_, err := control.Apply(ctx, r.client, render.TenantAccess(req.Name, r.home, owners))
 	switch {
 	case apierrors.IsForbidden(err) && young(owners[0]):
 		return ctrl.Result{RequeueAfter: rightsAgain}, nil

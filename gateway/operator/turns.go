@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/liqo-tui/liqo-tui/gateway/operator/own"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -46,13 +46,13 @@ func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deploym
 		want.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
 	// A gateway that is new, or does not run, has no connection to lose.
-	replaced := err == nil && !own.OfAnother(&live, want) && !render.Contains(FieldManager, &live, want) && live.Status.AvailableReplicas > 0
+	replaced := err == nil && !control.OfAnother(&live, want) && !render.Contains(FieldManager, &live, want) && live.Status.AvailableReplicas > 0
 	if replaced {
 		if waitsFor, err = t.busy(ctx, c, &live); err != nil || waitsFor != "" {
 			return waitsFor, err
 		}
 	}
-	now, err := own.Apply(ctx, c, want)
+	now, err := control.Apply(ctx, c, want)
 	if err == nil && replaced {
 		if t.applied == nil {
 			t.applied = map[types.UID]int64{}

@@ -1,5 +1,5 @@
-// Package ranges decides under which address ranges a cluster sees its peers, and
-// moves a peer from one range to another.
+// Package ranges finds the address ranges of this cluster, decides under which ranges the cluster sees its
+// peers, and moves a peer from one range to another.
 package ranges
 
 import (

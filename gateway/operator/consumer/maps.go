@@ -1,0 +1,161 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// maps copies this cluster's NamespaceMaps to a provider, and copies back which mapped namespaces it has.
+// The provider deletes a namespace that is no longer requested, with everything in it.
+//
+// Nothing is withdrawn by accident. An annotation of the map names the namespaces that are withdrawn,
+// and a map that is withdrawn first requests nothing, and is deleted then. If the copy requests a namespace
+// that the map neither requests nor withdraws, somebody has deleted the map here, or this cluster was
+// restored from a backup: the namespace is added to the map again.
+func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice, id render.ClusterID) error {
+	namespace := *plane.Spec.Namespace
+	var mine, shown offloadingv1beta1.NamespaceMapList
+	of := client.MatchingLabels{peering.LabelReplication: "true", peering.LabelDestination: string(plane.Spec.ClusterID)}
+	if err := r.reader.List(ctx, &mine, client.InNamespace(plane.Namespace), of); err != nil {
+		return fmt.Errorf("list NamespaceMaps for %s: %w", plane.Spec.ClusterID, err)
+	}
+	err := remote.List(ctx, &shown, client.InNamespace(namespace), client.MatchingLabels{peering.LabelOrigin: string(id)})
+	if (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && len(mine.Items) == 0 {
+		return nil // the provider runs no pods, and this cluster does not ask it to
+	}
+	if err != nil {
+		err = fmt.Errorf("list the namespaces that %s was asked for: %w", plane.Spec.ClusterID, err)
+	}
+	copies := map[string]*offloadingv1beta1.NamespaceMap{}
+	for i := range shown.Items {
+		copies[shown.Items[i].Name] = &shown.Items[i]
+	}
+	var errs []error
+	for i := range mine.Items {
+		m := &mine.Items[i]
+		if m.DeletionTimestamp != nil {
+			continue
+		}
+		c := copies[m.Name]
+		delete(copies, m.Name)
+		answered := err
+		if answered == nil {
+			if lost := lostBy(m, c); len(lost) > 0 {
+				errs = append(errs, r.bringHome(ctx, plane, m.Spec.DesiredMapping, lost))
+				continue
+			}
+			errs = append(errs, r.told(ctx, m, c))
+			answered = r.showMap(ctx, remote, m, c, namespace, id)
+		}
+		problem := error(nil)
+		switch {
+		case apierrors.IsForbidden(answered) || apierrors.IsInvalid(answered) || apierrors.IsAlreadyExists(answered) || apierrors.IsNotFound(answered):
+			problem = fmt.Errorf("%s%s does not take it: %w", render.ProblemRefused, plane.Spec.ClusterID, answered)
+		case answered != nil:
+			errs = append(errs, answered)
+			continue
+		case c != nil && c.Annotations[render.AnnotationProblem] != "":
+			problem = errors.New(c.Annotations[render.AnnotationProblem])
+		}
+		errs = append(errs, answered, control.Complain(ctx, r.client, r.recorder, m, problem))
+	}
+	over := ended(r.seen, all, client.ObjectKey{Namespace: plane.Namespace, Name: string(plane.Spec.ClusterID)})
+	for _, c := range copies {
+		switch {
+		case c.DeletionTimestamp != nil:
+		case over || len(c.Spec.DesiredMapping) == 0:
+			errs = append(errs, giveUp(ctx, remote, c))
+		default:
+			errs = append(errs, r.bringHome(ctx, plane, nil, c.Spec.DesiredMapping))
+		}
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// giveUp deletes a copy. First it empties the request in it. This tells the provider that the consumer
+// wants the deletion: somebody on the provider may delete a copy, too.
+func giveUp(ctx context.Context, remote client.Client, c *offloadingv1beta1.NamespaceMap) error {
+	if len(c.Spec.DesiredMapping) > 0 {
+		c.Spec.DesiredMapping = nil
+		if err := remote.Update(ctx, c, client.FieldOwner(control.Manager)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("ask for no namespace any more with NamespaceMap %s: %w", c.Name, err)
+		}
+	}
+	return control.Delete(ctx, remote, c)
+}
+
+// lostBy returns the namespaces that the copy requests, and the map neither requests nor withdraws.
+func lostBy(m, c *offloadingv1beta1.NamespaceMap) map[string]string {
+	if c == nil || c.DeletionTimestamp != nil {
+		return nil
+	}
+	lost, withdrawn := map[string]string{}, peering.Withdrawn(m)
+	for namespace, name := range c.Spec.DesiredMapping {
+		if m.Spec.DesiredMapping[namespace] == "" && !withdrawn[namespace] {
+			lost[namespace] = name
+		}
+	}
+	return lost
+}
+
+// told ends the withdrawal of a namespace in the map, once the copy does not request it any more.
+func (r *abroad) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap) error {
+	all := peering.Withdrawn(m)
+	for namespace := range withdraws(m) {
+		if m.Spec.DesiredMapping[namespace] == "" && (c == nil || c.Spec.DesiredMapping[namespace] == "") {
+			delete(all, namespace)
+		}
+	}
+	if len(all) == len(peering.Withdrawn(m)) {
+		return nil
+	}
+	return sayWithdrawn(ctx, r.client, m, all)
+}
+
+// bringHome adds the lost namespaces of the copy to the map here.
+func (r *abroad) bringHome(ctx context.Context, plane *authv1beta1.Identity, has, lost map[string]string) error {
+	mapping := maps.Clone(lost)
+	maps.Copy(mapping, has)
+	_, err := control.Apply(ctx, r.client, peering.NamespaceMap(render.Tenant{Namespace: plane.Namespace, Remote: render.ClusterID(plane.Spec.ClusterID)}, mapping))
+	return err
+}
+
+// showMap creates or updates the provider's copy of one map, and copies the provider's answer back.
+func (r *abroad) showMap(ctx context.Context, remote client.Client, m, c *offloadingv1beta1.NamespaceMap, namespace string, id render.ClusterID) error {
+	want := peering.MapCopy(m, id, namespace)
+	switch {
+	case c == nil:
+		if err := remote.Create(ctx, want, client.FieldOwner(control.Manager)); err != nil {
+			return fmt.Errorf("show NamespaceMap %s: %w", m.Name, err)
+		}
+		return nil // the answer arrives as an event
+	case c.DeletionTimestamp != nil:
+		return nil // it is created again when it is gone
+	case !equality.Semantic.DeepEqual(c.Spec, want.Spec) || !equality.Semantic.DeepEqual(c.Labels, want.Labels):
+		c.Spec, c.Labels = want.Spec, want.Labels
+		if err := remote.Update(ctx, c, client.FieldOwner(control.Manager)); err != nil {
+			return fmt.Errorf("show NamespaceMap %s: %w", m.Name, err)
+		}
+	}
+	if unanswered := len(c.Status.CurrentMapping) == 0 && len(c.Spec.DesiredMapping) > 0; unanswered || equality.Semantic.DeepEqual(m.Status, c.Status) {
+		return nil // a new copy: the provider has the same namespaces as for the one before
+	}
+	before := m.DeepCopy()
+	m.Status = *c.Status.DeepCopy()
+	if err := r.client.Status().Patch(ctx, m, client.MergeFrom(before), client.FieldOwner(control.Manager)); err != nil {
+		return fmt.Errorf("report on NamespaceMap %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package control
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Deletions remembers which deletions of others' objects this operator has seen. A missing object alone
+// proves no deletion: the cluster may have been restored from a backup, whose objects come back one after
+// the other. So a deletion while no operator ran has no effect, and check names what is left.
+type Deletions struct {
+	of  func(o client.Object, gone bool) []Deletion
+	mu  sync.Mutex
+	all map[Deletion]bool
+}
+
+// Deletion is what the deletion of an object stands for, which may be more than the object itself.
+type Deletion struct {
+	Of string
+	types.NamespacedName
+}
+
+// NewDeletions returns a memory of deletions. of lists the deletions that the end of an object stands for.
+// They are forgotten when of lists them for an object that exists.
+func NewDeletions(of func(o client.Object, gone bool) []Deletion) *Deletions {
+	return &Deletions{of: of}
+}
+
+// Has reports whether a deletion was seen, and no such object has been created since then.
+func (d *Deletions) Has(what Deletion) bool {
+	if d == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.all[what]
+}
+
+// Set notes that an object is gone, or exists.
+func (d *Deletions) Set(o client.Object, gone bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, what := range d.of(o, gone) {
+		switch {
+		case !gone:
+			delete(d.all, what)
+			continue
+		case d.all == nil:
+			d.all = map[Deletion]bool{}
+		}
+		d.all[what] = true
+	}
+}
+
+// Seen wraps the handler next, and notes the deletions among its events. A deletion that the watch has
+// missed counts only if the object was already being deleted: otherwise it is merely absent from a list.
+func (d *Deletions) Seen(next handler.EventHandler) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			d.Set(e.Object, false)
+			next.Create(ctx, e, q)
+		},
+		UpdateFunc: next.Update,
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			if !e.DeleteStateUnknown || e.Object.GetDeletionTimestamp() != nil {
+				d.Set(e.Object, true)
+			}
+			next.Delete(ctx, e, q)
+		},
+		GenericFunc: next.Generic,
+	}
+}

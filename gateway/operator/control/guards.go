@@ -1,0 +1,69 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Guards are the admission policies that a role needs: without them the cluster does nothing more in this role.
+type Guards struct {
+	Reader client.Reader // not cached
+	Role   render.PeeringRole
+
+	mu   sync.Mutex
+	held time.Time // when all policies were in force last
+}
+
+// guardsHold is how long a complete result is reused. Each check costs a dozen requests, and each change of
+// a consumer's map causes a check.
+const guardsHold = 10 * time.Second
+
+// Missing says which policy is not in force, "" if all are. An error means that nobody knows.
+func (g *Guards) Missing(ctx context.Context) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.held) < guardsHold {
+		return "", nil
+	}
+	for _, name := range g.Role.Guards() {
+		if why, err := g.missing(ctx, name); why != "" || err != nil {
+			return why, err
+		}
+	}
+	g.held = time.Now()
+	return "", nil
+}
+
+// missing checks one policy. A policy has no effect without a binding that denies, for all objects.
+func (g *Guards) missing(ctx context.Context, name string) (string, error) {
+	p, b := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	for _, o := range []client.Object{p, b} {
+		err := g.Reader.Get(ctx, client.ObjectKey{Name: name}, o)
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			return fmt.Sprintf("there is no %s (Kubernetes 1.30 and later): run liqo-tui install --peering %s", render.Name(named(o, name)), g.Role), nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("read %s: %w", render.Name(named(o, name)), err)
+		}
+	}
+	if b.Spec.PolicyName != name || b.Spec.MatchResources != nil || !slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny) {
+		return fmt.Sprintf("ValidatingAdmissionPolicyBinding %s does not deny everything that its policy refuses: run liqo-tui install --peering %s", name, g.Role), nil
+	}
+	return "", nil
+}
+
+// named gives o the name that messages need if o was not found.
+func named(o client.Object, name string) client.Object {
+	o.SetName(name)
+	return o
+}

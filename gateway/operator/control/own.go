@@ -1,0 +1,85 @@
+// Package control has what the operator's controllers share: they write and delete their own objects, say
+// what is wrong with those of others, and try again.
+package control
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// Manager is the field manager that the operator writes as.
+const Manager = render.OperatorName
+
+// Apply makes an object of ours as wanted, and returns it as it is then. If want has a resource version,
+// and the object has changed since that version, Apply fails with a conflict: want depends on what was read
+// in that version.
+func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, error) {
+	live, ok := reflect.TypeAssert[O](reflect.New(reflect.TypeOf(want).Elem()))
+	if !ok {
+		return want, fmt.Errorf("apply %s: %T is not a pointer", render.Name(want), want)
+	}
+	live.GetObjectKind().SetGroupVersionKind(want.GetObjectKind().GroupVersionKind()) // an unstructured object has no other source of its kind
+	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
+	switch {
+	case err == nil && OfAnother(live, want):
+		// Left by an earlier owner of this name. Its contents, such as the state Connected, are not true of
+		// the new one.
+		if err := Delete(ctx, c, live); err != nil {
+			return live, err
+		}
+	case err == nil && render.Contains(Manager, live, want):
+		return live, nil
+	case client.IgnoreNotFound(err) != nil:
+		return live, fmt.Errorf("read %s: %w", render.Name(want), err)
+	}
+	u, err := render.Wanted(want)
+	if err != nil {
+		return live, err
+	}
+	u.SetResourceVersion(want.GetResourceVersion())
+	// These objects are ours alone, so changes by others are undone.
+	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(Manager), client.ForceOwnership)
+	if err != nil {
+		return live, fmt.Errorf("apply %s: %w", render.Name(want), err)
+	}
+	if untyped, ok := any(live).(*unstructured.Unstructured); ok {
+		untyped.Object = u.Object
+		return live, nil
+	}
+	return live, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, live)
+}
+
+// OfAnother reports whether live has another controller than want.
+func OfAnother(live, want client.Object) bool {
+	has, wants := metav1.GetControllerOf(live), metav1.GetControllerOf(want)
+	return has != nil && wants != nil && has.UID != wants.UID
+}
+
+// Delete deletes o, but not another object that was created under its name since o was read.
+func Delete(ctx context.Context, c client.Client, o client.Object, options ...client.DeleteOption) error {
+	options = append(options, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: new(o.GetUID())})
+	err := c.Delete(ctx, o, options...)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s, which nothing needs any more: %w", render.Name(o), err)
+	}
+	return nil
+}
+
+// ClusterID reads the ID of this cluster from the namespace home of the operator.
+func ClusterID(ctx context.Context, c client.Reader, home string) (render.ClusterID, error) {
+	var m corev1.ConfigMap
+	if err := c.Get(ctx, client.ObjectKey{Namespace: home, Name: render.ClusterIDConfigMap}, &m); err != nil {
+		return "", fmt.Errorf("read the cluster's ID: %w", err)
+	}
+	return render.ClusterID(m.Data[render.ClusterIDKey]), nil
+}

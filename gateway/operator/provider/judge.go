@@ -1,0 +1,142 @@
+package provider
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// inputs is what the decision about a Tenant depends on.
+type inputs struct {
+	tenant    *authv1beta1.Tenant
+	namespace *corev1.Namespace // nil if no admin has labelled it for a peer
+	home      render.ClusterID
+	all       []authv1beta1.Tenant
+	nonces    []corev1.Secret // in the namespace of the Tenant
+	// stored is the Secret with the certificate that was signed before; nil if there is none.
+	stored *corev1.Secret
+	// strangers maps users and groups to a binding that gives them rights on this cluster, and that this
+	// operator has not made.
+	strangers map[string]string
+	// users maps the users of other consumers' slices to their consumers.
+	users map[string]render.ClusterID
+}
+
+func (in *inputs) id() render.ClusterID { return render.ClusterID(in.tenant.Spec.ClusterID) }
+
+func (in *inputs) certified() peering.Certified { return peering.OfTenant(in.tenant) }
+
+// accepted reports whether this Tenant was accepted before with the same key and the same signing request.
+// Its nonce may be gone by now, and is not needed again.
+func (in *inputs) accepted() bool { return holds(in.stored, in.certified()) }
+
+// refusal says why a Tenant gets no access; nil if it gets access. nonce is then the nonce that the Tenant
+// has signed, or nil if it was accepted before.
+func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
+	id := in.id()
+	if err := id.Validate(); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.namespace == nil || in.namespace.Labels[render.LabelRemoteCluster] != string(id):
+		return nil, fmt.Errorf("namespace %s is not labelled for %s: want %s=true and %s=%s", in.tenant.Namespace, id, render.LabelTenantNamespace, render.LabelRemoteCluster, id)
+	case id == in.home:
+		return nil, fmt.Errorf("its cluster ID %s is this cluster's own", id)
+	}
+	if first := in.first(); first.UID != in.tenant.UID {
+		return nil, fmt.Errorf("tenant %s/%s is older, and of the same cluster or in the same namespace: delete one of the two", first.Namespace, first.Name)
+	}
+	if err := in.certified().Acceptable(peering.ControlPlane(id)); err != nil {
+		return nil, err
+	}
+	if in.accepted() {
+		return nil, nil
+	}
+	for _, name := range []string{string(id), peering.Organization} {
+		if binding := in.strangers[name]; binding != "" {
+			return nil, fmt.Errorf("%s gives rights to a user or group %s, and the consumer's certificate would have this name: choose another cluster ID, or delete the binding", binding, name)
+		}
+	}
+	if whose := in.users[string(id)]; whose != "" {
+		return nil, fmt.Errorf("a slice of cluster %s has a user %s, and the consumer's certificate would have this name: choose another cluster ID", whose, id)
+	}
+	if s := in.signed(); s != nil {
+		return s, nil
+	}
+	return nil, errors.New("its signature is not one of this namespace's present nonce by its key: run liqo-tui peer again")
+}
+
+// signed returns the nonce that the Tenant has signed; nil if it has signed no valid one. Without a valid
+// signature, the objects of other consumers are not read from the API server.
+func (in *inputs) signed() *corev1.Secret {
+	for i := range in.nonces {
+		s := &in.nonces[i]
+		used := s.Annotations[peering.AnnotationUsed]
+		if s.Labels[render.LabelRemoteCluster] == string(in.id()) && (used == "" || used == string(in.tenant.UID)) && in.certified().Signed(s.Data[peering.KeyNonce], in.tenant.Spec.Signature) {
+			return s
+		}
+	}
+	return nil
+}
+
+// first returns the oldest of the Tenants that exclude each other: same namespace, or same cluster ID.
+func (in *inputs) first() *authv1beta1.Tenant {
+	first := in.tenant
+	for i := range in.all {
+		t := &in.all[i]
+		if t.Namespace != in.tenant.Namespace && t.Spec.ClusterID != in.tenant.Spec.ClusterID || t.DeletionTimestamp != nil {
+			continue
+		}
+		if cmp.Or(t.CreationTimestamp.Compare(first.CreationTimestamp.Time), cmp.Compare(t.Namespace+"/"+t.Name, first.Namespace+"/"+first.Name)) < 0 {
+			first = t
+		}
+	}
+	return first
+}
+
+// sliceUsers maps the user of each slice of another consumer than of to that consumer. Slices without an
+// answer count, too: answering takes a while, and meanwhile no Tenant may get the name of the user.
+func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, of render.ClusterID) map[string]render.ClusterID {
+	users := map[string]render.ClusterID{}
+	for i := range all {
+		for j := range tenants {
+			id := render.ClusterID(tenants[j].Spec.ClusterID)
+			if s := &all[i]; tenants[j].Namespace == s.Namespace && id != of && peering.FromConsumer(s) {
+				users[peering.SliceUser(s.Name, id).User] = id
+			}
+		}
+	}
+	return users
+}
+
+// strangers maps users and groups to the binding that gives them rights, without the bindings that this
+// operator makes for consumers. The users of slices are left out for their own consumer only: another
+// consumer must not get their names.
+func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBinding, of render.ClusterID) map[string]string {
+	names := map[string]string{}
+	add := func(binding string, subjects []rbacv1.Subject) {
+		for _, s := range subjects {
+			if s.Kind != rbacv1.ServiceAccountKind {
+				names[s.Name] = binding
+			}
+		}
+	}
+	for _, b := range cluster {
+		add("ClusterRoleBinding "+b.Name, b.Subjects)
+	}
+	for _, b := range namespaced {
+		access := b.Name == render.ConsumerAccessName && b.RoleRef.Name == render.ConsumerAccessName
+		twin := b.Name == render.TwinAccessName && b.RoleRef.Name == render.TwinAccessName && b.Labels[render.LabelRemoteCluster] == string(of)
+		if !access && !twin {
+			add("RoleBinding "+b.Namespace+"/"+b.Name, b.Subjects)
+		}
+	}
+	return names
+}

@@ -1,0 +1,266 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
+	"github.com/liqo-tui/liqo-tui/internal/offload"
+	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
+)
+
+// used returns what the pods of all consumers count. Its keys are tenant namespaces.
+type used func(context.Context) (map[string]corev1.ResourceList, error)
+
+// ofTenant is the deletion of the Tenant in a namespace.
+func ofTenant(namespace string) control.Deletion {
+	return control.Deletion{Of: authv1beta1.TenantKind, NamespacedName: types.NamespacedName{Namespace: namespace}}
+}
+
+func ofSlices(namespace string) control.Deletion {
+	return control.Deletion{Of: authv1beta1.ResourceSliceKind, NamespacedName: types.NamespacedName{Namespace: namespace}}
+}
+
+func ofMap(key types.NamespacedName) control.Deletion {
+	return control.Deletion{Of: "NamespaceMap", NamespacedName: key}
+}
+
+// deletionsOf lists the deletions that take something from a consumer on this cluster. The deletion of a
+// NamespaceMap that still requests namespaces is left out: a consumer that gives up a map empties it first,
+// so somebody else has deleted this one.
+func deletionsOf(o client.Object, gone bool) []control.Deletion {
+	switch o := o.(type) {
+	case *authv1beta1.Tenant:
+		return []control.Deletion{ofTenant(o.Namespace)}
+	case *authv1beta1.ResourceSlice:
+		if peering.FromConsumer(o) {
+			return []control.Deletion{ofSlices(o.Namespace)}
+		}
+	case *offloadingv1beta1.NamespaceMap:
+		if gone && len(o.Spec.DesiredMapping) > 0 {
+			return nil
+		}
+		return []control.Deletion{ofMap(client.ObjectKeyFromObject(o))}
+	}
+	return nil
+}
+
+// setUpMapped adds the controllers. home is the operator's namespace. seen keeps what [DeletionsOf] lists.
+func setUpMapped(mgr ctrl.Manager, recorder events.EventRecorder, home string, seen *control.Deletions) (used, error) {
+	here, err := cluster.New(mgr.GetConfig(), func(o *cluster.Options) {
+		o.Scheme = mgr.GetScheme()
+		o.Cache = caches()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch what runs for consumers: %w", err)
+	}
+	b := base{client: here.GetClient(), peers: mgr.GetClient(), reader: mgr.GetAPIReader(), cache: here.GetCache(), recorder: recorder, home: home, seen: seen}
+	books := newLedger(b)
+	return books.Used, errors.Join(mgr.Add(here), (&namespaces{base: b, books: books, guards: control.Guards{Reader: b.reader, Role: render.PeeringProvider}}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
+}
+
+// caches keeps only what is in mapped namespaces. The manager's caches keep other objects of the same kinds.
+func caches() cache.Options {
+	twin := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelTwin: "true"})}
+	written, _ := labels.NewRequirement(peering.LabelPodOrigin, selection.Exists, nil) // does not fail: the label is a constant
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Namespace{}:           twin,
+			&corev1.ResourceQuota{}:       untouched(twin),
+			&corev1.LimitRange{}:          untouched(twin),
+			&networkingv1.NetworkPolicy{}: untouched(twin),
+			&rbacv1.RoleBinding{}:         untouched(twin),
+			&discoveryv1.EndpointSlice{}:  untouched(twin),
+			&corev1.Service{}:             {Label: labels.NewSelector().Add(*written)}, // of consumers: an admission policy makes them set this label
+			&corev1.Pod{}:                 {Label: labels.SelectorFromSet(labels.Set{peering.LabelMadeBy: peering.MadeByShadowPod}), Transform: slimPod},
+		},
+	}
+}
+
+// untouched keeps the managed fields: [own.Apply] compares with them.
+func untouched(o cache.ByObject) cache.ByObject {
+	o.Transform = func(o any) (any, error) { return o, nil }
+	return o
+}
+
+// slimPod keeps what the controllers read of a pod: whose it is, what it counts, its phase, and its grace period.
+func slimPod(o any) (any, error) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	slim := &corev1.Pod{ObjectMeta: p.ObjectMeta}
+	slim.ManagedFields = nil
+	slim.Status.Phase = p.Status.Phase
+	slim.Spec.TerminationGracePeriodSeconds = p.Spec.TerminationGracePeriodSeconds
+	for _, containers := range []struct {
+		from []corev1.Container
+		to   *[]corev1.Container
+	}{{p.Spec.InitContainers, &slim.Spec.InitContainers}, {p.Spec.Containers, &slim.Spec.Containers}} {
+		for i := range containers.from {
+			c := &containers.from[i]
+			*containers.to = append(*containers.to, corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy})
+		}
+	}
+	return slim, nil
+}
+
+// base has what all controllers of this package need.
+type base struct {
+	client   client.Client // cached: what is in mapped namespaces
+	peers    client.Client // cached: Tenants, slices, the network
+	reader   client.Reader // not cached
+	cache    cache.Cache
+	recorder events.EventRecorder
+	home     string
+	seen     *control.Deletions
+}
+
+// tenant is what a consumer may have here.
+type tenant struct {
+	*authv1beta1.Tenant // nil if there is none
+
+	over     bool // the Tenant is drained or deleted: nothing of the consumer may stay
+	admitted bool // it has access now
+	asks     bool // it requests resources
+	users    []string
+	granted  corev1.ResourceList // by all its slices together: a pod does not say which slice it belongs to
+}
+
+// id is the consumer's cluster ID.
+func (t *tenant) id() render.ClusterID { return render.ClusterID(t.Spec.ClusterID) }
+
+// gone reports whether the consumer may have nothing here now.
+func (t *tenant) gone() bool { return t.Tenant == nil || t.over }
+
+// tenant reads the Tenant of consumer id in a tenant namespace, with its access and its grants.
+func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID) (*tenant, error) {
+	t := &tenant{granted: corev1.ResourceList{}, over: b.seen.Has(ofTenant(namespace))}
+	var all authv1beta1.TenantList
+	if err := b.peers.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list Tenants of namespace %s: %w", namespace, err)
+	}
+	for i := range all.Items {
+		o := &all.Items[i]
+		switch {
+		case render.ClusterID(o.Spec.ClusterID) != id || t.Tenant != nil:
+		case o.DeletionTimestamp != nil:
+			t.over = true
+		default:
+			t.Tenant, t.over = o, o.Spec.TenantCondition == authv1beta1.TenantConditionDrained
+		}
+	}
+	if t.Tenant == nil {
+		return t, nil
+	}
+	// The tenants controller makes this binding when it accepts a Tenant, and deletes it when it revokes
+	// the access.
+	b0 := &rbacv1.RoleBinding{}
+	switch err := b.peers.Get(ctx, client.ObjectKey{Namespace: namespace, Name: render.ConsumerAccessName}, b0); {
+	case err == nil:
+		owner := metav1.GetControllerOf(b0)
+		t.admitted = owner != nil && owner.UID == t.UID && b0.DeletionTimestamp == nil
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("read the access of Tenant %s/%s: %w", namespace, t.Name, err)
+	}
+	var answered authv1beta1.ResourceSliceList
+	if err := b.peers.List(ctx, &answered, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list ResourceSlices of namespace %s: %w", namespace, err)
+	}
+	for i := range answered.Items {
+		s := &answered.Items[i]
+		if !peering.FromConsumer(s) || s.DeletionTimestamp != nil {
+			continue
+		}
+		t.asks = true
+		if s.Status.AuthParams == nil {
+			continue // not answered yet
+		}
+		t.users = append(t.users, peering.SliceUser(s.Name, id).User)
+		offload.Add(t.granted, s.Status.Resources)
+	}
+	offload.GrantDisk(t.granted)
+	return t, nil
+}
+
+// lastGrace is the longest time that a pod may take to end after its consumer has lost everything here. It
+// is Kubernetes' default for all pods. Kubernetes checks the right to exec only when a session begins, so
+// only the end of the pod ends the session.
+const lastGrace = int64(30) // seconds
+
+// endSoon deletes a pod within lastGrace, also a pod that is being deleted already and has more time. A
+// refusal of the deletion is no error: an admission webhook may refuse it, or the operator's rights have
+// ended with the namespace.
+func (b *base) endSoon(ctx context.Context, p *corev1.Pod) error {
+	if g := p.DeletionGracePeriodSeconds; g != nil && *g <= lastGrace {
+		return nil
+	}
+	grace := lastGrace
+	if asked := p.Spec.TerminationGracePeriodSeconds; asked != nil {
+		grace = min(grace, *asked)
+	}
+	if err := control.Delete(ctx, b.client, p, client.GracePeriodSeconds(grace)); !apierrors.IsForbidden(err) {
+		return err
+	}
+	return nil
+}
+
+// tenantOf returns the tenant namespace of the consumer that a mapped namespace belongs to.
+func tenantOf(twin *corev1.Namespace) string {
+	namespace, _, _ := strings.Cut(twin.Annotations[peering.AnnotationMapped], "/")
+	return namespace
+}
+
+// network returns how the two clusters are connected; nil if they are not.
+func (b *base) network(ctx context.Context, namespace string) (*networkingv1beta1.Configuration, error) {
+	var all networkingv1beta1.ConfigurationList
+	if err := b.peers.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list Configurations of namespace %s: %w", namespace, err)
+	}
+	return render.First(slices.DeleteFunc(all.Items, func(c networkingv1beta1.Configuration) bool { return c.DeletionTimestamp != nil })), nil
+}
+
+// mapsIn returns requests for the consumers' maps in a tenant namespace ("" for all), and for the maps that
+// mapped namespaces name, which may be gone.
+func (b *base) mapsIn(ctx context.Context, namespace string) (out []reconcile.Request) {
+	var all offloadingv1beta1.NamespaceMapList
+	var twins corev1.NamespaceList
+	if err := errors.Join(b.client.List(ctx, &all, client.InNamespace(namespace)), b.client.List(ctx, &twins)); err != nil {
+		return nil // only when the cache has stopped
+	}
+	for i := range twins.Items {
+		if of := tenantOf(&twins.Items[i]); namespace == "" || of == namespace {
+			out = append(out, mapNamed(&twins.Items[i])...)
+		}
+	}
+	for i := range all.Items {
+		if peering.MapOf(&all.Items[i]) != "" {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+	}
+	return out
+}
