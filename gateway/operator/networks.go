@@ -21,6 +21,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
+	"github.com/liqo-tui/liqo-tui/internal/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -224,8 +225,11 @@ func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, nil
 	}
 	if n.Labels[render.LabelNotRemapped] == "true" {
-		if err := r.allocator.Fix(ctx, &n); err != nil {
+		switch err := r.allocator.Fix(ctx, &n); {
+		case errors.Is(err, ipam.ErrInvalid):
 			return ctrl.Result{}, reconcile.TerminalError(err)
+		case err != nil:
+			return ctrl.Result{}, err
 		}
 		return ctrl.Result{}, ranges.Record(ctx, r.client, &n, n.Spec.CIDR)
 	}

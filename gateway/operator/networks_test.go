@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -164,4 +165,40 @@ func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
 			t.Errorf("got %v (%v), and %q, want %q", ok, err, networks(), want)
 		}
 	}
+}
+
+// An API server that does not answer once leaves no Network undecided for ever: nothing else asks for the last one.
+func TestANetworkIsDecidedAfterAFailedRead(t *testing.T) {
+	pods := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16"}, "kubeadm")
+	unreadable := render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"x"}, "kubeadm")
+	cl := clusterWith(t, pods[0], unreadable[0])
+	r := &networks{client: cl, allocator: ranges.NewAllocator(&failing{Reader: cl, lists: 1}, nil, nil), namespace: "liqo"}
+	decide := func(o client.Object) error {
+		_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+		return err
+	}
+	if err := decide(pods[0]); err == nil || errors.Is(err, reconcile.TerminalError(nil)) {
+		t.Errorf("after a list that failed: %v, want an error that is tried again", err)
+	}
+	if err := decide(pods[0]); err != nil {
+		t.Error(err)
+	}
+	if err := decide(unreadable[0]); !errors.Is(err, reconcile.TerminalError(nil)) {
+		t.Errorf("a range that can't be read: %v, want an error that is not tried again", err)
+	}
+}
+
+// failing is a reader whose first lists fail.
+type failing struct {
+	client.Reader
+
+	lists int
+}
+
+func (f *failing) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if f.lists > 0 {
+		f.lists--
+		return errors.New("no answer")
+	}
+	return f.Reader.List(ctx, list, options...)
 }

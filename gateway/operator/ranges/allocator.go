@@ -94,7 +94,8 @@ func (a *Allocator) reserved(ctx context.Context) ([]ipam.Reservation, error) {
 	return reserved, nil
 }
 
-// Fix records that n has the range that it asks for, whatever else has it.
+// Fix records that n has the range that it asks for, whatever else has it. The error satisfies errors.Is for
+// [ipam.ErrInvalid] if the range can't be read; any other may be gone at the next try.
 func (a *Allocator) Fix(ctx context.Context, n *ipamv1alpha1.Network) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,7 +104,7 @@ func (a *Allocator) Fix(ctx context.Context, n *ipamv1alpha1.Network) error {
 	}
 	p, err := netip.ParsePrefix(string(n.Spec.CIDR))
 	if err != nil {
-		return fmt.Errorf("range of Network %s/%s: %w", n.Namespace, n.Name, err)
+		return fmt.Errorf("range of Network %s/%s: %w: %w", n.Namespace, n.Name, ipam.ErrInvalid, err)
 	}
 	a.taken[client.ObjectKeyFromObject(n)] = p
 	return nil
