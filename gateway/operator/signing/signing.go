@@ -65,7 +65,7 @@ func markOf(ca []byte) string { return fmt.Sprintf("%x", sha256.Sum256(ca))[:16]
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Every is how often mark is read again. Kubernetes takes a minute or two to bring another CA into
+// Every is how often [Authority.Mark] is read again. Kubernetes takes a minute or two to bring another CA into
 // the pod.
 const Every = 10 * time.Second
 
