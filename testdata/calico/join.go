@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	apiv3 "github.com/projectcalico/api/pkg/apis/projectcalico/v3"
 	"github.com/projectcalico/calico/libcalico-go/lib/apiconfig"
@@ -31,7 +33,7 @@ type setup struct {
 	Pools   []string `json:"pools"`
 	Pool    int      `json:"pool"` // index of the pool that the node's pods get addresses of
 	CRDs    string   `json:"crds"` // folder of Calico's definitions
-	// CNI is written to Config once the node has joined: pods wait for it.
+	// CNI is written to Config once Felix is ready: pods wait for it.
 	CNI    json.RawMessage `json:"cni"`
 	Config string          `json:"config"`
 }
@@ -89,10 +91,27 @@ func (n member) join(ctx context.Context) error {
 		return fmt.Errorf("address of the VXLAN device: %w", err)
 	}
 	metadata = map[string]any{"annotations": map[string]string{"projectcalico.org/IPv4VXLANTunnelAddr": tunnel}}
-	if err := n.patch(ctx, config, metadata); err != nil {
-		return err
+	return n.patch(ctx, config, metadata)
+}
+
+// admit lets pods begin once Felix says that its routes and rules are in place.
+// A node whose Felix keeps ending would otherwise be Ready, with pods that reach
+// nothing.
+func (n member) admit() error {
+	for !felixReady() {
+		time.Sleep(50 * time.Millisecond)
 	}
 	return os.WriteFile(n.setup.Config, n.setup.CNI, 0o644)
+}
+
+// felixReady asks Felix where its setting HealthPort has it answer by default.
+func felixReady() bool {
+	resp, err := http.Get("http://localhost:9099/readiness")
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode < http.StatusMultipleChoices
 }
 
 func (n member) define(ctx context.Context, config *rest.Config) error {

@@ -114,7 +114,7 @@ func (n nodeSpec) configFiles() (map[string][]byte, error) {
 			"Network": n.clusterCIDR(), "Backend": map[string]any{"Type": "vxlan"},
 		},
 	}
-	if n.CNI == cniCalico { // which writes it when the node has joined
+	if n.CNI == cniCalico { // which writes it when Felix is ready
 		configs[n.config("calico.json")] = map[string]any{
 			"address": n.Address.String() + "/32", "pools": n.Pods,
 			"pool": slices.IndexFunc(n.Pods, func(p netip.Prefix) bool { return p.Overlaps(n.PodCIDR) }), "crds": filepath.Join(n.Calico, "crds"),
