@@ -60,6 +60,10 @@ func node() error {
 		"KUBECONFIG": n.kubeconfig, "DATASTORE_TYPE": "kubernetes",
 		"FELIX_DATASTORETYPE": "kubernetes", "FELIX_FELIXHOSTNAME": n.name,
 		"FELIX_IPV6SUPPORT": "false", "FELIX_USAGEREPORTINGENABLED": "false", "FELIX_XDPENABLED": "false",
+		"FELIX_HEALTHENABLED": "true",
+		// A Felix without cgo has no system calls of BPF: where the kernel has BPF,
+		// its search for programs of an earlier BPF data plane ends in a panic.
+		"FELIX_DebugSkipCTLBCleanup": "true",
 		// As in Calico's manifests: its built-in default would keep pods from their node.
 		"FELIX_DEFAULTENDPOINTTOHOSTACTION": "ACCEPT",
 		"FELIX_IPTABLESBACKEND":             "nft",
@@ -70,6 +74,12 @@ func node() error {
 			return err
 		}
 	}
+	go func() {
+		if err := n.admit(); err != nil {
+			fmt.Fprintln(os.Stderr, "calico-node:", err)
+			os.Exit(1)
+		}
+	}()
 	daemon.Run("", version, "", "") // ends the process
 	return nil
 }
