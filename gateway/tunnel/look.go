@@ -97,7 +97,8 @@ const (
 	// rekeyRetry is until a client dials again that has got another key, or whose
 	// server has. The two are told at the same time: one of them is first, and
 	// what it sends is lost; or both are, and each drops the other's answer.
-	// WireGuard itself tries again after 5 s.
+	// WireGuard itself tries again after 5 s. Later waits are half of the time so far, so that an answer
+	// that takes a second comes before the next try: WireGuard forgets a handshake when it begins another.
 	rekeyRetry = 200 * time.Millisecond
 	// rekeyFor is how long to do so. Then it is a peer like any that is silent.
 	rekeyFor = 5 * time.Second
@@ -126,7 +127,7 @@ func (t *Tunnel) awaitsKey(now, handshake time.Time, latency time.Duration) bool
 	if t.redialled.After(last) {
 		last = t.redialled
 	}
-	return t.config.Role == gateway.Client && now.Sub(last) >= max(rekeyRetry, 2*latency)
+	return t.config.Role == gateway.Client && now.Sub(last) >= max(rekeyRetry, 2*latency, last.Sub(t.rekeyed)/2)
 }
 
 // countStrangers counts the packets that came to the tunnel's port.

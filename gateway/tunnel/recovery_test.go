@@ -124,8 +124,9 @@ func TestServerIsKilledAndKnowsNoClient(t *testing.T) {
 func TestServerIsGoneForLong(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
+	before := p.ofClient.Status().Redials
 	p.ofServer.Kill()
-	linuxtest.WaitFor(t, "the client to dial in vain", func() bool { return p.ofClient.Status().Redials > 8 })
+	linuxtest.WaitFor(t, "the client to dial in vain", func() bool { return p.ofClient.Status().Redials > before+8 })
 	back := time.Now()
 	p.ofServer = p.server.Start(p.wanted(p.server, p.client))
 	linuxtest.Bound(t, "server back after seconds", p.stream.Gap(back), time.Second)
@@ -214,10 +215,11 @@ func TestClientsAddressTranslationChanges(t *testing.T) {
 func TestPathIsCutForLong(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
+	before := p.ofClient.Status().Redials
 	p.wan.NFT(`table ip cut {
 		chain c { type filter hook forward priority 0; policy drop; }
 	}`)
-	linuxtest.WaitFor(t, "silence", func() bool { return p.ofClient.Status().Redials > 8 })
+	linuxtest.WaitFor(t, "silence", func() bool { return p.ofClient.Status().Redials > before+8 })
 	back := time.Now()
 	p.wan.Run("nft", "delete", "table", "ip", "cut")
 	linuxtest.Bound(t, "path cut for seconds", p.stream.Gap(back), time.Second)

@@ -34,6 +34,28 @@ func TestAPortRestsUntilItsFlowIsForgotten(t *testing.T) {
 	}
 }
 
+// Each try makes WireGuard forget the handshake before, and a handshake takes a second where CPU is
+// scarce.
+func TestANewKeyLeavesTimeForAnAnswer(t *testing.T) {
+	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	c := &Tunnel{config: Config{Role: gateway.Client}, rekeyed: start}
+	tries, longest := 0, time.Duration(0)
+	for now := start; now.Before(start.Add(rekeyFor)); now = now.Add(rotateInterval) {
+		if !c.awaitsKey(now, time.Time{}, time.Millisecond) {
+			continue
+		}
+		if tries++; tries > 1 {
+			longest = max(longest, now.Sub(c.redialled))
+		}
+		if c.redialled = now; tries == 3 && now.Sub(start) > time.Second {
+			t.Errorf("the third try is %s after the new key", now.Sub(start))
+		}
+	}
+	if longest < time.Second {
+		t.Errorf("got %d tries, and no more than %s between two, want at least 1s", tries, longest)
+	}
+}
+
 // Of many nodes, one is the gateway's.
 func TestTheAddressesOfTheGatewaysNode(t *testing.T) {
 	a := func(text string) netip.Addr { return netip.MustParseAddr(text) }
