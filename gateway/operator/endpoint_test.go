@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -293,5 +295,36 @@ func TestTheServiceLeadsToThePodThatHoldsTheTunnel(t *testing.T) {
 	}
 	if got := active(1); got != "next" {
 		t.Errorf("when that ends: got %q, want next", got)
+	}
+}
+
+// Of pods that share a tunnel, the one that takes it over writes its address into the InternalFabric. It may do
+// so after the operator has read it, which then must not write the address of the pod before.
+func TestTheAddressOfASharedTunnelIsWrittenAsItWasRead(t *testing.T) {
+	scheme, err := render.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fabric := &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "rome", ResourceVersion: "7"}}
+	fabric.Spec.GatewayIP = "10.244.0.21"
+	r := &gateways{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(fabric).Build()}
+	for replicas, want := range map[int]string{1: "", 2: "7"} {
+		in := &inputs{replicas: replicas, configuration: &networkingv1beta1.Configuration{}}
+		in.configuration.Status.Remote = &networkingv1beta1.ClusterConfig{}
+		in.gateway = render.Gateway{
+			Tenant: render.Tenant{Namespace: fabric.Namespace, Remote: "rome"}, Name: fabric.Name, Type: networkingv1beta1.ConnectionTypeServer,
+			Owner: &networkingv1beta1.GatewayServer{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "GatewayServer"}},
+		}
+		if err := r.readFabric(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		objects, err := in.supports()
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(objects, func(o render.Object) bool { _, is := o.(*networkingv1beta1.InternalFabric); return is })
+		if i < 0 || objects[i].GetResourceVersion() != want {
+			t.Errorf("%d replicas: got %v, want it written to version %q", replicas, objects[max(i, 0)], want)
+		}
 	}
 }

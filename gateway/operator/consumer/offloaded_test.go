@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
+	"github.com/liqo-tui/liqo-tui/gateway/operator/lending/lendingtest"
 	"github.com/liqo-tui/liqo-tui/internal/offload"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -278,6 +279,31 @@ func TestOffloadingForgetsNothingAndKeepsNothing(t *testing.T) {
 				t.Fatalf("seed %d: %s, then %s", seed, fmt.Sprint(p.maps), again)
 			}
 		}
+	}
+}
+
+// The provider removes what a map asked for that asks for nothing before it ends.
+func TestAMapThatIsGivenUpAsksForNothingBefore(t *testing.T) {
+	id := corev1beta1.ClusterID("milan")
+	slice := authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
+	slice.Spec.ProviderClusterID = &id
+	m := &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "milan", Labels: map[string]string{peering.LabelDestination: "milan"}}}
+	m.Spec.DesiredMapping = map[string]string{"demo": "demo-rome"}
+	shown := peering.MapCopy(m, "rome", "liqo-tenant-rome")
+	shown.Finalizers = []string{"of/another"} // it shows what the copy says when it ends
+	home, _ := lendingtest.Counting(t)
+	remote, _ := lendingtest.Counting(t, shown)
+	r := &abroad{client: home, reader: home, seen: control.NewDeletions(deletionsOf)}
+	r.seen.Set(&slice, true)
+	identity := &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan"}, Spec: authv1beta1.IdentitySpec{ClusterID: id, Namespace: new("liqo-tenant-rome")}}
+	if err := r.maps(t.Context(), remote, identity, nil, "rome"); err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Get(t.Context(), client.ObjectKeyFromObject(shown), shown); err != nil {
+		t.Fatal(err)
+	}
+	if shown.DeletionTimestamp == nil || len(shown.Spec.DesiredMapping) > 0 {
+		t.Errorf("it ends at %v, and asks for %v", shown.DeletionTimestamp, shown.Spec.DesiredMapping)
 	}
 }
 

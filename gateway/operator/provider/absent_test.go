@@ -30,6 +30,11 @@ func TestATwinIsNotRemovedForWhatIsAbsent(t *testing.T) {
 	asking.UID = "m"
 	full := asking.DeepCopy()
 	full.Spec.DesiredMapping = map[string]string{"demo": "demo-rome"}
+	ending := func(m *offloadingv1beta1.NamespaceMap) *offloadingv1beta1.NamespaceMap {
+		m = m.DeepCopy()
+		m.DeletionTimestamp, m.Finalizers = &metav1.Time{Time: metav1.Unix(1, 0).Time}, []string{"of/another"}
+		return m
+	}
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "rome", UID: "t"}, Spec: authv1beta1.TenantSpec{ClusterID: "rome"}}
 	drained := tenant.DeepCopy()
 	drained.Spec.TenantCondition = authv1beta1.TenantConditionDrained
@@ -45,6 +50,8 @@ func TestATwinIsNotRemovedForWhatIsAbsent(t *testing.T) {
 		"no map, and no slice":                {[]client.Object{tenant, access}, nil, withdrawn},
 		"no map, and no access":               {[]client.Object{tenant, slice}, nil, withdrawn},
 		"a map that asks was, and the slices": {[]client.Object{tenant, access}, []client.Object{full, slice}, withdrawn},
+		"a map that asks ends, no slices":     {[]client.Object{tenant, access, ending(full)}, []client.Object{slice}, withdrawn},
+		"a map that asks nothing ends":        {[]client.Object{tenant, access, ending(asking)}, []client.Object{slice}, gone},
 		"the map was deleted":                 {[]client.Object{tenant, access, slice}, []client.Object{asking}, stays},
 		"the slices were":                     {[]client.Object{tenant, access}, []client.Object{slice}, withdrawn},
 		"the map was, a slice is absent":      {[]client.Object{tenant, access}, []client.Object{asking}, withdrawn},
@@ -82,7 +89,7 @@ func TestATwinIsNotRemovedForWhatIsAbsent(t *testing.T) {
 			if got != c.want {
 				t.Errorf("it is %s, want %s", got, c.want)
 			}
-			if asks := is(asking.DeepCopy()); asks && c.want == gone {
+			if m := asking.DeepCopy(); is(m) && m.DeletionTimestamp == nil && c.want == gone {
 				t.Error("the map stays")
 			}
 		})

@@ -204,6 +204,11 @@ func TestReadinessFollowsTheTunnelAndNotTheAPI(t *testing.T) {
 	if a := v.Decide(marked, nil, nil, start); a.Status == nil || a.Status.Conditions[readiness(a.Status.Conditions)].Status != corev1.ConditionTrue {
 		t.Errorf("Kubernetes says that it is not ready: got %+v", a)
 	}
+	gated := marked.DeepCopy()
+	gated.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/open"}}
+	if a := v.Decide(gated, nil, nil, start); a.Status != nil && a.Status.Conditions[readiness(a.Status.Conditions)].Status == corev1.ConditionTrue {
+		t.Errorf("its readiness gate is not open: got %+v", a.Status)
+	}
 	marked.Status.Conditions = slices.DeleteFunc(marked.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.ContainersReady })
 	if a := v.Decide(marked, nil, nil, start); a != (Action{}) {
 		t.Errorf("its containers are not known to be ready: got %+v", a)
