@@ -134,6 +134,11 @@ type ClusterFacts struct {
 	AgentStatus map[string]render.NodeStatus
 	// AgentsUnknown: what agents say may not be read.
 	AgentsUnknown bool
+	// Unattended are those of Agents that no agent is ready on now, sorted: what the agent
+	// said is out of date, and the node keeps the rules and routes that it had.
+	Unattended []string
+	// AttendanceUnknown: pods of agents may not be read, so Unattended lacks all of them.
+	AttendanceUnknown bool
 	// PodsHidden: pods of gateways may not be read, or only those in namespace PodsSeen:
 	// that there is none elsewhere proves nothing.
 	PodsHidden bool

@@ -131,7 +131,7 @@ type Plan struct {
 	// exists: all that is needed to say the same again.
 	Params Params
 	// Kept says, a sentence each, what stays as it is although it is not the default,
-	// or what is likely to be chosen.
+	// or what is likely to be chosen; of a removal, what stays without an agent on a node.
 	Kept []string
 	// Installs are the sides of whose installation the plan has to know:
 	// [ClusterFacts.Installation].

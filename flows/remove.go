@@ -111,8 +111,20 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(Connection,
 			plan.Steps = append(plan.Steps, part(c, side)...)
 		}
 	}
+	plan.Kept = c.unattended(sides, plan.Steps)
 	plan.Steps = c.ExplainWaits(plan.Steps)
 	return plan
+}
+
+// unattended says which nodes don't follow the removal.
+func (c Connection) unattended(sides []Side, steps []Step) (out []string) {
+	for _, side := range sides {
+		f := c.Facts.Side(side)
+		if len(f.Unattended) > 0 && slices.ContainsFunc(steps, func(s Step) bool { return s.Side == side && s.Status != Done }) {
+			out = append(out, fmt.Sprintf("nodes of %s without an agent that is ready keep their routes to %s until one is: %s", f.Name(), c.Facts.Side(side.Other()).Name(), Some(f.Unattended)))
+		}
+	}
+	return out
 }
 
 // replaced refuses to remove the connection with another cluster of B's ID, as failed steps.

@@ -2,6 +2,7 @@ package flows_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -91,6 +92,32 @@ func TestPlanReset(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			checkPlan(t, tc, func(_ flows.Params, f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) })
 		})
+	}
+}
+
+// A node whose agent does not run does not follow a removal, and nothing in the cluster waits for it.
+func TestARemovalNamesTheNodesThatDontFollowIt(t *testing.T) {
+	for name, plan := range map[string]func(flows.Facts) flows.Plan{
+		"reset":      func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) },
+		"disconnect": func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) },
+		"one side":   func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{LocalOnly: true}, f) },
+	} {
+		p := flowtest.NewPair()
+		flowtest.Connected(t, p)
+		f := flowtest.Facts(p)
+		if kept := plan(f).Kept; len(kept) > 0 {
+			t.Errorf("%s, and all agents run: got %q", name, kept)
+		}
+		f.Local.Unattended = []string{"rome-2"}
+		want := fmt.Sprintf("nodes of %s without an agent that is ready keep their routes to %s until one is: rome-2", f.Local.ID, f.Remote.ID)
+		if kept := plan(f).Kept; !slices.Equal(kept, []string{want}) {
+			t.Errorf("%s: got %q, want %q", name, kept, want)
+		}
+	}
+	none := flowtest.Facts(flowtest.NewPair())
+	none.Local.Unattended = []string{"rome-2"}
+	if kept := flows.PlanReset(flows.RemoveOptions{}, none).Kept; len(kept) > 0 {
+		t.Errorf("there is nothing to remove: got %q", kept)
 	}
 }
 

@@ -141,6 +141,23 @@ func (all *collection) finish(f *flows.ClusterFacts) {
 	}
 	slices.Sort(f.Taken)
 	all.moved(f)
+	all.unattended(f)
+}
+
+// unattended finds the nodes that no agent is ready on, of those that one has said something of:
+// an InternalNode stays when its agent ends.
+func (all *collection) unattended(f *flows.ClusterFacts) {
+	ready := map[string]bool{}
+	for _, p := range all.pods {
+		if p.Labels[render.LabelAppName] == render.FabricName && podFacts(p).Ready {
+			ready[p.Spec.NodeName] = true
+		}
+	}
+	for _, node := range f.Agents {
+		if !ready[node] && !f.AttendanceUnknown {
+			f.Unattended = append(f.Unattended, node)
+		}
+	}
 }
 
 // moved names the nodes whose agents work with an address that the Node does not have any

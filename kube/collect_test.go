@@ -282,6 +282,31 @@ func TestNodesThatCantReachAGatewayAreKept(t *testing.T) {
 	}
 }
 
+// An InternalNode stays when its node's agent ends.
+func TestANodeWithoutAnAgentThatRunsIsNamed(t *testing.T) {
+	pod := func(name, node string, ready corev1.ConditionStatus) client.Object {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: render.DefaultNamespace, Name: name + "-" + node, Labels: map[string]string{render.LabelAppName: name}}}
+		p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+		return keepPod(p)
+	}
+	var all []client.Object
+	for _, name := range []string{"gone", "not-ready", "runs"} {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		all = append(all, keepNode(n), keepInternalNode(render.InternalNode(n, render.NodeReport{IP: netip.MustParseAddr("192.0.2.1")})))
+	}
+	all = append(all, keepNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}),
+		pod(render.FabricName, "runs", corev1.ConditionTrue), pod(render.FabricName, "not-ready", corev1.ConditionFalse), pod(render.OperatorName, "gone", corev1.ConditionTrue))
+	if got := factsOf(all...).Unattended; !slices.Equal(got, []string{"gone", "not-ready"}) {
+		t.Errorf("got %v", got)
+	}
+	var hidden collection
+	f := flows.ClusterFacts{Agents: []string{"gone"}, AttendanceUnknown: true}
+	if hidden.unattended(&f); f.Unattended != nil {
+		t.Errorf("where pods may not be read: got %v", f.Unattended)
+	}
+}
+
 // Who looks for a node that lost its way is told of an address that has changed.
 func TestANodeWhoseAddressHasChangedIsNamed(t *testing.T) {
 	node := func(name string, addresses ...string) client.Object {

@@ -61,6 +61,8 @@ func (c *Cluster) watchedKinds() []*store {
 			return l
 		}), keepTemplate)
 	}
+	besides := optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, here, otherPods), keepPod)
+	besides.agents = true
 	networks := s("Network", func() client.ObjectList { return &ipamv1alpha1.NetworkList{} })
 	networks.narrow = func() (client.ListOption, bool) { return here, true }
 	return []*store{
@@ -68,7 +70,7 @@ func (c *Cluster) watchedKinds() []*store {
 		s("ConfigMap", func() client.ObjectList { return &corev1.ConfigMapList{} }, here, client.MatchingLabels{render.LabelAppName: render.ClusterIDAppName}),
 		managers,
 		optional(s("ClusterRoleBinding", func() client.ObjectList { return &rbacv1.ClusterRoleBindingList{} }, client.MatchingLabels{render.LabelManagedBy: render.ManagedBy}), nil),
-		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, here, otherPods), keepPod),
+		besides,
 		optional(tenant("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{render.LabelComponent: "gateway"}), keepPod),
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.InNamespace(metav1.NamespaceSystem),
 			client.MatchingLabels{"component": apiServer}), keepAPIServer),
@@ -177,6 +179,8 @@ func hide(f *flows.ClusterFacts, s *store, tenant string) {
 		f.PeersHidden = s.isNarrowed()
 	case s.kind == networkingv1beta1.InternalNodeKind:
 		f.AgentsUnknown = s.isHidden()
+	case s.agents:
+		f.AttendanceUnknown = s.isHidden()
 	case s.kind != "Pod" || s.narrow == nil || s.lending: // others than gateways' pods
 	case s.isHidden():
 		f.PodsHidden = true

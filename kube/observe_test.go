@@ -13,11 +13,11 @@ import (
 func TestWhatIsHiddenIsNoted(t *testing.T) {
 	const tenant = "liqo-tenant-milan"
 	type noted struct {
-		managers, peers, agents, pods bool
-		seen                          string
+		managers, peers, agents, running, pods bool
+		seen                                   string
 	}
 	of := func(f flows.ClusterFacts) noted {
-		return noted{f.ManagersHidden, f.PeersHidden, f.AgentsUnknown, f.PodsHidden, f.PodsSeen}
+		return noted{f.ManagersHidden, f.PeersHidden, f.AgentsUnknown, f.AttendanceUnknown, f.PodsHidden, f.PodsSeen}
 	}
 	gateways := func(s *store) {
 		s.narrow = func() (client.ListOption, bool) { return client.InNamespace(tenant), true }
@@ -31,7 +31,8 @@ func TestWhatIsHiddenIsNoted(t *testing.T) {
 		"namespaces":                        {"Namespace", nil, noted{}, noted{peers: true}},
 		"what agents say":                   {networkingv1beta1.InternalNodeKind, nil, noted{agents: true}, noted{}},
 		"pods of gateways":                  {"Pod", gateways, noted{pods: true}, noted{pods: true, seen: tenant}},
-		"pods of the operator":              {"Pod", nil, noted{}, noted{}},
+		"pods of agents":                    {"Pod", func(s *store) { s.agents = true }, noted{running: true}, noted{}},
+		"pods of API servers":               {"Pod", nil, noted{}, noted{}},
 		"pods of what is lent":              {"Pod", func(s *store) { gateways(s); s.lending = true }, noted{}, noted{}},
 		"what no check takes for all there": {"Node", nil, noted{}, noted{}},
 	} {

@@ -40,6 +40,8 @@ type store struct {
 	minor bool
 	// lending kinds are what [lending.Facts] are made of.
 	lending bool
+	// agents: nodes' agents are among these pods.
+	agents bool
 	// narrow is what to list instead where listing all is forbidden.
 	narrow func() (client.ListOption, bool)
 

@@ -182,6 +182,18 @@ func TestDiagnose(t *testing.T) {
 			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1}}
 			says(&f.Local, f.At, func(r *render.Report) { r.Refused = new(uint64(7)) })
 		}},
+		"node-whose-agent-does-not-run": {facts: func(f *flows.Facts) {
+			f.Local.Nodes, f.Local.Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}}, []string{"rome-1"}
+			f.Local.AgentStatus, f.Local.AttendanceUnknown = map[string]render.NodeStatus{"rome-1": {Level: 1, Refused: map[string]uint64{}}}, true
+			f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}}, []string{"milan-1", "milan-2"}
+			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {Level: 1, Refused: map[string]uint64{}}}
+			f.Remote.Unattended = []string{"milan-2"}
+			for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+				says(c, f.At, func(r *render.Report) {
+					r.Reason, r.Since, r.PodTraffic, r.Refused = render.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second)), new(uint64(0))
+				})
+			}
+		}},
 		"node-with-older-agent": {facts: func(f *flows.Facts) {
 			f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}}, []string{"milan-1", "milan-2"}
 			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {}}

@@ -162,7 +162,7 @@ func diagnosisTexts() map[flows.Code]Text {
 		Answers: {"the API server answers", "liqo-tui reads the state of each end of the tunnel through that cluster's API server.", []string{"See LT-P001."}},
 		Operator: {
 			"the operator runs", "Without Liqo or the liqo-tui operator, nothing acts on the objects of the peering.",
-			[]string{"Check its pod: kubectl -n liqo get pods,events.", "See LT-P007."},
+			[]string{"Check its pod: kubectl -n liqo get pods,events.", "If its log says Unauthorized, its ServiceAccount was deleted since the pod began: run liqo-tui install, then kubectl -n liqo rollout restart deployment/liqo-tui-operator.", "See LT-P007."},
 		},
 		SamePeer: {
 			"the peer is the same cluster", "Each cluster stores which cluster it is connected with. Another one may have the same ID: what it says is not about this connection.",
@@ -218,8 +218,8 @@ func diagnosisTexts() map[flows.Code]Text {
 			[]string{"Run liqo-tui network renumber PEER: the cluster sees the peer under another range, and the former one works for a while.", "Where Liqo chooses the ranges, run network reset and network connect."},
 		},
 		NodePaths: {
-			"nodes reach the gateway", "Packets of pods go from their node to the gateway's pod over VXLAN, UDP port 6092. Each node's agent asks each gateway every 20 to 30 s whether it is there, by the same way. It also says what keeps it from leading to a gateway: pods' packets to that peer are then dropped, or go as before. A node whose address has changed is named: its agent ends within 20 s, and is started again with the new one.",
-			[]string{"Allow UDP port 6092 between all nodes, both ways: in security groups, host firewalls and policies for hosts.", "If one node alone fails, compare its firewall with the others'."},
+			"nodes reach the gateway", "Packets of pods go from their node to the gateway's pod over VXLAN, UDP port 6092. Each node's agent asks each gateway every 20 to 30 s whether it is there, by the same way. It also says what keeps it from leading to a gateway: pods' packets to that peer are then dropped, or go as before. A node whose address has changed is named: its agent ends within 20 s, and is started again with the new one. A node whose agent does not run keeps its rules and routes, and does not follow changes.",
+			[]string{"Allow UDP port 6092 between all nodes, both ways: in security groups, host firewalls and policies for hosts.", "If one node alone fails, compare its firewall with the others'.", "If no agent is ready on a node, see its pod: kubectl -n liqo describe pods -l app.kubernetes.io/name=liqo-tui-fabric. An API server refuses its token if the ServiceAccount was deleted since the pod began: kubectl -n liqo rollout restart daemonset/liqo-tui-fabric."},
 		},
 		Closed: {
 			"nodes closed to the peer", "A peer reaches pods. Nodes have addresses in the pods' range as well, behind which are kubelets, API servers and node ports. Each node's agent, and the gateway, drop and count what a peer sends there.",

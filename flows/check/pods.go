@@ -48,6 +48,13 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 		return result(Inconclusive, "Liqo's nodes don't tell")
 	case len(c.Agents) == 0:
 		return result(Inconclusive, "no node agent has said anything, or InternalNodes may not be read")
+	case len(c.Unattended) > 0:
+		return result(Warn, fmt.Sprintf("%d of %s: no agent is ready: %s; there, rules and routes stay as they were, also for peers that have changed or are gone", len(c.Unattended), count(len(c.Agents), "node", "nodes"), flows.Some(c.Unattended)),
+			"see why: "+c.Context.Kubectl()+" -n "+c.Namespace+" describe pods -l "+render.LabelAppName+"="+render.FabricName,
+			"if the API server refuses the agents' token: "+c.Context.Kubectl()+" -n "+c.Namespace+" rollout restart daemonset/"+render.FabricName)
+	case c.AttendanceUnknown:
+		return result(Inconclusive, "whether the nodes' agents still run is not known: pods in "+c.Namespace+" may not be read",
+			"ask for the right to list pods there: the Role that liqo-tui rbac prints has it")
 	}
 	return pass(count(len(c.Agents), "node agent finds", "node agents find") + " that the gateway answers")
 }
@@ -99,15 +106,16 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 }
 
 // refusedByNodes are the peer's packets that nodes have refused. counted is false if one
-// of them does not say it: its agent is older, or it names other peers.
+// of them does not say it: its agent is older, or may not run, or it names other peers.
 func (in diagnosis) refusedByNodes(side flows.Side) (packets uint64, counted bool) {
-	c, counted := in.cluster(side), true
+	c := in.cluster(side)
+	counted = !c.AttendanceUnknown
 	gateway := in.peers[side].Tenant.Namespace + "/" + in.peers[side].GatewayName()
 	for _, node := range c.Agents {
 		status := c.AgentStatus[node]
 		n, named := status.Refused[gateway]
 		packets += n
-		counted = counted && status.Refused != nil && (named || !status.More)
+		counted = counted && status.Refused != nil && (named || !status.More) && !slices.Contains(c.Unattended, node)
 	}
 	return packets, counted
 }

@@ -303,6 +303,13 @@ func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
 				connected.Settle()
 				before = names(connected)
 			}
+			f := flowtest.Facts(p)
+			f.Remote.Unattended = []string{"milan-2"}
+			plan := peer.Removing(peer.RemoveOptions{KeepNetwork: c.keep})(f)
+			goes := slices.ContainsFunc(plan.Steps, func(s flows.Step) bool { return strings.HasPrefix(string(s.ID), "gateway-") && s.Status != flows.Done })
+			if said := strings.Join(plan.Kept, "; "); strings.Contains(said, "keep their routes to rome until one is: milan-2") != goes {
+				t.Errorf("it says %q of nodes without an agent; gateways go: %t", said, goes)
+			}
 			r := flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: c.keep})())
 			if said := strings.Join(r.Events[0].Plan.Kept, "; "); !strings.Contains(said, c.says) || c.says == "" && strings.Contains(said, "network") {
 				t.Errorf("it says %q, want %q", said, c.says)

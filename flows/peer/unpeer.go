@@ -66,7 +66,8 @@ func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 		if !done {
 			known = withoutContents(known)
 		}
-		plan.Steps = append(plan.Steps, behind(remove(o.RemoveOptions, known).Steps, done)...)
+		network := remove(o.RemoveOptions, known)
+		plan.Steps, plan.Kept = append(plan.Steps, behind(network.Steps, done)...), append(plan.Kept, network.Kept...)
 	}
 	// What is taken back last must be done last.
 	plan.Steps = append(plan.Steps, r.forgetUnreachable(done)...)
