@@ -115,10 +115,11 @@ func operatorCommand() *cobra.Command {
 				return fmt.Errorf("--lend: %w", err)
 			}
 			o.Lending.Home, o.Lending.Lend, o.Lending.ProxyAddress = o.Namespace, amounts, ":"+render.ProxyPort
-			config, err := rest.InClusterConfig()
+			config, token, err := inCluster()
 			if err != nil {
-				return fmt.Errorf("reach the cluster's API: %w", err)
+				return err
 			}
+			o.Token = token.problem
 			if o.Identity, err = os.Hostname(); err != nil { // the pod's name
 				return fmt.Errorf("find out who leads: %w", err)
 			}
@@ -202,10 +203,11 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 					o.Announced = &discovery.Cluster{ID: render.ClusterID(id), Server: address}
 				}
 			}
-			config, err := rest.InClusterConfig()
+			config, token, err := inCluster()
 			if err != nil {
-				return fmt.Errorf("reach the cluster's API: %w", err)
+				return err
 			}
+			o.Token = token.problem
 			return agent.RunFabric(cmd.Context(), config, o)
 		},
 	}

@@ -35,6 +35,8 @@ type FabricOptions struct {
 	NodeName  string
 	// Health is where HTTP says whether the node is as wanted; "" is nowhere.
 	Health string
+	// Token says why the API server refuses the pod's token, if it does; nil: nobody knows.
+	Token func() error
 	// Announced is what the node tells its LAN of the cluster; nil is nothing.
 	Announced *discovery.Cluster
 	Log       *slog.Logger
@@ -148,7 +150,13 @@ type fabric struct {
 
 // health lets Kubernetes say which nodes don't lead to other clusters.
 func (f *fabric) health(w http.ResponseWriter, _ *http.Request) {
+	var refused error
+	if f.options.Token != nil {
+		refused = f.options.Token()
+	}
 	switch why := f.failed.Load(); {
+	case refused != nil: // the agent learns of no change, and can't say so
+		http.Error(w, refused.Error(), http.StatusServiceUnavailable)
 	case why == nil:
 		http.Error(w, "nothing was set up yet", http.StatusServiceUnavailable)
 	case *why != "":

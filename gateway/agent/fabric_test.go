@@ -63,7 +63,8 @@ func TestWaitsForTheAddressOfTheAgentBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fabric{}
+	var refused error
+	f := &fabric{options: FabricOptions{Token: func() error { return refused }}}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- serve("tcp", before.Addr().String(), http.HandlerFunc(f.health))(ctx) }()
@@ -76,10 +77,18 @@ func TestWaitsForTheAddressOfTheAgentBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		why    *string
-		status int
-	}{{nil, http.StatusServiceUnavailable}, {new("no default route"), http.StatusServiceUnavailable}, {new(""), http.StatusOK}} {
+		why     *string
+		refused error
+		status  int
+		want    string
+	}{
+		{nil, nil, http.StatusServiceUnavailable, "nothing was set up yet"},
+		{new("no default route"), nil, http.StatusServiceUnavailable, "no default route"},
+		{new(""), nil, http.StatusOK, ""},
+		{new(""), errors.New("the token is refused"), http.StatusServiceUnavailable, "the token is refused"},
+	} {
 		f.failed.Store(c.why)
+		refused = c.refused
 		var answer *http.Response
 		for answer == nil {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+before.Addr().String()+"/", http.NoBody)
@@ -93,7 +102,7 @@ func TestWaitsForTheAddressOfTheAgentBefore(t *testing.T) {
 		}
 		body, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if err != nil || answer.StatusCode != c.status || c.why != nil && strings.TrimSpace(string(body)) != *c.why {
+		if err != nil || answer.StatusCode != c.status || strings.TrimSpace(string(body)) != c.want {
 			t.Errorf("got %s %q, %v; want status %d", answer.Status, body, err, c.status)
 		}
 	}

@@ -27,6 +27,8 @@ import (
 
 // health answers the kubelet's probes, over all terms.
 type health struct {
+	token func() error // see [Options]
+
 	mu    sync.Mutex
 	state state
 	cache cache.Cache // of the manager, while working
@@ -67,6 +69,11 @@ func (h *health) ready(r *http.Request) error {
 	h.mu.Lock()
 	state, cache, failed := h.state, h.cache, h.failed
 	h.mu.Unlock()
+	if h.token != nil {
+		if err := h.token(); err != nil { // it can neither lead nor see whether another replica does
+			return err
+		}
+	}
 	switch {
 	case state == standingBy && failed != nil:
 		return fmt.Errorf("starts again after an error: %w", failed)

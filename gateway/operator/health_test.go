@@ -26,7 +26,8 @@ import (
 
 // The kubelet asks over all terms: liveness never depends on them.
 func TestHealthIsAnsweredOverAllTerms(t *testing.T) {
-	var h health
+	var refused error
+	h := health{token: func() error { return refused }}
 	server, err := h.server(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +45,8 @@ func TestHealthIsAnsweredOverAllTerms(t *testing.T) {
 		{"failed", func() { h.ended(errors.New("no such kind")) }, "starts again after an error: no such kind"},
 		{"another one leads", h.anotherLeads, ""},
 		{"lost the lease", func() { h.leads(); h.ended(nil) }, ""},
+		{"its token is refused", func() { refused = errors.New("the API server refuses the token") }, "refuses the token"},
+		{"it has another token", func() { refused = nil }, ""},
 	} {
 		step.does()
 		if code, text := get(t, "http://"+server.Listener.Addr().String()+"/healthz"); code != http.StatusOK {

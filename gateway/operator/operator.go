@@ -48,6 +48,8 @@ const FieldManager = control.Manager
 type Options struct {
 	Namespace     string // where it, and the cluster's Networks, live
 	HealthAddress string // for /healthz and /readyz, like ":8081"; "" for nowhere
+	// Token says why the API server refuses the pod's token, if it does; nil: nobody knows.
+	Token func() error
 	// Pools are the ranges for peers whose own range is not free here; none: the default.
 	Pools []netip.Prefix
 	// Stated are the ranges of the cluster's pods and Services that an admin states. The keys are types of
@@ -115,7 +117,7 @@ func newReplica(config *rest.Config, o Options) (*replica, error) {
 	}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: sink})
 	return &replica{
-		config: config, options: o, client: c, log: ctrl.Log, health: &health{},
+		config: config, options: o, client: c, log: ctrl.Log, health: &health{token: o.Token},
 		events: broadcaster, recorder: broadcaster.NewRecorder(scheme, render.OperatorName),
 	}, nil
 }

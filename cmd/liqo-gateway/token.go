@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"k8s.io/client-go/rest"
+)
+
+// token notes whether the API server refuses this program's token. It refuses the tokens of a
+// ServiceAccount that was deleted, also if there is another one of its name, and a kubelet asks for
+// another token as late as 48 minutes after the last. Watches that have begun go on for up to 10 minutes.
+type token struct{ refused atomic.Bool }
+
+// inCluster returns the pod's access to the API, and what becomes of its token.
+func inCluster() (*rest.Config, *token, error) {
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return nil, nil, fmt.Errorf("reach the cluster's API: %w", err)
+	}
+	t := &token{}
+	config.Wrap(t.follow)
+	return config, t, nil
+}
+
+func (t *token) follow(next http.RoundTripper) http.RoundTripper { return followed{t, next} }
+
+type followed struct {
+	*token
+
+	next http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (f followed) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := f.next.RoundTrip(r)
+	if err == nil {
+		f.refused.Store(answer.StatusCode == http.StatusUnauthorized)
+	}
+	return answer, err
+}
+
+// problem says that the last request was refused; nil if it was not.
+func (t *token) problem() error {
+	if t.refused.Load() {
+		return errors.New("the API server refuses this pod's token: its ServiceAccount may have been deleted since the pod began; delete the pod, and another one begins with a new token")
+	}
+	return nil
+}
