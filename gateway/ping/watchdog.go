@@ -48,6 +48,11 @@ const (
 	// within a second or two of each other, and so does one that takes the place of
 	// another: who dials before it listens, or where it isn't, should not wait long.
 	firstRedial = 200 * time.Millisecond
+	// firstRedials is how often to dial until a wait is longer: lateRedial, in which an answer arrives
+	// that takes a second. Between machines without free CPU, each answer came after the next redial
+	// for 4.4 s. Longer waits before cost time where both ends dial: they find each other later.
+	firstRedials = 10
+	lateRedial   = 1100 * time.Millisecond
 	// eagerFor is how long to dial that often. Whoever is away for longer is most often away
 	// for much longer. From then on each wait is twice the one before, from firstSlow to
 	// maxRedial. WireGuard itself repeats a handshake every 5 s meanwhile, so a path that is back is
@@ -62,10 +67,6 @@ const (
 	// well before if anything is sent (REJECT_AFTER_TIME).
 	sessionLife = 3 * time.Minute
 )
-
-// firstPauses are the waits after the first redials. They grow, so that an answer that takes a second
-// arrives before the next redial. On a machine without free CPU, each answer came too late for 4.4 s.
-var firstPauses = [...]time.Duration{firstRedial, firstRedial, firstRedial, 500 * time.Millisecond, 800 * time.Millisecond, 1100 * time.Millisecond}
 
 // Mute reports whether the peer answers no pings although its WireGuard works:
 // a handshake, which takes packets both ways, was made after a ping had been
@@ -177,14 +178,16 @@ func (w *Watchdog) Hurry(now time.Time) {
 	}
 }
 
-// pause is until the next redial. The first waits are firstPauses. Later, some are
+// pause is until the next redial. The first waits are short, and one follows that is long. Later, some are
 // long: every fourth one as long as the path's latency is not known. See eagerFor for the last.
 func (w *Watchdog) pause(latency time.Duration) time.Duration {
 	switch {
 	case w.slow > 0:
 		return max(min(firstSlow<<min(w.slow-1, 8), maxRedial), 2*latency)
-	case w.redials <= len(firstPauses):
-		return max(firstPauses[w.redials-1], 2*latency)
+	case w.redials < firstRedials:
+		return max(firstRedial, 2*latency)
+	case w.redials == firstRedials:
+		return max(lateRedial, 2*latency)
 	case latency == 0 && w.redials%4 == 0, w.redials%slowRedials == 0:
 		return max(slowRedial, 2*latency)
 	}
