@@ -75,6 +75,9 @@ func (f Facts) Side(s Side) ClusterFacts {
 // a peer, so that one observation serves every pair the cluster is part of.
 type ClusterFacts struct {
 	Context ContextRef
+	// Instead are the kubeconfig's cluster and user that were chosen in place of the
+	// context's own, "" for those.
+	Instead struct{ Cluster, User string }
 	Server  string // URL of the API server
 	// Described is a cluster that was not observed: its own admin has told of it.
 	Described bool

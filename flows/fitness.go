@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -98,7 +99,7 @@ func UnfitReasons(side Side, c ClusterFacts) (all []Step) {
 	case len(c.MissingKinds) > 0 && c.Software != NoSoftware:
 		add(CodeSoftware, "Liqo's API",
 			fmt.Sprintf("%s runs %s, but its API server does not serve %s", c.Context, c.Software, strings.Join(c.MissingKinds, ", ")),
-			"these kinds came with Liqo v1.2: install or upgrade, with liqo-tui install or Liqo's own installer")
+			fmt.Sprintf("these kinds came with Liqo v1.2: install or upgrade, with %s or Liqo's own installer", command.Ours("install")))
 	case c.Software == NoSoftware && c.Elsewhere.Software != NoSoftware:
 		all = append(all, *InstalledElsewhere(side, c))
 	case (!c.HasCRDs || c.ID == "") && c.Unseen() != "":
@@ -106,24 +107,24 @@ func UnfitReasons(side Side, c ClusterFacts) (all []Step) {
 	case !c.HasCRDs || c.Software == NoSoftware && c.ID == "":
 		add(CodeSoftware, "installation",
 			fmt.Sprintf("nothing is installed on %s yet, neither Liqo nor the liqo-tui operator", c.Context),
-			fmt.Sprintf("add --install to liqo-tui network connect, or run: liqo-tui install%s --cluster-id NAME", c.Context.Flags("")))
+			fmt.Sprintf("add --install to %s, or run: %s", command.Ours("network", "connect"), c.Ours("install").Flag("--cluster-id", "NAME")))
 	}
 	if err := c.ID.Validate(); err != nil {
 		add(CodeClusterID, "cluster ID", err.Error(), fmt.Sprintf("set it in ConfigMap liqo-clusterid-configmap in namespace %s", c.Namespace))
 	}
 	switch {
 	case c.Operator.Refuses:
-		add(CodeOperator, "operator", c.Operator.Problem, "remove one of them: liqo-tui uninstall, or Liqo's own uninstallation")
+		add(CodeOperator, "operator", c.Operator.Problem, fmt.Sprintf("remove one of them: %s, or Liqo's own uninstallation", c.Ours("uninstall")))
 	case (len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0) && c.Operator.Problem != "":
-		hint := "see: " + c.Context.Kubectl() + " -n " + c.Namespace + " get pods,events"
+		hint := fmt.Sprintf("see: %s", c.SeeOperator("pods,events"))
 		if c.Software == Operator {
-			hint = "if the image can't be pulled, run: liqo-tui install" + c.Context.Flags("") + " --image IMAGE; else " + hint
+			hint = fmt.Sprintf("if the image can't be pulled, run: %s; else %s", c.Ours("install").Flag("--image", "IMAGE"), hint)
 		}
 		add(CodeOperator, "operator", c.Operator.Problem, hint)
 	case len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0:
 		add(CodeNetworks, "address ranges",
 			fmt.Sprintf("%s on %s has published no address ranges: namespace %s has no Network of type pod-cidr or external-cidr with a status", c.Software, c.Context, c.Namespace),
-			"read its log, and see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,networks")
+			fmt.Sprintf("read its log, and see: %s", c.SeeOperator("pods,networks")))
 	}
 	return all
 }

@@ -103,7 +103,7 @@ func (f Facts) calls(side Side) string {
 
 func (f Facts) strangerHint(side Side) string {
 	peer, other := f.Side(side.Other()).ID, "choose the context of the cluster that "+string(f.Side(side).ID)+" is connected with"
-	again := f.Network("connect --replace-peer")
+	again := f.Ours("network", "connect").Add("--replace-peer").String()
 	if f.Remote.Described {
 		other, again = "ask the other admin whether it is the same cluster", "give the same command with --replace-peer"
 	}

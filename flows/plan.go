@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -143,7 +144,7 @@ type Plan struct {
 	Replaces []string
 	// Owed are commands that somebody else has to run on the other cluster,
 	// because this run can't reach it or leaves it alone.
-	Owed []string
+	Owed []command.Command
 }
 
 // FailureKind is the class of a failed step; each has its exit code.

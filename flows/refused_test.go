@@ -44,7 +44,24 @@ func TestCommandsOfHintsNameTheFile(t *testing.T) {
 	if want := "liqo-tui install --kubeconfig lab.yaml --context rome --cluster-id NAME"; failed == nil || !strings.Contains(failed.Hint, want) {
 		t.Errorf("got %+v, want the hint %q", failed, want)
 	}
-	if got, want := f.Network("verify"), "liqo-tui network verify --kubeconfig lab.yaml --context rome --remote-context kind-milan"; got != want {
+	if got, want := f.Ours("network", "verify").String(), "liqo-tui network verify --kubeconfig lab.yaml --context rome --remote-context kind-milan"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// What a hint names acts on the cluster that was looked at: as which user, and where Liqo is.
+func TestCommandsOfHintsActOnTheSameCluster(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	f := flowtest.Facts(pair)
+	f.Local.Context, f.Local.Namespace = flows.ContextRef{File: "my configs/kc", Name: "rome (prod)"}, "liqo-sys"
+	f.Local.Instead.User = "ada"
+	failed := flows.UnfitSide(flows.A, f.Local)
+	const where = "--kubeconfig 'my configs/kc' --context 'rome (prod)' --user ada"
+	if want := "liqo-tui install " + where + " --liqo-namespace liqo-sys --cluster-id NAME"; failed == nil || !strings.Contains(failed.Hint, want) {
+		t.Errorf("got %+v, want the hint %q", failed, want)
+	}
+	if got, want := f.Local.Kubectl("get", "nodes").String(), "kubectl "+where+" get nodes"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

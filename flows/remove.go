@@ -7,6 +7,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -24,8 +25,11 @@ type RemoveOptions struct {
 // PlanReset removes the connection of the two clusters and what they know of
 // each other. What others own stays: a tenant namespace goes only if we made it.
 // While one of the clusters lends the other something, nothing goes.
-func PlanReset(o RemoveOptions, f Facts) Plan {
-	plan := planRemoval("reset", o, f, func(c Connection, side Side) []Step {
+func PlanReset(o RemoveOptions, f Facts) Plan { return ResetBy(command.Ours("network", "reset"), o, f) }
+
+// ResetBy is [PlanReset] as a part of what another command of ours does: hints name that.
+func ResetBy(by command.Command, o RemoveOptions, f Facts) Plan {
+	plan := planRemoval(by, o, f, func(c Connection, side Side) []Step {
 		return []Step{c.removeConfiguration(side), c.removeNamespace(side)}
 	})
 	if plan.Failure() == nil && plan.B != "" {
@@ -38,9 +42,9 @@ func PlanReset(o RemoveOptions, f Facts) Plan {
 
 // lent refuses to take the network from a virtual node, nil if there is none.
 func lent(o RemoveOptions, f Facts, ids [2]render.ClusterID) *Step {
-	sides, command := []Side{A, B}, fmt.Sprintf("liqo-tui unpeer%s%s", f.Local.Context.Flags(""), f.Remote.Context.Flags("remote-"))
+	sides, unpeer := []Side{A, B}, f.Ours("unpeer")
 	if o.LocalOnly {
-		sides, command = []Side{A}, fmt.Sprintf("liqo-tui unpeer%s --local-only --remote-cluster-id %s", f.Local.Context.Flags(""), ids[B])
+		sides, unpeer = []Side{A}, forget(f.Local.Ours("unpeer"), ids[B])
 	}
 	for _, side := range sides {
 		what, uses := f.Side(side).Lending.Lent(string(ids[side.Other()]))
@@ -52,10 +56,10 @@ func lent(o RemoveOptions, f Facts, ids [2]render.ClusterID) *Step {
 			consumer = side.Other()
 		}
 		if consumer == B {
-			command += " --consumer Remote"
+			unpeer = unpeer.Flag("--consumer", "Remote")
 		}
 		return new(Refuse(side, CodeLent, "no virtual node", FailedPreflight,
-			fmt.Sprintf("%s uses resources of %s, %s: its pods there would lose the network", ids[consumer], ids[consumer.Other()], what), "to remove both: "+command))
+			fmt.Sprintf("%s uses resources of %s, %s: its pods there would lose the network", ids[consumer], ids[consumer.Other()], what), fmt.Sprintf("to remove both: %s", unpeer)))
 	}
 	return nil
 }
@@ -63,11 +67,11 @@ func lent(o RemoveOptions, f Facts, ids [2]render.ClusterID) *Step {
 // PlanDisconnect removes the gateways. What the clusters know of each other
 // stays, so connecting again gives the same addresses.
 func PlanDisconnect(o RemoveOptions, f Facts) Plan {
-	return planRemoval("disconnect", o, f, func(Connection, Side) []Step { return nil })
+	return planRemoval(command.Ours("network", "disconnect"), o, f, func(Connection, Side) []Step { return nil })
 }
 
 // planRemoval removes the gateways, then what rest says for each side.
-func planRemoval(command string, o RemoveOptions, f Facts, rest func(Connection, Side) []Step) Plan {
+func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connection, Side) []Step) Plan {
 	sides := []Side{A, B}
 	if o.LocalOnly {
 		sides = []Side{A}
@@ -76,7 +80,7 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(Connection,
 	if plan.Steps = NoAnswer(f, sides...); len(plan.Steps) > 0 {
 		for i := range plan.Steps {
 			if s := &plan.Steps[i]; s.Side == B {
-				s.Hint += fmt.Sprintf("; or, if the cluster is gone for good: liqo-tui network %s --local-only", command)
+				s.Hint += fmt.Sprintf("; or, if the cluster is gone for good: %s", by.On(f.Local.Flags()).Add("--local-only"))
 			}
 		}
 		return plan
@@ -90,11 +94,11 @@ func planRemoval(command string, o RemoveOptions, f Facts, rest func(Connection,
 			return plan // or there is nothing to forget
 		}
 		plan.B, f.Remote.ID = peer, peer
-		plan.Owed = owed(command, f)
+		plan.Owed = []command.Command{forget(by, f.Local.Name()).For(string(f.Remote.Name()))}
 	} else if f.Local.ID == f.Remote.ID || f.Local.ID == "" || f.Remote.ID == "" {
 		plan.Steps = unfit(f)
 		return plan
-	} else if plan.Steps = replaced(command, f); len(plan.Steps) > 0 {
+	} else if plan.Steps = replaced(by, f); len(plan.Steps) > 0 {
 		return plan
 	}
 	c := NewConnection(Params{Namespaces: o.Namespaces}, f)
@@ -128,7 +132,7 @@ func (c Connection) unattended(sides []Side, steps []Step) (out []string) {
 }
 
 // replaced refuses to remove the connection with another cluster of B's ID, as failed steps.
-func replaced(command string, f Facts) []Step {
+func replaced(by command.Command, f Facts) []Step {
 	var steps []Step
 	for _, side := range []Side{A, B} {
 		me, other := f.Side(side), f.Side(side.Other())
@@ -136,7 +140,7 @@ func replaced(command string, f Facts) []Step {
 			continue
 		}
 		steps = append(steps, Refuse(side, CodePeer, "identity of the peer", FailedConflict, f.stranger(side),
-			fmt.Sprintf("to remove what %s has for the former %s: liqo-tui network %s%s --local-only --remote-cluster-id %s", me.ID, other.ID, command, me.Context.Flags(""), other.ID)))
+			fmt.Sprintf("to remove what %s has for the former %s: %s", me.ID, other.ID, forget(by.On(me.Flags()), other.ID))))
 	}
 	return steps
 }
@@ -220,9 +224,9 @@ func (ids *peerIDs) add(o render.Object) {
 	}
 }
 
-// owed is what the other cluster's admin has to run, to have there what A has.
-func owed(command string, f Facts) []string {
-	return []string{fmt.Sprintf("liqo-tui network %s --local-only --remote-cluster-id %s --context CONTEXT-OF-%s", command, f.Local.Name(), f.Remote.Name())}
+// forget removes what one cluster has of a peer that is left alone.
+func forget(by command.Command, peer render.ClusterID) command.Command {
+	return by.Add("--local-only", "--remote-cluster-id", string(peer))
 }
 
 func removeGateways(c Connection, side Side) []Step {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -77,28 +78,24 @@ func (s *Step) keyMaker() Side {
 
 // aboutWait says whose events explain a wait, as kinds, and the next command.
 func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
-	kubectl := c.Kubectl(s.Side)
 	gateway := render.GatewayObjectName(c.gatewayName(s.Side))
 	switch s.Code {
 	case CodeEndpoint:
 		if c.Params.ServiceType != corev1.ServiceTypeLoadBalancer {
-			return []string{"Service"}, "check the operator: " + c.kubectlOperator(s.Side)
+			return []string{"Service"}, fmt.Sprintf("check the operator: %s", c.Facts.Side(s.Side).SeeOperator("pods,events"))
 		}
-		return []string{"Service"}, "see what the provider says: " + kubectl + " describe service " + gateway +
-			"; or choose --server-service-type NodePort, or give the address: --client-address"
+		return []string{"Service"}, fmt.Sprintf("see what the provider says: %s; or choose --server-service-type NodePort, or give the address: --client-address",
+			c.Kubectl(s.Side, "describe", "service", gateway))
 	case CodePod:
-		return []string{"Pod", "ReplicaSet", "Deployment"}, "see: " + kubectl + " describe pods"
+		return []string{"Pod", "ReplicaSet", "Deployment"}, fmt.Sprintf("see: %s", c.Kubectl(s.Side, "describe", "pods"))
 	case CodeTunnel:
 		return []string{"Pod", "Deployment"}, c.tunnelHint(s.Side)
 	case CodeRemapping:
-		return []string{"Configuration", "Network"}, "check the operator: " + c.kubectlOperator(s.Side)
+		return []string{"Configuration", "Network"}, fmt.Sprintf("check the operator: %s", c.Facts.Side(s.Side).SeeOperator("pods,events"))
 	case CodeKey:
-		return []string{kindServer, kindClient, "Secret"}, "check the operator: " + c.kubectlOperator(s.keyMaker())
+		return []string{kindServer, kindClient, "Secret"}, fmt.Sprintf("check the operator: %s", c.Facts.Side(s.keyMaker()).SeeOperator("pods,events"))
 	case CodeDeletion:
-		if s.Object.Namespace == "" {
-			kubectl = c.Facts.Side(s.Side).Context.Kubectl()
-		}
-		return []string{s.Object.Kind}, "see what holds it: " + kubectl + " get " + strings.ToLower(s.Object.Kind) + " " + s.Object.Name + " -o yaml"
+		return []string{s.Object.Kind}, fmt.Sprintf("see what holds it: %s", c.Facts.Side(s.Side).See(s.Object))
 	default:
 		return []string{s.Object.Kind}, ""
 	}
@@ -106,12 +103,12 @@ func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
 
 // tunnelHint is what to look at when all was applied and the gateways don't reach each other.
 func (c Connection) tunnelHint(side Side) string {
-	hint := fmt.Sprintf("see what is broken: liqo-tui check%s%s", c.Facts.Local.Context.Flags(""), c.Facts.Remote.Context.Flags("remote-"))
+	hint := fmt.Sprintf("see what is broken: %s", c.Facts.Ours("check"))
 	if c.Facts.Remote.Described {
-		hint = fmt.Sprintf("ask the admin of %s to check their side with: liqo-tui info peer %s", c.Facts.Remote.ID, c.Facts.Local.ID)
+		hint = fmt.Sprintf("ask the admin of %s to check their side with: %s", c.Facts.Remote.ID, command.Ours("info", "peer", string(c.Facts.Local.ID)))
 	}
 	if pod := c.Peers[side].Pod; pod != nil && pod.Waiting != "" && pod.Restarts > 1 { // it ends each time
-		return "see why: " + c.Kubectl(side) + " logs --previous --all-containers " + pod.Name
+		return fmt.Sprintf("see why: %s", c.Kubectl(side, "logs", "--previous", "--all-containers", pod.Name))
 	}
 	cause := c.Peers[side].Reading().Cause(c.Facts.At)
 	if cause != render.ReasonNoHandshake && cause != render.ReasonPeerSilent && cause != "" { // it says what it is
@@ -124,7 +121,7 @@ func (c Connection) tunnelHint(side Side) string {
 	if cause != render.ReasonPeerSilent && !c.Facts.Remote.Described { // it has never worked this way round
 		other := c.Params.Server.Other()
 		hint += fmt.Sprintf("; or let %s host the server, which needs the same the other way round: %s",
-			c.Facts.Side(other).ID, c.Facts.Network("connect --server-location "+[...]string{"Local", "Remote"}[other]))
+			c.Facts.Side(other).ID, c.Facts.Ours("network", "connect").Flag("--server-location", [...]string{"Local", "Remote"}[other]))
 	}
 	return hint
 }
@@ -146,29 +143,9 @@ func (c Connection) gatewayName(side Side) string {
 	return cmp.Or(c.Peers[side].GatewayName(), c.Peers[side].Tenant.ObjectName())
 }
 
-// Kubectl is the start of a command about the side's tenant namespace.
-func (c Connection) Kubectl(side Side) string {
-	return c.Facts.Side(side).Context.Kubectl() + " -n " + c.Peers[side].Tenant.Namespace
-}
-
-func (c Connection) kubectlOperator(side Side) string {
-	f := c.Facts.Side(side)
-	return f.Context.Kubectl() + " -n " + f.Namespace + " get pods,events"
-}
-
-// Kubectl is the start of a kubectl command for the context.
-func (r ContextRef) Kubectl() string { return "kubectl" + r.Flags("") }
-
-// Flags choose the context, each with a prefix of its name, and a space before each.
-func (r ContextRef) Flags(prefix string) string {
-	text := ""
-	if r.File != "" {
-		text += " --" + prefix + "kubeconfig " + r.File
-	}
-	if r.Name != "" {
-		text += " --" + prefix + "context " + r.Name
-	}
-	return text
+// Kubectl is a kubectl command in the side's tenant namespace.
+func (c Connection) Kubectl(side Side, words ...string) command.Command {
+	return c.Facts.Side(side).KubectlIn(c.Peers[side].Tenant.Namespace, words...)
 }
 
 // OwnKey waits for the key that the other admin has to be told.
@@ -183,10 +160,4 @@ func (c Connection) OwnKey(side Side) Step {
 		s.Status, s.Reason = Done, peer.Key.String()
 	}
 	return s
-}
-
-// Network is a command line of liqo-tui network for both clusters, to be pasted.
-func (f Facts) Network(words string) string {
-	command, rest, _ := strings.Cut(words, " ")
-	return strings.TrimSpace("liqo-tui network " + command + f.Local.Context.Flags("") + f.Remote.Context.Flags("remote-") + " " + rest)
 }

@@ -109,6 +109,7 @@ func (c *Cluster) tenantNamespace() (client.ListOption, bool) {
 // Observe waits for the first answer of every watch, then says what is there.
 func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	facts := flows.ClusterFacts{Context: c.options.Context, ContextNamespace: c.standard, Server: c.server, Namespace: c.namespace}
+	facts.Instead.Cluster, facts.Instead.User = c.options.Cluster, c.options.User
 	if c.options.Delegation {
 		facts.Delegation = &flows.DelegationFacts{CA: c.ca}
 	}

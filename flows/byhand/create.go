@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -60,7 +61,7 @@ func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {
 	}
 	if own := f.Local.ID; own == o.Remote && f.Local.Problem == nil {
 		return flows.Plan{A: own, B: own, Steps: []flows.Step{*refuse(flows.FailedPreflight, fmt.Sprintf("%s is this cluster itself", own),
-			"give the other cluster's ID: there, liqo-tui info --get clusterid prints it; or choose another --context")}}
+			fmt.Sprintf("give the other cluster's ID: there, %s prints it; or choose another --context", command.Ours("info", "--get", "clusterid")))}}
 	}
 	plan, c := flows.NewHalf(p, f)
 	if len(plan.Steps) > 0 {
@@ -145,18 +146,18 @@ func (o Object) second(c flows.Connection) *flows.Step {
 	}
 	switch {
 	case o.Kind == GatewayServer && p.Client != nil:
-		return refuse(flows.FailedConflict, fmt.Sprintf("%s is already the client of a connection with %s: %s", id, o.Remote, render.Name(p.Client)), oneGateway(o.Remote))
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s is already the client of a connection with %s: %s", id, o.Remote, render.Name(p.Client)), oneGateway(c.Facts.Local, o.Remote))
 	case o.Kind == GatewayClient && p.Server != nil:
-		return refuse(flows.FailedConflict, fmt.Sprintf("%s already hosts a gateway server for %s: %s", id, o.Remote, render.Name(p.Server)), oneGateway(o.Remote))
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s already hosts a gateway server for %s: %s", id, o.Remote, render.Name(p.Server)), oneGateway(c.Facts.Local, o.Remote))
 	case flows.Exists(live) && o.Name != "" && live.GetName() != o.Name:
 		return refuse(flows.FailedConflict, fmt.Sprintf("%s has %s for %s already, and a peer has one", id, render.Name(live), o.Remote),
-			fmt.Sprintf("to change it, give its name: liqo-tui create %s %s", o.Kind.Word(), live.GetName()))
+			fmt.Sprintf("to change it, give its name: %s", c.Facts.Local.Ours("create", o.Kind.Word(), live.GetName())))
 	}
 	return nil
 }
 
-func oneGateway(peer render.ClusterID) string {
-	return fmt.Sprintf("a cluster has one gateway for a peer; liqo-tui network disconnect --local-only --remote-cluster-id %s removes it", peer)
+func oneGateway(on flows.ClusterFacts, peer render.ClusterID) string {
+	return fmt.Sprintf("a cluster has one gateway for a peer; %s removes it", on.Ours("network", "disconnect").Add("--local-only", "--remote-cluster-id", string(peer)))
 }
 
 // taken refuses a name that an object about somebody else has. Two gateways of one
@@ -204,9 +205,9 @@ func (o Object) early(c flows.Connection) *flows.Step {
 	case o.Printed:
 	case o.Kind == PublicKey && p.Server == nil && p.Client == nil:
 		return refuse(flows.FailedPreflight, fmt.Sprintf("%s has no gateway for %s yet, so nothing uses the key", id, o.Remote),
-			fmt.Sprintf("first: liqo-tui create gatewayserver NAME --remote-cluster-id %s, or gatewayclient where the other cluster has the server", o.Remote))
+			fmt.Sprintf("first: %s, or gatewayclient where the other cluster has the server", create(GatewayServer, "NAME", o.Remote).On(c.Facts.Local.Flags())))
 	case o.Kind.gateway() && p.Configuration == nil:
-		hint := fmt.Sprintf("first, on %s: liqo-tui generate configuration > configuration.yaml; then here: kubectl apply -f configuration.yaml", o.Remote)
+		hint := fmt.Sprintf("first, on %s: %s > configuration.yaml; then here: %s", o.Remote, command.Ours("generate", "configuration"), c.Facts.Local.Kubectl("apply", "-f", "configuration.yaml"))
 		for i := range c.Facts.Local.Configurations {
 			if own := &c.Facts.Local.Configurations[i]; own.Labels[render.LabelRemoteCluster] == string(id) {
 				hint = fmt.Sprintf("%s is %s's own, which is for %s: delete it here; %s", render.Name(own), id, o.Remote, hint)
@@ -223,17 +224,21 @@ func (o Object) ownKey(c flows.Connection) *flows.Step {
 		return nil
 	}
 	return refuse(flows.FailedPreflight, fmt.Sprintf("this is the public key of %s's own gateway", c.Facts.Local.ID),
-		fmt.Sprintf("take what liqo-tui generate publickey prints on %s", o.Remote))
+		fmt.Sprintf("take what %s prints on %s", command.Ours("generate", "publickey"), o.Remote))
 }
 
 // owed is what the other admin has to run next with what is known here.
-func (o Object) owed(c flows.Connection) []string {
+func (o Object) owed(c flows.Connection) []command.Command {
 	peer, id := c.Peers[flows.A], c.Facts.Local.ID
 	if s := peer.Server; o.Kind == GatewayServer && s != nil && s.Status.Endpoint != nil {
-		return []string{fmt.Sprintf("liqo-tui create gatewayclient client --remote-cluster-id %s --addresses %s --port %d",
-			id, strings.Join(s.Status.Endpoint.Addresses, ","), s.Status.Endpoint.Port)}
+		return []command.Command{create(GatewayClient, "client", id).Flag("--addresses", strings.Join(s.Status.Endpoint.Addresses, ",")).
+			Flag("--port", fmt.Sprint(s.Status.Endpoint.Port)).For(string(o.Remote))}
 	}
 	return nil
+}
+
+func create(kind Kind, name string, peer render.ClusterID) command.Command {
+	return command.Ours("create", kind.Word(), name).Flag("--remote-cluster-id", string(peer))
 }
 
 // Manifest is the object of a plan of [Create], as others are to apply it.

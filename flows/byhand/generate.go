@@ -80,7 +80,7 @@ func (g Gateway) find(f flows.ClusterFacts) (peer flows.Peer, refused *flows.Ste
 	}
 	switch {
 	case len(found) == 0:
-		where, hint := "", fmt.Sprintf("first: liqo-tui create %s %s --remote-cluster-id CLUSTER_ID", kind.Word(), g.Name)
+		where, hint := "", fmt.Sprintf("first: %s", create(kind, g.Name, "CLUSTER_ID").On(f.Flags()))
 		if g.Namespace != "" {
 			where = " in namespace " + g.Namespace
 		}

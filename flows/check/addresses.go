@@ -291,11 +291,11 @@ func (in diagnosis) free(side flows.Side) Result {
 		r.Evidence = append(r.Evidence, o.String())
 	}
 	if c.Software == flows.Liqo {
-		r.Fix = []string{"Liqo can't change these ranges in operation: " + in.facts.Network("reset") + ", then connect again"}
+		r.Fix = []string{fmt.Sprintf("Liqo can't change these ranges in operation: %s, then connect again", in.facts.Ours("network", "reset"))}
 		return r
 	}
 	r.Summary += "; the addresses of API servers, DNS and nodes are left out"
-	r.Fix = []string{fmt.Sprintf("give %s other ranges while packets flow: liqo-tui network renumber %s%s", other, other, c.Context.Flags(""))}
+	r.Fix = []string{fmt.Sprintf("give %s other ranges while packets flow: %s", other, c.Ours("network", "renumber", string(other)))}
 	return r
 }
 

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // State is how a check has ended.
@@ -69,11 +70,12 @@ type Remedy struct {
 }
 
 // Command is what makes the same plan.
-func (r Remedy) Command(f flows.Facts) string {
+func (r Remedy) Command(f flows.Facts) command.Command {
+	c := f.Ours("network", "connect")
 	if r.Setting == "" {
-		return f.Network("connect")
+		return c
 	}
-	return f.Network("connect --" + r.Setting + " " + r.Value)
+	return c.Flag("--"+r.Setting, r.Value)
 }
 
 // planned is the result with a fix that a plan does.

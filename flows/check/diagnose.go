@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -113,9 +114,9 @@ func (in diagnosis) operator(side flows.Side) Result {
 	case c.Software == flows.NoSoftware && elsewhere != nil:
 		return result(Fail, elsewhere.Reason, elsewhere.Hint)
 	case c.Software == flows.NoSoftware:
-		return result(Fail, "neither Liqo nor the liqo-tui operator is there", "run: liqo-tui install"+c.Context.Flags(""))
+		return result(Fail, "neither Liqo nor the liqo-tui operator is there", fmt.Sprintf("run: %s", c.Ours("install")))
 	case c.Operator.Problem != "":
-		return result(Fail, c.Operator.Problem, "see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,events")
+		return result(Fail, c.Operator.Problem, fmt.Sprintf("see: %s", c.SeeOperator("pods,events")))
 	}
 	return pass(c.Software.String() + " works")
 }
@@ -127,7 +128,7 @@ func (in diagnosis) samePeer(flows.Side) Result {
 	}
 	r := samePeers(in.facts)
 	if r.State == Inconclusive && in.facts.Local.Identity() != "" && in.facts.Remote.Identity() != "" {
-		r.Fix = []string{"store it: " + in.facts.Network("connect")}
+		r.Fix = []string{fmt.Sprintf("store it: %s", in.connect())}
 	}
 	return r
 }
@@ -140,7 +141,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 		r.Needs = Answers
 		return r
 	case conf == nil:
-		return result(Fail, "there is no Configuration for "+string(other), "run: "+in.facts.Network("connect")).planned("make what is missing")
+		return result(Fail, "there is no Configuration for "+string(other), fmt.Sprintf("run: %s", in.connect())).planned("make what is missing")
 	case !flows.CIDRsConfigured(conf):
 		r := result(Fail, "the operator has assigned no addresses to "+string(other)+flows.ConditionOf(conf), "see the operator's log and the Configuration's conditions")
 		for _, c := range conf.Status.Conditions {
@@ -167,7 +168,7 @@ func (in diagnosis) sameRanges(side flows.Side) Result {
 	if sameCIDRs(known.Pod, are.Pod) && sameCIDRs(known.External, are.External) {
 		return pass("as the other cluster has them")
 	}
-	r := result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID), "run: "+in.facts.Network("connect")+"; it updates them").planned("update the ranges")
+	r := result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID), fmt.Sprintf("run: %s; it updates them", in.connect())).planned("update the ranges")
 	r.Evidence = []string{
 		fmt.Sprintf("told: pods %s, external %s", joined(known.Pod), joined(known.External)),
 		fmt.Sprintf("are: pods %s, external %s", joined(are.Pod), joined(are.External)),
@@ -194,7 +195,7 @@ func (in diagnosis) gateways(flows.Side) Result {
 	if (a.Server != nil) != (a.Client != nil) && (b.Server != nil) != (b.Client != nil) && (a.Server != nil) == (b.Client != nil) {
 		return pass(describe(flows.A, a) + ", " + describe(flows.B, b))
 	}
-	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), "run: "+in.facts.Network("connect")+"; it makes what is missing and replaces what is in the way").planned("make what is missing")
+	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), fmt.Sprintf("run: %s; it makes what is missing and replaces what is in the way", in.connect())).planned("make what is missing")
 }
 
 // server is the side whose gateway is dialled. Only checks ask for it that need
@@ -232,8 +233,8 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	if e == nil || len(e.Addresses) == 0 || e.Addresses[0] == "" {
 		gateway := in.peers[server].Server
 		r := result(Fail, fmt.Sprintf("%s's gateway server has no address", in.cluster(server).ID),
-			fmt.Sprintf("see: %s describe service %s", in.kubectl(server), render.GatewayObjectName(gateway.Name)),
-			"or expose it another way: "+in.facts.Network("connect --server-service-type NodePort")).
+			fmt.Sprintf("see: %s", in.kubectl(server, "describe", "service", render.GatewayObjectName(gateway.Name))),
+			fmt.Sprintf("or expose it another way: %s", in.connect().Flag("--server-service-type", "NodePort"))).
 			plannedWith("server-service-type", "NodePort", "expose it through a NodePort")
 		r.Evidence = in.eventsAbout(server, "Service")
 		if text := gateway.Annotations[render.AnnotationEndpoint]; text != "" {
@@ -244,7 +245,7 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	dials := fmt.Sprintf("UDP %s:%d", address, port)
 	if in.cause(client) == render.ReasonUnresolvable {
 		return result(Fail, fmt.Sprintf("%s can't resolve what it dials: %s", in.cluster(client).ID, in.readings[client].Message),
-			"check the name, and the DNS of "+string(in.cluster(client).ID), "or dial an address: "+in.facts.Network("connect --client-address ADDRESS"))
+			"check the name, and the DNS of "+string(in.cluster(client).ID), fmt.Sprintf("or dial an address: %s", in.connect().Flag("--client-address", "ADDRESS")))
 	}
 	if slices.Contains(e.Addresses, address) && e.Port == port {
 		return pass(fmt.Sprintf("%s dials %s", in.cluster(client).ID, dials))
@@ -254,7 +255,7 @@ func (in diagnosis) endpoint(flows.Side) Result {
 		return pass(fmt.Sprintf("%s dials %s, not the %s's own %s, and it works", in.cluster(client).ID, dials, at, is))
 	}
 	r := result(Fail, fmt.Sprintf("%s dials %s; the %s is at %s", in.cluster(client).ID, dials, at, is),
-		"run: "+in.facts.Network("connect")+"; it updates the client's endpoint",
+		fmt.Sprintf("run: %s; it updates the client's endpoint", in.connect()),
 		"if the other address was chosen on purpose, check what it leads to").planned("dial the server's address")
 	return r
 }
@@ -265,7 +266,6 @@ func (in diagnosis) cause(side flows.Side) render.Reason { return in.readings[si
 
 func (in diagnosis) pod(side flows.Side) Result {
 	pod := in.peers[side].Pod
-	kubectl := in.kubectl(side)
 	switch {
 	case in.readings[side].Role == "":
 		return result(Inconclusive, "there is no gateway here")
@@ -273,18 +273,18 @@ func (in diagnosis) pod(side flows.Side) Result {
 		return result(Inconclusive, "pods in "+in.peers[side].Tenant.Namespace+" may not be read",
 			"ask for the right to list pods there: the Role that liqo-tui rbac prints has it")
 	case pod == nil:
-		r := result(Fail, "there is no pod", "see: "+kubectl+" get deployments,events")
+		r := result(Fail, "there is no pod", fmt.Sprintf("see: %s", in.kubectl(side, "get", "deployments,events")))
 		r.Evidence = in.eventsAbout(side, "Deployment", "ReplicaSet")
 		return r
 	case pod.Waiting != "":
-		r := result(Fail, fmt.Sprintf("%s waits: %s", pod.Name, pod.Waiting), "see: "+kubectl+" describe pod "+pod.Name)
+		r := result(Fail, fmt.Sprintf("%s waits: %s", pod.Name, pod.Waiting), fmt.Sprintf("see: %s", in.kubectl(side, "describe", "pod", pod.Name)))
 		r.Evidence = in.eventsAbout(side, "Pod")
 		return r
 	case !pod.Ready:
-		return result(Warn, pod.Name+" runs, but is not ready", "see: "+kubectl+" logs "+pod.Name)
+		return result(Warn, pod.Name+" runs, but is not ready", fmt.Sprintf("see: %s", in.kubectl(side, "logs", pod.Name)))
 	case in.facts.At.Sub(pod.Restarted) < recentRestart:
 		return result(Warn, fmt.Sprintf("%s restarted %s ago, for the %s time", pod.Name, in.facts.At.Sub(pod.Restarted).Round(time.Second), ordinal(pod.Restarts)),
-			"see why: "+kubectl+" logs --previous "+pod.Name)
+			fmt.Sprintf("see why: %s", in.kubectl(side, "logs", "--previous", pod.Name)))
 	}
 	text := pod.Name
 	if pod.Node != "" {
@@ -310,14 +310,14 @@ func (in diagnosis) keys(side flows.Side) Result {
 	other := in.cluster(side.Other()).ID
 	switch {
 	case in.cause(side) == render.ReasonKeyMismatch:
-		return result(Fail, in.readings[side].Message, "run: "+in.facts.Network("connect")+"; it updates the keys on both sides",
+		return result(Fail, in.readings[side].Message, fmt.Sprintf("run: %s; it updates the keys on both sides", in.connect()),
 			"if that does not help, something else sends WireGuard packets to this port").planned("update the keys")
 	case theirs == nil:
 		return result(Inconclusive, fmt.Sprintf("%s's gateway has not published its key", other))
 	case peer.PublicKey == nil:
-		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), "run: "+in.facts.Network("connect")).planned("update the keys")
+		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), fmt.Sprintf("run: %s", in.connect())).planned("update the keys")
 	case !slices.Equal(peer.PublicKey.Spec.PublicKey, theirs[:]):
-		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), "run: "+in.facts.Network("connect")+"; it updates the key").planned("update the keys")
+		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), fmt.Sprintf("run: %s; it updates the key", in.connect())).planned("update the keys")
 		r.Evidence = []string{fmt.Sprintf("told %s, has %s", keyText(peer.PublicKey.Spec.PublicKey), keyText(theirs[:]))}
 		return r
 	}
@@ -379,18 +379,21 @@ func (in diagnosis) fresh(side flows.Side) Result {
 	case !r.Reported:
 		return result(Inconclusive, "this gateway says only whether it is connected: it is Liqo's own")
 	case in.cause(side) == render.ReasonMisconfigured:
-		return result(Fail, r.Message, "change what the message names, then run: "+in.facts.Network("connect"))
+		return result(Fail, r.Message, fmt.Sprintf("change what the message names, then run: %s", in.connect()))
 	}
 	return pass(fmt.Sprintf("%s ago: %s", in.facts.At.Sub(r.At).Round(time.Second), cmp.Or(r.Message, string(r.Value))))
 }
 
-// kubectl is the start of a command about the side's end of the peering.
-func (in diagnosis) kubectl(side flows.Side) string {
-	return in.cluster(side).Context.Kubectl() + " -n " + in.peers[side].Tenant.Namespace
+// connect makes what is missing, and updates what has changed.
+func (in diagnosis) connect() command.Command { return in.facts.Ours("network", "connect") }
+
+// kubectl is a command about the side's end of the peering.
+func (in diagnosis) kubectl(side flows.Side, words ...string) command.Command {
+	return in.cluster(side).KubectlIn(in.peers[side].Tenant.Namespace, words...)
 }
 
 func (in diagnosis) seeLogs(side flows.Side) string {
-	return "see: " + in.kubectl(side) + " logs deployment/" + render.GatewayObjectName(in.peers[side].GatewayName())
+	return fmt.Sprintf("see: %s", in.kubectl(side, "logs", "deployment/"+render.GatewayObjectName(in.peers[side].GatewayName())))
 }
 
 func (in diagnosis) ping(side flows.Side) Result {
@@ -402,7 +405,7 @@ func (in diagnosis) ping(side flows.Side) Result {
 	case in.answered(side):
 		return pass("answered")
 	case state.Works():
-		return result(Inconclusive, "Liqo's gateway reports no pings", "send packets from pod to pod: "+in.facts.Network("verify"))
+		return result(Inconclusive, "Liqo's gateway reports no pings", fmt.Sprintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
 	}
 	logs := in.seeLogs(side)
 	if in.cause(side) == render.ReasonNoPing {
@@ -426,13 +429,13 @@ func (in diagnosis) mtu(flows.Side) Result {
 		return pass(fmt.Sprintf("packets of %d bytes come through, and the gateways send no longer ones", path))
 	case path > 0 && path < max(a, b):
 		return result(Warn, fmt.Sprintf("the path carries packets of %d bytes, and the tunnel's MTU is %d", path, max(a, b)),
-			"run: "+in.facts.Network(fmt.Sprintf("connect --mtu %d", path))+", so that no packet is too large").
+			fmt.Sprintf("run: %s, so that no packet is too large", in.connect().Flag("--mtu", fmt.Sprint(path)))).
 			plannedWith("mtu", fmt.Sprint(path), "send no longer packets")
 	case a == 0 || b == 0:
 		return result(Inconclusive, "not reported by "+in.silent(func(r flows.Reading) bool { return r.MTU > 0 }))
 	case a != b:
 		return result(Warn, fmt.Sprintf("%d on %s, %d on %s: larger packets get lost one way", a, in.facts.Local.ID, b, in.facts.Remote.ID),
-			"run: "+in.facts.Network(fmt.Sprintf("connect --mtu %d", min(a, b)))).
+			fmt.Sprintf("run: %s", in.connect().Flag("--mtu", fmt.Sprint(min(a, b))))).
 			plannedWith("mtu", fmt.Sprint(min(a, b)), "send no longer packets")
 	}
 	text := fmt.Sprintf("%d bytes on both sides", a)

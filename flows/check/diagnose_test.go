@@ -399,7 +399,7 @@ func testPlan(t *testing.T, f flows.Facts, r check.Result) {
 		return
 	}
 	command, p := r.Plan.Command(f), flows.Defaults()
-	if !slices.ContainsFunc(r.Fix, func(fix string) bool { return strings.Contains(fix, command) }) || r.Plan.Means == "" {
+	if !slices.ContainsFunc(r.Fix, func(fix string) bool { return strings.Contains(fix, command.String()) }) || r.Plan.Means == "" {
 		t.Errorf("%s: the plan is that of %q, which none of the fixes says: %q", r.ID, command, r.Fix)
 	}
 	settings := flows.Settings()

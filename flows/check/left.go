@@ -47,8 +47,8 @@ func (in diagnosis) left(con flows.Side) Result {
 	l.unknown(at, other, me.ID)
 	if len(l.withdrawn) > 0 {
 		maps.Copy(l.withdrawn, peering.Withdrawn(at))
-		l.fix = append(l.fix, fmt.Sprintf("to remove it there, unless a backup brings it back here: %s -n %s annotate namespacemaps.offloading.liqo.io %s --overwrite %s=%s",
-			me.Context.Kubectl(), at.Namespace, at.Name, peering.AnnotationWithdrawn, strings.Join(slices.Sorted(maps.Keys(l.withdrawn)), ",")))
+		l.fix = append(l.fix, fmt.Sprintf("to remove it there, unless a backup brings it back here: %s",
+			me.KubectlIn(at.Namespace, "annotate", "namespacemaps.offloading.liqo.io", at.Name, "--overwrite", peering.AnnotationWithdrawn+"="+strings.Join(slices.Sorted(maps.Keys(l.withdrawn)), ","))))
 	}
 	l.slices(me, other)
 	if at != nil || !me.Lending.Hidden["NamespaceMap"] {
@@ -187,7 +187,7 @@ func (l *lefts) twins(at *offloadingv1beta1.NamespaceMap, consumer render.Cluste
 		}): // it stays, or goes
 		default:
 			l.found = append(l.found, fmt.Sprintf("namespace %s on %s: %s does not ask for it", ns.Name, other.ID, consumer))
-			l.fix = append(l.fix, fmt.Sprintf("to remove it there, unless a backup brings back what asks for it: %s delete namespace %s", other.Context.Kubectl(), ns.Name))
+			l.fix = append(l.fix, fmt.Sprintf("to remove it there, unless a backup brings back what asks for it: %s", other.Kubectl("delete", "namespace", ns.Name)))
 		}
 	}
 }
@@ -210,6 +210,6 @@ func (l *lefts) slices(me, other flows.ClusterFacts) {
 			continue
 		}
 		l.found = append(l.found, fmt.Sprintf("ResourceSlice %s/%s on %s: there is none of this name on %s", s.Namespace, s.Name, other.ID, me.ID))
-		l.fix = append(l.fix, fmt.Sprintf("to remove it there, unless a backup brings it back here: %s -n %s delete resourceslices.authentication.liqo.io %s", other.Context.Kubectl(), s.Namespace, s.Name))
+		l.fix = append(l.fix, fmt.Sprintf("to remove it there, unless a backup brings it back here: %s", other.KubectlIn(s.Namespace, "delete", "resourceslices.authentication.liqo.io", s.Name)))
 	}
 }

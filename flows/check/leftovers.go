@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -35,10 +36,9 @@ func (in preflight) leftovers(side flows.Side) Result {
 // leftoversOf are the stale objects on a cluster about the peer.
 func leftoversOf(c flows.ClusterFacts, peer render.ClusterID) []leftover {
 	var out []leftover
-	kubectl := c.Context.Kubectl()
 	for i := range c.Namespaces {
 		ns := &c.Namespaces[i]
-		if l, ok := staleNamespace(kubectl, ns, peer); ok {
+		if l, ok := staleNamespace(c, ns, peer); ok {
 			out = append(out, l)
 		}
 	}
@@ -62,24 +62,24 @@ func leftoversOf(c flows.ClusterFacts, peer render.ClusterID) []leftover {
 		}
 	}
 	if p.Connection != nil && ownerless(p.Connection, gateways) {
-		out = append(out, ownerlessLeftover(kubectl, "Connection", p.Connection))
+		out = append(out, ownerlessLeftover(c, "Connection", p.Connection))
 	}
 	if p.PublicKey != nil && ownerless(p.PublicKey, gateways) {
-		out = append(out, ownerlessLeftover(kubectl, "PublicKey", p.PublicKey))
+		out = append(out, ownerlessLeftover(c, "PublicKey", p.PublicKey))
 	}
 	return append(out, elsewhere(c, p)...)
 }
 
 // staleNamespace is a namespace of the peer's name that is another's, or one
 // that does not go.
-func staleNamespace(kubectl string, ns *corev1.Namespace, peer render.ClusterID) (leftover, bool) {
+func staleNamespace(on flows.ClusterFacts, ns *corev1.Namespace, peer render.ClusterID) (leftover, bool) {
 	owner := render.ClusterID(ns.Labels[render.LabelRemoteCluster])
 	named := ns.Name == render.TenantNamespaceName(peer)
 	switch {
 	case named && owner != "" && owner != peer:
 		return leftover{
 			"Namespace " + ns.Name, fmt.Sprintf("its label says that it is for cluster %s", owner),
-			fmt.Sprintf("delete it, or choose another with --namespace: %s delete namespace %s", kubectl, ns.Name),
+			fmt.Sprintf("delete it, or choose another with --namespace: %s", on.Kubectl("delete", "namespace", ns.Name)),
 		}, true
 	case (named || owner == peer) && ns.DeletionTimestamp != nil:
 		why := []string{"it is being deleted"}
@@ -88,7 +88,7 @@ func staleNamespace(kubectl string, ns *corev1.Namespace, peer render.ClusterID)
 				why = append(why, c.Message)
 			}
 		}
-		return leftover{"Namespace " + ns.Name, strings.Join(why, "; "), "wait until it is gone, or see what holds it: " + kubectl + " get namespace " + ns.Name + " -o yaml"}, true
+		return leftover{"Namespace " + ns.Name, strings.Join(why, "; "), fmt.Sprintf("wait until it is gone, or see what holds it: %s", on.See(flows.RefTo(ns)))}, true
 	}
 	return leftover{}, false
 }
@@ -118,11 +118,15 @@ func ownerless(o metav1.Object, there map[string]bool) bool {
 	return len(o.GetOwnerReferences()) > 0
 }
 
-func ownerlessLeftover(kubectl, kind string, o metav1.Object) leftover {
+func ownerlessLeftover(c flows.ClusterFacts, kind string, o metav1.Object) leftover {
 	return leftover{
 		fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()), "its gateway is gone",
-		"Kubernetes collects it within a minute; if not: " + kubectl + " -n " + o.GetNamespace() + " delete " + strings.ToLower(kind) + " " + o.GetName(),
+		fmt.Sprintf("Kubernetes collects it within a minute; if not: %s", deletion(c, kind, o)),
 	}
+}
+
+func deletion(c flows.ClusterFacts, kind string, o metav1.Object) command.Command {
+	return c.KubectlIn(o.GetNamespace(), "delete", strings.ToLower(kind), o.GetName())
 }
 
 // elsewhere are objects about the peer in other namespaces than the peering's. None
@@ -142,7 +146,7 @@ func elsewhere(c flows.ClusterFacts, p flows.Peer) []leftover {
 		if !used[o.GetNamespace()] && o.GetLabels()[render.LabelRemoteCluster] == string(p.Tenant.Remote) {
 			out = append(out, leftover{
 				fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()), "it is not in the peering's namespace " + p.Tenant.Namespace,
-				fmt.Sprintf("delete it: %s -n %s delete %s %s", c.Context.Kubectl(), o.GetNamespace(), strings.ToLower(kind), o.GetName()),
+				fmt.Sprintf("delete it: %s", deletion(c, kind, o)),
 			})
 		}
 	}

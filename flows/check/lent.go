@@ -7,6 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -80,7 +81,7 @@ func (in diagnosis) access(con flows.Side) Result {
 		return result(Inconclusive, fmt.Sprintf("%s lets %s in; what %s has of it can't be read", other.ID, me.ID, me.ID))
 	case l.consumer == nil:
 		return result(Warn, fmt.Sprintf("%s lets %s in, and %s has nothing of it", other.ID, me.ID, me.ID), again,
-			fmt.Sprintf("to end it on %s: liqo-tui unpeer --context %s --local-only --consumer Remote --remote-cluster-id %s", other.ID, other.Context.Name, me.ID))
+			fmt.Sprintf("to end it on %s: %s", other.ID, other.Ours("unpeer").Add("--local-only", "--consumer", "Remote", "--remote-cluster-id", string(me.ID))))
 	case l.provider == nil && hides(other, "Tenant"):
 		return result(Inconclusive, fmt.Sprintf("%s: %s; what %s has of it can't be read", me.ID, l.consumer.Authentication, other.ID))
 	case l.provider == nil:
@@ -89,8 +90,8 @@ func (in diagnosis) access(con flows.Side) Result {
 	r := standings([]view.Standing{named(other.ID, l.provider.Access()), named(me.ID, l.consumer.Access())}, "")
 	if r.State == Warn || r.State == Fail {
 		r.Fix = []string{
-			"see: " + in.kubectl(pro) + " describe tenant " + string(me.ID), again,
-			fmt.Sprintf("where consumers reach the API server of %s is said by: liqo-tui install --api-server URL --context %s, or Liqo's Helm value apiServer.address", other.ID, other.Context.Name),
+			fmt.Sprintf("see: %s", in.kubectl(pro, "describe", "tenant", string(me.ID))), again,
+			fmt.Sprintf("where consumers reach the API server of %s is said by: %s, or Liqo's Helm value apiServer.address", other.ID, command.Ours("install").Flag("--api-server", "URL").On(other.Flags())),
 		}
 	}
 	return r
@@ -104,19 +105,19 @@ func named(id render.ClusterID, s view.Standing) view.Standing {
 func (in diagnosis) granted(con flows.Side) Result {
 	return in.listed(con, []string{"ResourceSlice"}, func(l view.Lending) []view.Standing { return l.Slices }, "none were asked for",
 		"ask for less: liqo-tui peer with other --cpu, --memory and --pods",
-		fmt.Sprintf("who may lend more on %s: liqo-tui install --lend, or annotation %s of the Tenant", in.cluster(con.Other()).ID, peering.AnnotationLend),
-		"see: "+in.kubectl(con)+" describe resourceslices")
+		fmt.Sprintf("who may lend more on %s: %s, or annotation %s of the Tenant", in.cluster(con.Other()).ID, in.cluster(con.Other()).Ours("install").Add("--lend"), peering.AnnotationLend),
+		fmt.Sprintf("see: %s", in.kubectl(con, "describe", "resourceslices")))
 }
 
 func (in diagnosis) node(con flows.Side) Result {
 	return in.listed(con, []string{"Node", "VirtualNode"}, func(l view.Lending) []view.Standing { return l.Nodes }, "there is none, and none is wanted",
-		fmt.Sprintf("see why: %s logs -l %s", in.kubectl(con), peering.LabelVirtualNode),
-		fmt.Sprintf("cordoned on purpose? if not: %s uncordon NODE", in.cluster(con).Context.Kubectl()))
+		fmt.Sprintf("see why: %s", in.kubectl(con, "logs", "-l", peering.LabelVirtualNode)),
+		fmt.Sprintf("cordoned on purpose? if not: %s", in.cluster(con).Kubectl("uncordon", "NODE")))
 }
 
 func (in diagnosis) offloaded(con flows.Side) Result {
 	return in.listed(con, []string{"NamespaceMap"}, func(l view.Lending) []view.Standing { return l.Namespaces }, "none is",
-		"most often the name is taken on the provider: liqo-tui unoffload namespace NAME, then offload it with another --namespace-mapping-strategy")
+		fmt.Sprintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", in.cluster(con).Ours("unoffload", "namespace", "NAME")))
 }
 
 // listed judges what the consumer says of some of it. None says what it means that there is
@@ -143,7 +144,7 @@ func (in diagnosis) pods(con flows.Side) Result {
 	if len(wait) == 0 {
 		return pass(l.PodText())
 	}
-	r := result(Warn, wait[0], fmt.Sprintf("see: %s get pods -A --field-selector status.phase=Pending -l %s", in.cluster(con).Context.Kubectl(), peering.LabelOffloadedPod))
+	r := result(Warn, wait[0], fmt.Sprintf("see: %s", in.cluster(con).Kubectl("get", "pods", "-A", "--field-selector", "status.phase=Pending", "-l", peering.LabelOffloadedPod)))
 	r.Evidence = wait[1:]
 	return r
 }

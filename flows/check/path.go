@@ -157,8 +157,8 @@ func (in diagnosis) closed(text string, others ...string) Result {
 	}
 	fixes := []string{
 		rule(in.cluster(client), address, fmt.Sprint(port), heard...),
-		fmt.Sprintf("or let %s dial: %s", in.cluster(server).ID, in.facts.Network("connect --server-location "+swap)),
-		fmt.Sprintf("or dial another address of %s: %s", in.cluster(server).ID, in.facts.Network("connect --client-address ADDRESS")),
+		fmt.Sprintf("or let %s dial: %s", in.cluster(server).ID, in.connect().Flag("--server-location", swap)),
+		fmt.Sprintf("or dial another address of %s: %s", in.cluster(server).ID, in.connect().Flag("--client-address", "ADDRESS")),
 	}
 	return result(Fail, text, append(fixes, others...)...).plannedWith("server-location", swap, fmt.Sprintf("let %s dial", in.cluster(server).ID))
 }

@@ -22,7 +22,7 @@ func (in diagnosis) podTraffic(flows.Side) Result {
 	if state == view.Connected {
 		return pass(how)
 	}
-	return result(Inconclusive, how+": the gateways reach each other, of pods nothing is known", "send packets from pod to pod: "+in.facts.Network("verify"))
+	return result(Inconclusive, how+": the gateways reach each other, of pods nothing is known", fmt.Sprintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
 }
 
 // nodePaths is what the nodes' agents say, which ask gateways all the time. The nodes'
@@ -33,13 +33,13 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 	case r.Unreached != "":
 		out := result(Fail, fmt.Sprintf("the gateway does not answer over UDP port %d on %s: pods there can't reach %s", flows.FabricPort, r.Unreached, in.cluster(side.Other()).ID),
 			fmt.Sprintf("firewall: allow UDP port %d between all nodes of %s, and between nodes and pods, both ways", flows.FabricPort, c.ID),
-			"see the node agent: "+c.Context.Kubectl()+" -n "+c.Namespace+" logs daemonset/"+render.FabricName)
+			fmt.Sprintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
 		for _, node := range in.peers[side].Unreached[:min(maxWarnings, len(in.peers[side].Unreached))] {
 			out.Evidence = append(out.Evidence, "no answer: node "+node)
 		}
 		return out
 	case r.NodeProblem != "":
-		out := result(Fail, r.NodeProblem, "see the node agent: "+c.Context.Kubectl()+" -n "+c.Namespace+" logs daemonset/"+render.FabricName)
+		out := result(Fail, r.NodeProblem, fmt.Sprintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
 		for _, problem := range in.peers[side].NodeProblems[:min(maxWarnings, len(in.peers[side].NodeProblems))] {
 			out.Evidence = append(out.Evidence, "node "+problem)
 		}
@@ -50,8 +50,8 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 		return result(Inconclusive, "no node agent has said anything, or InternalNodes may not be read")
 	case len(c.Unattended) > 0:
 		return result(Warn, fmt.Sprintf("%d of %s: no agent is ready: %s; there, rules and routes stay as they were, also for peers that have changed or are gone", len(c.Unattended), count(len(c.Agents), "node", "nodes"), flows.Some(c.Unattended)),
-			"see why: "+c.Context.Kubectl()+" -n "+c.Namespace+" describe pods -l "+render.LabelAppName+"="+render.FabricName,
-			"if the API server refuses the agents' token: "+c.Context.Kubectl()+" -n "+c.Namespace+" rollout restart daemonset/"+render.FabricName)
+			"see why: "+c.KubectlIn(c.Namespace, "describe", "pods", "-l", render.LabelAppName+"="+render.FabricName).String(),
+			"if the API server refuses the agents' token: "+c.KubectlIn(c.Namespace, "rollout", "restart", "daemonset/"+render.FabricName).String())
 	case c.AttendanceUnknown:
 		return result(Inconclusive, "whether the nodes' agents still run is not known: pods in "+c.Namespace+" may not be read",
 			"ask for the right to list pods there: the Role that liqo-tui rbac prints has it")
@@ -90,11 +90,11 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 		return result(Inconclusive, "not known: nodes or InternalNodes may not be read")
 	case len(bare) > 0:
 		return result(Warn, fmt.Sprintf("%d of %s: no agent keeps %s out: %s", len(bare), count(len(c.Nodes), "node", "nodes"), other, flows.Some(bare)),
-			"see why it has no pod there: "+c.Context.Kubectl()+" -n "+c.Namespace+" describe daemonset/"+render.FabricName)
+			fmt.Sprintf("see why it has no pod there: %s", c.KubectlIn(c.Namespace, "describe", "daemonset/"+render.FabricName)))
 	case len(older) > 0:
 		return result(Warn, fmt.Sprintf("%d of %s: the agent does not say that it keeps %s out; it may be older than this program: %s", len(older), count(len(c.Nodes), "node", "nodes"), other, flows.Some(older)),
-			"bring the agents to this version: liqo-tui install"+c.Context.Flags(""),
-			"see the node agent: "+c.Context.Kubectl()+" -n "+c.Namespace+" logs daemonset/"+render.FabricName)
+			fmt.Sprintf("bring the agents to this version: %s", c.Ours("install")),
+			fmt.Sprintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
 	case !r.CountsRefused:
 		return result(Inconclusive, "the gateway does not say what it refuses: it may be older than this program")
 	case r.Refused+refused > 0:

@@ -260,10 +260,10 @@ func (in preflight) operator(side flows.Side) Result {
 		return result(Planned, "not yet: the plan installs it")
 	}
 	if c.Operator.Problem != "" {
-		return result(Warn, c.Operator.Problem, "wait for it, or see: "+c.Context.Kubectl()+" -n "+c.Namespace+" get pods,events")
+		return result(Warn, c.Operator.Problem, fmt.Sprintf("wait for it, or see: %s", c.SeeOperator("pods,events")))
 	}
 	if c.Software == flows.NoSoftware {
-		return result(Fail, "Liqo's API is there, but neither Liqo nor the liqo-tui operator", "run: liqo-tui install"+c.Context.Flags("")+" --cluster-id "+string(cmp.Or(c.ID, "NAME")))
+		return result(Fail, "Liqo's API is there, but neither Liqo nor the liqo-tui operator", fmt.Sprintf("run: %s", c.Ours("install").Flag("--cluster-id", string(cmp.Or(c.ID, "NAME")))))
 	}
 	return pass(c.Software.String() + " works")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -31,7 +32,7 @@ func (p pair) unfit() []flows.Step {
 		} else if missing := p.missing(side); len(missing) > 0 {
 			hint := "install Liqo's CRDs completely, of v1.0 or later"
 			if p.ours(side) {
-				hint = "bring the installation up to date: liqo-tui install" + c.Context.Flags("")
+				hint = fmt.Sprintf("bring the installation up to date: %s", c.Ours("install"))
 			}
 			refuse(side, check.Lending, "Liqo's API", fmt.Sprintf("%s does not serve %s", c.ID, strings.Join(missing, ", ")), hint)
 		}
@@ -83,14 +84,14 @@ func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 		return "", ""
 	case c.Software != flows.Operator:
 		return fmt.Sprintf("%s has no Liqo (%s)", c.ID, c.Software),
-			"liqo-tui network connect connects the pods of these clusters; to lend resources, liqo-tui install --peering both on both, or install Liqo on both"
+			fmt.Sprintf("%s connects the pods of these clusters; to lend resources, %s on both, or install Liqo on both", p.Facts.Ours("network", "connect"), command.Ours("install").Flag("--peering", string(render.PeeringBoth)))
 	case side == p.pro && other.Software == flows.Liqo:
 		return fmt.Sprintf("%s runs Liqo, which sends labels and annotations along with all that it asks for, and the operator on %s takes none of a consumer's", other.ID, c.ID),
 			fmt.Sprintf("the other way round works, %s as the consumer; for this one, run Liqo on both clusters, or the operator on both", c.ID)
 	case side == p.con && !role.Consumes():
-		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), fmt.Sprintf("liqo-tui install --peering %s%s", render.PeeringBoth, c.Context.Flags(""))
+		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags()).String()
 	case side == p.pro && !role.Provides():
-		return fmt.Sprintf("the operator on %s is not told that the cluster is a provider", c.ID), fmt.Sprintf("liqo-tui install --peering %s%s", render.PeeringBoth, c.Context.Flags(""))
+		return fmt.Sprintf("the operator on %s is not told that the cluster is a provider", c.ID), command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags()).String()
 	}
 	return "", ""
 }
@@ -149,7 +150,7 @@ func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
 		return "", ""
 	case ns.Labels[render.LabelTenantNamespace] != "true" || ns.Labels[render.LabelRemoteCluster] != string(t.Remote):
 		return fmt.Sprintf("namespace %s has not the labels by which Liqo finds it", ns.Name),
-			fmt.Sprintf("add them: %s label namespace %s %s=true %s=%s", c.Context.Kubectl(), ns.Name, render.LabelTenantNamespace, render.LabelRemoteCluster, t.Remote)
+			fmt.Sprintf("add them: %s", c.Kubectl("label", "namespace", ns.Name, render.LabelTenantNamespace+"=true", render.LabelRemoteCluster+"="+string(t.Remote)))
 	}
 	return "", ""
 }
@@ -179,17 +180,17 @@ func (p pair) unfitKey() (reason, hint string) {
 		other = append([]string{"tenant/" + live.Name}, other...)
 	}
 	return fmt.Sprintf("%s knows %s by another key, and refuses the present one", p.id(p.pro), p.id(p.con)),
-		fmt.Sprintf("if %s was installed again: %s delete %s; then run the same command again", p.id(p.con), p.Kubectl(p.pro), strings.Join(other, " "))
+		fmt.Sprintf("if %s was installed again: %s; then run the same command again", p.id(p.con), p.Kubectl(p.pro, "delete").Add(other...))
 }
 
 func (p pair) unfitConsumer() (reason, hint string) {
-	kubectl, name := p.Facts.Side(p.con).Context.Kubectl(), p.nodeName()
+	name := p.nodeName()
 	if all := p.identities(); len(all) > 1 {
-		return fmt.Sprintf("there are %d Identities for %s, and Liqo uses none then", len(all), p.id(p.pro)), "delete all but one: " + p.Kubectl(p.con) + " get identities"
+		return fmt.Sprintf("there are %d Identities for %s, and Liqo uses none then", len(all), p.id(p.pro)), fmt.Sprintf("delete all but one: %s", p.Kubectl(p.con, "get", "identities"))
 	}
 	if c := p.cluster(p.con); c != nil && c.Annotations[peering.AnnotationUnreachable] == "true" {
 		return fmt.Sprintf("Liqo on %s was told that %s is gone for good", p.id(p.con), p.id(p.pro)),
-			fmt.Sprintf("take that back: %s annotate foreigncluster %s %s-", kubectl, c.Name, peering.AnnotationUnreachable)
+			fmt.Sprintf("take that back: %s", p.Facts.Side(p.con).Kubectl("annotate", "foreigncluster", c.Name, peering.AnnotationUnreachable+"-"))
 	}
 	if !p.wants(p.params.Slice, true) {
 		return "", ""
@@ -200,7 +201,7 @@ func (p pair) unfitConsumer() (reason, hint string) {
 		}
 	}
 	if p.wantsNode() && p.slice() == nil && slices.ContainsFunc(p.Facts.Side(p.con).Nodes, func(n flows.NodeFacts) bool { return n.Name == name }) {
-		return fmt.Sprintf("there is a node %s already, and the virtual node gets the name of the provider", name), "use --create-virtual-node=false, and make one of another name: liqoctl create virtualnode"
+		return fmt.Sprintf("there is a node %s already, and the virtual node gets the name of the provider", name), fmt.Sprintf("use --create-virtual-node=false, and make one of another name: %s", command.Of("liqoctl", "create", "virtualnode"))
 	}
 	return "", ""
 }
@@ -231,7 +232,7 @@ func (p pair) unfitProvider() (reason, hint string) {
 	})
 	if len(foreign) > 0 {
 		return fmt.Sprintf("ResourceSlice %s/%s on %s is no copy of %s's, and stands in the place of it", t.Namespace, foreign[0].Name, p.id(p.pro), p.id(p.con)),
-			fmt.Sprintf("delete it, if it is not needed: %s delete resourceslice %s", p.Kubectl(p.pro), foreign[0].Name)
+			fmt.Sprintf("delete it, if it is not needed: %s", p.Kubectl(p.pro, "delete", "resourceslice", foreign[0].Name))
 	}
 	return "", ""
 }
@@ -279,8 +280,8 @@ func (p pair) notes() []string {
 		out = append(out, p.tooMuch()...)
 	}
 	if p.accessMoves() {
-		out = append(out, fmt.Sprintf("the program of virtual node %s learns of another way to the API server of %s only when it starts: %s rollout restart deployment -l %s=%s",
-			p.nodeName(), pro.ID, p.Kubectl(p.con), peering.LabelVirtualNode, p.nodeName()))
+		out = append(out, fmt.Sprintf("the program of virtual node %s learns of another way to the API server of %s only when it starts: %s",
+			p.nodeName(), pro.ID, p.Kubectl(p.con, "rollout", "restart", "deployment", "-l", peering.LabelVirtualNode+"="+p.nodeName())))
 	}
 	for _, c := range []flows.ClusterFacts{pro, con} {
 		if before(c.Operator.Version, 2) {
@@ -291,7 +292,7 @@ func (p pair) notes() []string {
 		out = append(out, fmt.Sprintf("%s grants what is asked for, whether it has that or not: Liqo reserves nothing. Pods on the virtual node may request no resource that was not granted", pro.ID))
 	}
 	if p.wants(p.params.Slice, true) && p.wantsNode() && len(p.lending(p.con).Offloadings) == 0 && p.slice() == nil {
-		out = append(out, "pods get on the virtual node in offloaded namespaces only: liqo-tui offload namespace NAME")
+		out = append(out, fmt.Sprintf("pods get on the virtual node in offloaded namespaces only: %s", command.Ours("offload", "namespace", "NAME").On(con.Flags())))
 	}
 	return out
 }

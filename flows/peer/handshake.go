@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -165,16 +166,16 @@ func (p pair) makeAccess() flows.Step {
 		s.Reason = fmt.Sprintf("waiting for %s to accept %s", p.id(p.pro), p.id(p.con))
 		if authv1beta1.GetAuthzPolicyValue(live.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
 			s.Fail(flows.FailedConflict, check.Tenant, fmt.Sprintf("Tenant %s tolerates that there is no handshake, so Liqo gives no access by it", live.Name),
-				"whoever made it gives access by hand; to use the handshake: "+p.Kubectl(p.pro)+" delete tenant "+live.Name)
+				fmt.Sprintf("whoever made it gives access by hand; to use the handshake: %s", p.Kubectl(p.pro, "delete", "tenant", live.Name)))
 		}
 	case live.Status.AuthParams.AwsConfig == nil && !request.Certifies(live.Status.AuthParams.SignedCRT):
 		s.Reason = "waiting for a certificate of the present key"
 	case expired(live.Status.AuthParams.SignedCRT, p.now(p.pro)):
 		s.Fail(flows.FailedConflict, check.Tenant, fmt.Sprintf("the certificate that %s gave %s has expired, and %s has not renewed it", p.id(p.pro), p.id(p.con), p.id(p.pro)),
-			fmt.Sprintf("delete it, and %s makes a new one: %s delete secret %s; then run the same command again", p.id(p.pro), p.Kubectl(p.pro), peering.CertificateName))
+			fmt.Sprintf("delete it, and %s makes a new one: %s; then run the same command again", p.id(p.pro), p.Kubectl(p.pro, "delete", "secret", peering.CertificateName)))
 	case loopback(live.Status.AuthParams.APIServer) && live.Status.AuthParams.ProxyURL == nil:
 		s.Fail(flows.FailedConflict, check.Identity, fmt.Sprintf("%s tells its consumers that its API server is %s, which they can't reach", p.id(p.pro), live.Status.AuthParams.APIServer),
-			map[bool]string{false: "set Liqo's Helm value apiServer.address there, or use --in-band", true: "say where it is: liqo-tui install --api-server URL" + p.Facts.Side(p.pro).Context.Flags("")}[p.ours(p.pro)])
+			map[bool]string{false: "set Liqo's Helm value apiServer.address there, or use --in-band", true: fmt.Sprintf("say where it is: %s", p.sayWhere())}[p.ours(p.pro)])
 	default:
 		s.Status, s.Hint = flows.Done, ""
 		if proxy := live.Status.AuthParams.ProxyURL; proxy != nil && *proxy != "" {
@@ -268,8 +269,13 @@ func (p pair) makeReachable() flows.Step {
 		}
 		s.Hint = fmt.Sprintf("pods of %s have to reach it: open the firewall, set Helm value apiServer.address of Liqo on %s, or use --in-band", p.id(p.con), p.id(p.pro))
 		if p.ours(p.pro) {
-			s.Hint = fmt.Sprintf("pods of %s have to reach it: open the firewall, or say where it is: liqo-tui install --api-server URL%s", p.id(p.con), p.Facts.Side(p.pro).Context.Flags(""))
+			s.Hint = fmt.Sprintf("pods of %s have to reach it: open the firewall, or say where it is: %s", p.id(p.con), p.sayWhere())
 		}
 	}
 	return s
+}
+
+// sayWhere tells the provider's operator where consumers reach its API server.
+func (p pair) sayWhere() command.Command {
+	return command.Ours("install").Flag("--api-server", "URL").On(p.Facts.Side(p.pro).Flags())
 }

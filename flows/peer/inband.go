@@ -107,7 +107,7 @@ func (p pair) proxy() (url, missing string) {
 	}
 	missing = fmt.Sprintf("needs the address of %s's proxy: IP %s in its namespace %s", p.id(p.pro), peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
 	if p.ours(p.pro) {
-		missing += ", which the operator makes; one of a former release does not: liqo-tui install" + p.Facts.Side(p.pro).Context.Flags("")
+		missing += fmt.Sprintf(", which the operator makes; one of a former release does not: %s", p.Facts.Side(p.pro).Ours("install"))
 	}
 	return "", missing
 }

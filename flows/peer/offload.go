@@ -17,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -146,9 +147,9 @@ func unfitConsumer(f flows.Facts) []flows.Step {
 	switch {
 	case c.Software != flows.Liqo && !ours(c) || c.Lending == nil:
 		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has no Liqo (%s), and no operator of ours that is told that the cluster is a consumer", c.Name(), c.Software),
-			fmt.Sprintf("liqo-tui install --peering %s%s, or install Liqo", render.PeeringConsumer, c.Context.Flags("")))}
+			fmt.Sprintf("%s, or install Liqo", command.Ours("install").Flag("--peering", string(render.PeeringConsumer)).On(c.Flags())))}
 	case len(c.Lending.Missing) > 0 && ours(c):
-		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), "bring the installation up to date: liqo-tui install"+c.Context.Flags(""))}
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), fmt.Sprintf("bring the installation up to date: %s", c.Ours("install")))}
 	case len(c.Lending.Missing) > 0:
 		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), "install Liqo's CRDs completely")}
 	}
@@ -177,7 +178,7 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 		wait.Status, wait.Reason, wait.Code = flows.Blocked, "needs the NamespaceOffloading", ""
 		return []flows.Step{s, wait}
 	}
-	wait.Hint = "see: " + f.Local.Context.Kubectl() + " -n " + name + " get namespaceoffloading " + peering.OffloadingName + " -o yaml"
+	wait.Hint = fmt.Sprintf("see: %s", f.Local.See(s.Object))
 	switch phase := live.Status.OffloadingPhase; {
 	case live.Status.ObservedGeneration != live.Generation || phase == "" || phase == offloadingv1beta1.InProgressOffloadingPhaseType:
 		who := "Liqo"
@@ -192,7 +193,7 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 	default:
 		wait.Reason = string(phase) + failing(live)
 		if f.At.Add(f.Local.ClockAhead).Sub(changed(live)) > deniedTime {
-			wait.Fail(flows.FailedConflict, check.Offloading, wait.Reason, "most often the name is taken on the provider: liqo-tui unoffload namespace "+name+", then offload it with another --namespace-mapping-strategy")
+			wait.Fail(flows.FailedConflict, check.Offloading, wait.Reason, fmt.Sprintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", unoffload(name, f.Local)))
 		}
 	}
 	return []flows.Step{s, wait}
@@ -242,6 +243,10 @@ func ready(o *offloadingv1beta1.NamespaceOffloading) []string {
 	return out
 }
 
+func unoffload(namespace string, c flows.ClusterFacts) command.Command {
+	return command.Ours("unoffload", "namespace", namespace).On(c.Flags())
+}
+
 // maxName is the longest name of a namespace.
 const maxName = 63
 
@@ -249,7 +254,7 @@ const maxName = 63
 func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffloading, c flows.ClusterFacts) (want render.Object, reason, hint string) {
 	ns := c.FindNamespace(name)
 	if ns == nil {
-		return nil, fmt.Sprintf("%s has no namespace %s", c.ID, name), "create it first: " + c.Context.Kubectl() + " create namespace " + name
+		return nil, fmt.Sprintf("%s has no namespace %s", c.ID, name), fmt.Sprintf("create it first: %s", c.Kubectl("create", "namespace", name))
 	}
 	if ns.DeletionTimestamp != nil {
 		return nil, fmt.Sprintf("namespace %s is being deleted", name), "wait for that"
@@ -264,7 +269,7 @@ func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffl
 		}
 		if p.Mapping != "" && p.Mapping != o.Mapping || p.RemoteName != "" && p.RemoteName != o.RemoteName {
 			return nil, fmt.Sprintf("%s is offloaded already, and its name on providers can't be changed", name),
-				fmt.Sprintf("liqo-tui unoffload namespace %s, which deletes it on the providers with everything in it; then offload it again", name)
+				fmt.Sprintf("%s, which deletes it on the providers with everything in it; then offload it again", unoffload(name, c))
 		}
 	}
 	if p.Pods != "" {
@@ -302,7 +307,7 @@ func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
 		s := flows.Remove(flows.A, "offloading-"+name, object, live, interrupts)
 		s.Title = "offloading of namespace " + name
 		if s.Status == flows.Waiting {
-			s.Hint = "it waits for the providers; see: " + f.Local.Context.Kubectl() + " -n " + name + " get namespaceoffloading " + peering.OffloadingName + " -o yaml"
+			s.Hint = fmt.Sprintf("it waits for the providers; see: %s", f.Local.See(object))
 		}
 		plan.Steps = append(plan.Steps, s)
 	}

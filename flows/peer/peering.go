@@ -198,7 +198,7 @@ func (p pair) readLog(side flows.Side, deployment string) string {
 	if p.ours(side) {
 		deployment = render.OperatorName
 	}
-	return fmt.Sprintf("read the log of %s on %s: %s -n %s logs deployment/%s", p.program(side), c.ID, c.Context.Kubectl(), c.Namespace, deployment)
+	return fmt.Sprintf("read the log of %s on %s: %s", p.program(side), c.ID, c.KubectlIn(c.Namespace, "logs", "deployment/"+deployment))
 }
 
 // program is who does a side's part.

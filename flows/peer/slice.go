@@ -16,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -95,7 +96,7 @@ func (p pair) makeGranted() flows.Step {
 	authentication, resources := peering.Condition(says, authv1beta1.ResourceSliceConditionTypeAuthentication), peering.Condition(says, authv1beta1.ResourceSliceConditionTypeResources)
 	switch {
 	case denied(authentication):
-		hint := fmt.Sprintf("if %s has another key than before: %s delete secret %s", p.id(p.con), p.Kubectl(p.pro), peering.SliceCertificateName(live.Name))
+		hint := fmt.Sprintf("if %s has another key than before: %s", p.id(p.con), p.Kubectl(p.pro, "delete", "secret", peering.SliceCertificateName(live.Name)))
 		if p.ours(p.pro) {
 			hint = p.readLog(p.pro, manager)
 		}
@@ -157,13 +158,14 @@ func (p pair) refuses() string {
 
 func (p pair) denial(s *authv1beta1.ResourceSlice) string {
 	if state := p.refuses(); state != "" {
-		return fmt.Sprintf("an admin of %s has set tenant %s to %s; to take that back: liqoctl %s tenant %s", p.id(p.pro), p.id(p.con), state,
-			map[string]string{string(authv1beta1.TenantConditionCordoned): "uncordon", string(authv1beta1.TenantConditionDrained): "activate"}[state], p.id(p.con))
+		back := map[string]string{string(authv1beta1.TenantConditionCordoned): "uncordon", string(authv1beta1.TenantConditionDrained): "activate"}[state]
+		return fmt.Sprintf("an admin of %s has set tenant %s to %s; to take that back: %s", p.id(p.pro), p.id(p.con), state, command.Of("liqoctl", back, "tenant", string(p.id(p.con))))
 	}
 	if p.ours(p.pro) {
-		return fmt.Sprintf("ask for less, such as --cpu 1 --memory 1Gi; who may lend more on %[1]s: liqo-tui install --lend, or %[2]s annotate tenant %[3]s %[4]s=cpu=4,memory=8Gi", p.id(p.pro), p.Kubectl(p.pro), p.id(p.con), peering.AnnotationLend)
+		return fmt.Sprintf("ask for less, such as --cpu 1 --memory 1Gi; who may lend more on %s: %s, or %s", p.id(p.pro), p.Facts.Side(p.pro).Ours("install").Add("--lend"),
+			p.Kubectl(p.pro, "annotate", "tenant", string(p.id(p.con)), peering.AnnotationLend+"=cpu=4,memory=8Gi"))
 	}
-	return fmt.Sprintf("whoever runs class %q on %s says why: %s describe resourceslice %s", s.Spec.Class, p.id(p.pro), p.Kubectl(p.pro), s.Name)
+	return fmt.Sprintf("whoever runs class %q on %s says why: %s", s.Spec.Class, p.id(p.pro), p.Kubectl(p.pro, "describe", "resourceslice", s.Name))
 }
 
 // pending says who has not answered yet.
@@ -228,7 +230,7 @@ func (p pair) makeVirtualNode() flows.Step {
 		if why := p.lending(p.con).Waiting[kubelet.Namespace+"/"+p.nodeName()]; why != "" {
 			s.Reason = why
 		}
-		s.Hint = "see: " + p.Kubectl(p.con) + " describe pods -l " + peering.LabelVirtualNode + "=" + p.nodeName()
+		s.Hint = fmt.Sprintf("see: %s", p.Kubectl(p.con, "describe", "pods", "-l", peering.LabelVirtualNode+"="+p.nodeName()))
 	default:
 		s.Status = flows.Done
 	}
@@ -241,7 +243,7 @@ func (p pair) ready() flows.Step { return p.once("ready", p.makeReady) }
 func (p pair) makeReady() flows.Step {
 	s := p.wait(p.con, "node-ready", "Node "+p.nodeName(), check.VirtualNode)
 	m := p.member(p.nodeName())
-	s.Hint = p.Kubectl(p.con) + " logs -l " + peering.LabelVirtualNode + "=" + p.nodeName()
+	s.Hint = fmt.Sprintf("see: %s", p.Kubectl(p.con, "logs", "-l", peering.LabelVirtualNode+"="+p.nodeName()))
 	switch {
 	case p.virtualNode().Status != flows.Done:
 		s.Status, s.Reason, s.Hint = flows.Blocked, "needs the virtual node", ""
@@ -249,7 +251,7 @@ func (p pair) makeReady() flows.Step {
 		s.Reason = "waiting for the Node"
 	case lending.NodeCondition(m, corev1.NodeNetworkUnavailable) == corev1.ConditionTrue:
 		s.Reason = fmt.Sprintf("its network is unavailable: the tunnel to %s does not work, or Liqo has not seen it yet", p.id(p.pro))
-		s.Hint = fmt.Sprintf("see what is broken: liqo-tui check%s%s", p.Facts.Local.Context.Flags(""), p.Facts.Remote.Context.Flags("remote-"))
+		s.Hint = fmt.Sprintf("see what is broken: %s", p.Facts.Ours("check"))
 	case lending.NodeCondition(m, corev1.NodeReady) != corev1.ConditionTrue:
 		s.Reason = strings.TrimSuffix("it is not ready: "+lending.NodeMessage(m, corev1.NodeReady), ": ")
 	case !grants(m, p.slice()):

@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -34,11 +35,8 @@ type RemoveOptions struct {
 // made of the network, unless the clusters are peered the other way round too. The first
 // plan of a run fills o.unasked, which can't be found out once the run has deleted something.
 func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
-	reset := flows.PlanReset(o.RemoveOptions, networkOf(withoutContents(f)))
+	reset := flows.ResetBy(command.Ours("unpeer"), o.RemoveOptions, networkOf(withoutContents(f)))
 	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {
-		for i := range reset.Steps {
-			reset.Steps[i].Hint = strings.ReplaceAll(reset.Steps[i].Hint, "liqo-tui network reset", "liqo-tui unpeer")
-		}
 		return reset
 	}
 	if o.LocalOnly {
@@ -85,9 +83,9 @@ func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flow
 	case other != "":
 		return nil, all + ": " + other
 	case !gateways:
-		return nil, all + ": it was there before the peering; liqo-tui network reset removes it"
+		return nil, all + fmt.Sprintf(": it was there before the peering; %s removes it", r.Facts.Ours("network", "reset"))
 	case !configurations:
-		return flows.PlanDisconnect, "what the clusters know of each other's addresses stays: it was there before the peering; liqo-tui network reset removes it"
+		return flows.PlanDisconnect, fmt.Sprintf("what the clusters know of each other's addresses stays: it was there before the peering; %s removes it", r.Facts.Ours("network", "reset"))
 	}
 	return flows.PlanReset, ""
 }
@@ -120,12 +118,13 @@ func behind(steps []flows.Step, done bool) []flows.Step {
 	return steps
 }
 
-func owed(o RemoveOptions, f flows.Facts) []string {
+func owed(o RemoveOptions, f flows.Facts) []command.Command {
 	if !o.LocalOnly {
 		return nil
 	}
 	consumer := [...]string{"Remote", "Local"}[o.Consumer]
-	return []string{fmt.Sprintf("liqo-tui unpeer --local-only --consumer %s --remote-cluster-id %s --context CONTEXT-OF-%s", consumer, f.Local.Name(), f.Remote.Name())}
+	c := command.Ours("unpeer").Add("--local-only", "--consumer", consumer, "--remote-cluster-id", string(f.Local.Name()))
+	return []command.Command{c.For(string(f.Remote.Name()))}
 }
 
 // removal is a pair while its peering is removed.
@@ -177,7 +176,7 @@ func (r removal) unfit() []flows.Step {
 		ours := c.Software == flows.Operator && (c.Operator.Peering.Consumes() || c.Operator.Peering.Provides())
 		if r.asked(side) && c.Software != flows.Liqo && !ours {
 			return []flows.Step{flows.Refuse(side, check.Lending, "Liqo", flows.FailedPreflight,
-				fmt.Sprintf("%s has no Liqo (%s), whose controllers have to let go of what they made", c.ID, c.Software), "to remove the network alone: liqo-tui network reset")}
+				fmt.Sprintf("%s has no Liqo (%s), whose controllers have to let go of what they made", c.ID, c.Software), fmt.Sprintf("to remove the network alone: %s", r.Facts.Ours("network", "reset")))}
 		}
 	}
 	return nil
@@ -331,10 +330,10 @@ func (r removal) drain() flows.Step {
 			s.Interrupts = fmt.Sprintf("%d pods on %s end; whoever made them starts others elsewhere", len(pods), r.nodeName())
 		}
 		s.Reason = "evicted as PodDisruptionBudgets allow: " + some(pods)
-		s.Hint = "a budget that allows no eviction holds a pod for ever: kubectl get poddisruptionbudgets -A"
+		s.Hint = fmt.Sprintf("a budget that allows no eviction holds a pod for ever: %s", r.Facts.Side(r.con).Kubectl("get", "poddisruptionbudgets", "-A"))
 	default:
 		s.Status, s.Code, s.Reason = flows.Waiting, check.Drain, fmt.Sprintf("pods that are still ending: %d", ending)
-		s.Hint = "see: " + r.Facts.Side(r.con).Context.Kubectl() + " get pods -A --field-selector spec.nodeName=" + r.nodeName()
+		s.Hint = fmt.Sprintf("see: %s", r.Facts.Side(r.con).Kubectl("get", "pods", "-A", "--field-selector", "spec.nodeName="+r.nodeName()))
 	}
 	return s
 }

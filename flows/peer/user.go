@@ -46,7 +46,7 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 			fmt.Sprintf("give a URL that the admin of %s can reach: --api-server", u.Consumer))
 	case !slices.Contains(given.Bounds, peering.UserPolicy):
 		return refuse(flows.CodeUnfit, "bounds of the account", fmt.Sprintf("%s has no admission policy %s, without which the account could do more than it should", p.id(p.pro), peering.UserPolicy),
-			fmt.Sprintf("bring the installation up to date: liqo-tui install%s; Kubernetes before 1.30 has no such policies", f.Local.Context.Flags("")))
+			fmt.Sprintf("bring the installation up to date: %s; Kubernetes before 1.30 has no such policies", f.Local.Ours("install")))
 	}
 	plan.Steps = []flows.Step{p.TenantNamespace(p.pro)}
 	for _, o := range u.objects(p) {

@@ -121,8 +121,8 @@ func unrotatable(c flows.Connection, r Rotation) *flows.Step {
 		if r.keeps(side) && c.Facts.Side(side).Software == flows.Operator {
 			return new(flows.Refuse(side, flows.CodeKey, "key of the gateway", flows.FailedPreflight,
 				fmt.Sprintf("%s's gateway has not published its key yet", c.Facts.Side(side).ID),
-				fmt.Sprintf("try again in a few seconds; if the error remains, see the operator's log: %s -n %s logs deployment/%s",
-					c.Facts.Side(side).Context.Kubectl(), c.Facts.Side(side).Namespace, render.OperatorName)))
+				fmt.Sprintf("try again in a few seconds; if the error remains, see the operator's log: %s",
+					c.Facts.Side(side).KubectlIn(c.Facts.Side(side).Namespace, "logs", "deployment/"+render.OperatorName))))
 		}
 	}
 	if !r.keeps(flows.A) || !r.keeps(flows.B) {

@@ -49,7 +49,9 @@ func (h Hint) Commands() []Command { return slices.Clone(h.commands) }
 func (h Hint) IsZero() bool { return h.text == "" }
 
 // Equal reports whether both say the same, and mean the same commands.
-func (h Hint) Equal(o Hint) bool { return h.text == o.text && slices.EqualFunc(h.commands, o.commands, Command.Equal) }
+func (h Hint) Equal(o Hint) bool {
+	return h.text == o.text && slices.EqualFunc(h.commands, o.commands, Command.Equal)
+}
 
 // MarshalText has the sentence alone.
 func (h Hint) MarshalText() ([]byte, error) { return []byte(h.text), nil }

@@ -371,7 +371,7 @@ func (c scene) outlook(p flows.Plan) []string {
 		add(draw.Pending, text)
 	}
 	for _, command := range p.Owed {
-		add(draw.Warn, "to be run by the other cluster's admin: "+command)
+		add(draw.Warn, "to be run by the other cluster's admin: "+command.String())
 	}
 	return lines
 }

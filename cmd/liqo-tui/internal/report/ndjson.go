@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // EventsSchema describes the lines, as a JSON Schema.
@@ -41,10 +42,11 @@ type line struct {
 	Summary *summary `json:"summary,omitempty"` // plan
 	// Sentences about the plan: what stays although no flag says so, and which
 	// traffic it interrupts; and commands for the other cluster's admin.
-	Kept       []string `json:"kept,omitempty"`
-	Interrupts []string `json:"interrupts,omitempty"`
-	Owed       []string `json:"owed,omitempty"`
-	Steps      []step   `json:"steps,omitempty"` // pending: what a dry run would change
+	Kept         []string          `json:"kept,omitempty"`
+	Interrupts   []string          `json:"interrupts,omitempty"`
+	Owed         []string          `json:"owed,omitempty"`
+	OwedCommands []command.Command `json:"owedCommands,omitempty"` // the same for programs
+	Steps        []step            `json:"steps,omitempty"`        // pending: what a dry run would change
 
 	Side      string `json:"side,omitempty"` // step.*, change: "a" or "b"
 	Step      string `json:"step,omitempty"` // step.*: its ID, the same in every run
@@ -95,6 +97,13 @@ func stepsOf(p flows.Plan) []step {
 	out := make([]step, len(p.Steps))
 	for i, s := range p.Steps {
 		out[i] = step{string(s.ID), Side(s.Side), s.Action.String(), s.Title, s.Status.String(), s.Reason, s.Diff}
+	}
+	return out
+}
+
+func texts(commands []command.Command) (out []string) {
+	for _, c := range commands {
+		out = append(out, c.String())
 	}
 	return out
 }
@@ -232,7 +241,7 @@ func (n *NDJSON) record(e engine.Event, r engine.Record) {
 		n.write(line{
 			Type: string(r.Type), Summary: &summary{sum.Create, sum.Update, sum.Replace, sum.Delete},
 			A: &cluster{ID: string(e.Plan.A)}, B: &cluster{ID: string(e.Plan.B)},
-			Kept: e.Plan.Kept, Interrupts: e.Plan.Interrupts(), Owed: e.Plan.Owed,
+			Kept: e.Plan.Kept, Interrupts: e.Plan.Interrupts(), Owed: texts(e.Plan.Owed), OwedCommands: e.Plan.Owed,
 		})
 		return
 	}
