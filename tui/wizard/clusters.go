@@ -11,6 +11,7 @@ import (
 	"github.com/sahilm/fuzzy"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -165,7 +166,9 @@ func misplaced(c session.Member) string {
 	if s == nil || c.Good.Software != flows.NoSoftware {
 		return ""
 	}
-	return s.Reason + withHint(fmt.Sprintf("start liqo-tui with --context %s --liqo-namespace %s", c.Ref.Name, c.Good.Elsewhere.Namespace))
+	where := c.Ref.Flags()
+	where.Namespace = c.Good.Elsewhere.Namespace
+	return s.Reason + withHint(fmt.Sprintf("start %s", command.Ours().On(where)))
 }
 
 func withHint(hint string) string {
@@ -195,7 +198,7 @@ func (c scene) refusal(k session.Member) string {
 	case c.chosen(other) && k.Good.ID != "" && taken.ID == k.Good.ID:
 		return fmt.Sprintf("it calls itself %q, as %s does: one of them needs another cluster ID", k.Good.ID, other)
 	case k.Good.Software == flows.NoSoftware && k.Good.ID == "" && c.options.Install == nil:
-		return fmt.Sprintf("it has neither Liqo nor the liqo-tui operator. To do: liqo-tui install --context %s", k.Ref.Name)
+		return fmt.Sprintf("it has neither Liqo nor the liqo-tui operator. To do: %s", command.Ours("install").On(k.Ref.Flags()))
 	}
 	return ""
 }

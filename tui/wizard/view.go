@@ -10,6 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -194,7 +195,7 @@ func (w Wizard) undo(c scene) string {
 	commands := []string{c.commandFor(session.Reset)}
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		if w.apply.changed && c.wanted.Install[s] != nil {
-			commands = append(commands, "Remove the operator, too: liqo-tui uninstall --context "+c.pair[s].Name)
+			commands = append(commands, fmt.Sprintf("Remove the operator, too: %s", command.Ours("uninstall").On(c.pair[s].Flags())))
 		}
 	}
 	return strings.Join(commands, "\n")
