@@ -17,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -114,8 +115,8 @@ func TestCheckCountsWhatItLeavesOut(t *testing.T) {
 	all := []check.Result{
 		{ID: check.Answers, Title: "the API server answers", Sides: []flows.Side{flows.A}, State: check.Pass},
 		{ID: check.Warnings, Title: "no warnings about the gateway", Sides: []flows.Side{flows.B}, State: check.Warn},
-		{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.A, flows.B}, Directed: true, State: check.Fail, Root: true, Fix: []string{fix}},
-		{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.B, flows.A}, Directed: true, State: check.Fail, Root: true, Fix: []string{fix, "see the logs"}},
+		{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.A, flows.B}, Directed: true, State: check.Fail, Root: true, Fix: command.Texts(fix)},
+		{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.B, flows.A}, Directed: true, State: check.Fail, Root: true, Fix: command.Texts(fix, "see the logs")},
 	}
 	var out bytes.Buffer
 	s := &report.Session{Out: &out, Format: report.Text}

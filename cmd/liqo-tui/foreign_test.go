@@ -104,8 +104,8 @@ func TestNothingOfOthersIsTouched(t *testing.T) {
 	}
 }
 
-// command is one that changes clusters, with what an admin said.
-type command struct {
+// changing is a command that changes clusters, with what an admin said.
+type changing struct {
 	name string
 	plan planner
 	liqo string // namespace of the installation
@@ -115,7 +115,7 @@ type command struct {
 // connectionLife is what happens to a connection, with parts left out at random, in
 // one pair of namespaces. Those that were there before us are kept by a reset, others
 // take Kubernetes 5 s to delete.
-func connectionLife(rnd *rand.Rand) []command {
+func connectionLife(rnd *rand.Rand) []changing {
 	p := flows.Defaults()
 	p.ServiceType, p.Wait, p.Server = corev1.ServiceTypeNodePort, flows.WaitNone, flows.Side(rnd.IntN(2))
 	p.Namespaces = [2]string{"liqo-tenant-milan", lent}
@@ -132,8 +132,8 @@ func connectionLife(rnd *rand.Rand) []command {
 	if rnd.IntN(2) == 0 {
 		removal.Namespaces = p.Namespaces
 	}
-	var out []command
-	for _, c := range []command{
+	var out []changing
+	for _, c := range []changing{
 		{name: "init", plan: func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }},
 		{name: "connect", plan: flows.Connecting(p)},
 		{name: "delegate", plan: func(f flows.Facts) flows.Plan { return upkeep.Delegate(elsewhere, f) }},
@@ -149,22 +149,22 @@ func connectionLife(rnd *rand.Rand) []command {
 			out = append(out, c)
 		}
 	}
-	return append(out, command{name: "reset", wait: 2 * time.Second, plan: func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }})
+	return append(out, changing{name: "reset", wait: 2 * time.Second, plan: func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }})
 }
 
 // installationLife installs and uninstalls where others have objects. It does not
 // wait for an operator.
-func installationLife(rnd *rand.Rand) []command {
+func installationLife(rnd *rand.Rand) []changing {
 	namespace := [...]string{lent, lent, lent, lent, strangers, render.DefaultNamespace}[rnd.IntN(6)]
-	added := command{name: "install", liqo: namespace, wait: 300 * time.Millisecond, plan: func(f flows.Facts) flows.Plan {
+	added := changing{name: "install", liqo: namespace, wait: 300 * time.Millisecond, plan: func(f flows.Facts) flows.Plan {
 		return install.Plan(render.InstallParams{Namespace: namespace, ClusterID: "genoa", Image: labImage, PodCIDRs: []string{"10.244.0.0/16"}}, f)
 	}}
-	uninstall := command{name: "uninstall", liqo: namespace, wait: 2 * time.Second, plan: install.PlanRemoval}
-	return [][]command{{added, uninstall}, {added, added, uninstall}, {added, uninstall, added, uninstall}}[rnd.IntN(3)]
+	uninstall := changing{name: "uninstall", liqo: namespace, wait: 2 * time.Second, plan: install.PlanRemoval}
+	return [][]changing{{added, uninstall}, {added, added, uninstall}, {added, uninstall, added, uninstall}}[rnd.IntN(3)]
 }
 
 // run runs the command as the program does, until the reaper kills it.
-func (c command) run(ctx context.Context, r *reaper, planes ...*controlPlane) error {
+func (c changing) run(ctx context.Context, r *reaper, planes ...*controlPlane) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.kill = cancel

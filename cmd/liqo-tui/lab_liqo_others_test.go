@@ -102,15 +102,15 @@ func (l lab) testPeeringOfOthers(t *testing.T, peered connection) {
 }
 
 // lifeBeside is what happens to a connection, with parts left out at random.
-func lifeBeside(rnd *rand.Rand) []command {
+func lifeBeside(rnd *rand.Rand) []changing {
 	p := flows.Defaults()
 	p.ServiceType, p.Server = corev1.ServiceTypeNodePort, flows.Side(rnd.IntN(2))
 	if rnd.IntN(2) == 0 {
 		p.MTU = 1300
 	}
 	removed := flows.RemoveOptions{}
-	life := []command{{name: "connect", plan: flows.Connecting(p)}}
-	for _, c := range []command{
+	life := []changing{{name: "connect", plan: flows.Connecting(p)}}
+	for _, c := range []changing{
 		{name: "rotate-keys", plan: rotating()},
 		{name: "disconnect", plan: func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(removed, f) }},
 		{name: "connect again", plan: flows.Connecting(p)},
@@ -122,7 +122,7 @@ func lifeBeside(rnd *rand.Rand) []command {
 	for i := range life {
 		life[i].wait = 20 * time.Second
 	}
-	return append(life, command{name: "reset", wait: 120 * time.Second, plan: func(f flows.Facts) flows.Plan { return flows.PlanReset(removed, f) }})
+	return append(life, changing{name: "reset", wait: 120 * time.Second, plan: func(f flows.Facts) flows.Plan { return flows.PlanReset(removed, f) }})
 }
 
 // plane is a cluster of the lab, as the tests of API servers know one.

@@ -9,6 +9,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -291,11 +292,11 @@ func (in diagnosis) free(side flows.Side) Result {
 		r.Evidence = append(r.Evidence, o.String())
 	}
 	if c.Software == flows.Liqo {
-		r.Fix = []string{fmt.Sprintf("Liqo can't change these ranges in operation: %s, then connect again", in.facts.Ours("network", "reset"))}
+		r.Fix = []command.Hint{command.Hintf("Liqo can't change these ranges in operation: %s, then connect again", in.facts.Ours("network", "reset"))}
 		return r
 	}
 	r.Summary += "; the addresses of API servers, DNS and nodes are left out"
-	r.Fix = []string{fmt.Sprintf("give %s other ranges while packets flow: %s", other, c.Ours("network", "renumber", string(other)))}
+	r.Fix = []command.Hint{command.Hintf("give %s other ranges while packets flow: %s", other, c.Ours("network", "renumber", string(other)))}
 	return r
 }
 
@@ -317,7 +318,7 @@ func (in preflight) overlaps(flows.Side) Result {
 		views, err := Views(in.facts, side)
 		if err != nil {
 			return result(Fail, fmt.Sprintf("%s has no room for %s: %v", me.ID, other.ID, err),
-				render.MoreRoom)
+				command.Text(render.MoreRoom))
 		}
 		for _, v := range views {
 			verb := "sees"

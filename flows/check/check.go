@@ -53,7 +53,7 @@ type Result struct {
 	// Evidence are the observations behind the summary, a line each.
 	Evidence []string
 	// Fix is what the admin can do, one way a line, the best first.
-	Fix []string
+	Fix []command.Hint
 	// Plan is what of Fix a plan can do; nil: nothing.
 	Plan *Remedy
 	// Needs is the check that has to pass first, of what is Skipped.
@@ -204,7 +204,7 @@ func Together(results []Result) []Result {
 	for _, r := range results {
 		i := slices.IndexFunc(out, func(o Result) bool {
 			return o.ID == r.ID && len(o.Sides) == 1 && len(r.Sides) == 1 && o.State == r.State && o.Root == r.Root &&
-				o.Summary == r.Summary && slices.Equal(o.Evidence, r.Evidence) && slices.Equal(o.Fix, r.Fix)
+				o.Summary == r.Summary && slices.Equal(o.Evidence, r.Evidence) && slices.EqualFunc(o.Fix, r.Fix, command.Hint.Equal)
 		})
 		if i < 0 {
 			out = append(out, r)
@@ -258,9 +258,9 @@ func Once(results []Result) []Result {
 	said := map[string]bool{}
 	results = slices.Clone(results)
 	for i := range results {
-		results[i].Fix = slices.DeleteFunc(slices.Clone(results[i].Fix), func(fix string) bool { return said[fix] })
+		results[i].Fix = slices.DeleteFunc(slices.Clone(results[i].Fix), func(fix command.Hint) bool { return said[fix.String()] })
 		for _, fix := range results[i].Fix {
-			said[fix] = true
+			said[fix.String()] = true
 		}
 	}
 	return results
@@ -270,6 +270,6 @@ func titleOf(id flows.Code) string { return texts[id].Title }
 
 func pass(summary string) Result { return Result{State: Pass, Summary: summary} }
 
-func result(s State, summary string, fix ...string) Result {
+func result(s State, summary string, fix ...command.Hint) Result {
 	return Result{State: s, Summary: summary, Fix: fix}
 }

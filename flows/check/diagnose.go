@@ -112,11 +112,11 @@ func (in diagnosis) operator(side flows.Side) Result {
 	}
 	switch elsewhere := flows.InstalledElsewhere(side, c); {
 	case c.Software == flows.NoSoftware && elsewhere != nil:
-		return result(Fail, elsewhere.Reason, elsewhere.Hint)
+		return result(Fail, elsewhere.Reason, command.Text(elsewhere.Hint))
 	case c.Software == flows.NoSoftware:
-		return result(Fail, "neither Liqo nor the liqo-tui operator is there", fmt.Sprintf("run: %s", c.Ours("install")))
+		return result(Fail, "neither Liqo nor the liqo-tui operator is there", command.Hintf("run: %s", c.Ours("install")))
 	case c.Operator.Problem != "":
-		return result(Fail, c.Operator.Problem, fmt.Sprintf("see: %s", c.SeeOperator("pods,events")))
+		return result(Fail, c.Operator.Problem, command.Hintf("see: %s", c.SeeOperator("pods,events")))
 	}
 	return pass(c.Software.String() + " works")
 }
@@ -124,11 +124,11 @@ func (in diagnosis) operator(side flows.Side) Result {
 // samePeer is inconclusive for a connection that no UID was stored of.
 func (in diagnosis) samePeer(flows.Side) Result {
 	if strangers := flows.Strangers(in.facts); len(strangers) > 0 {
-		return result(Fail, strangers[0].Reason, strings.Split(strangers[0].Hint, "; ")...)
+		return result(Fail, strangers[0].Reason, command.Texts(strings.Split(strangers[0].Hint, "; ")...)...)
 	}
 	r := samePeers(in.facts)
 	if r.State == Inconclusive && in.facts.Local.Identity() != "" && in.facts.Remote.Identity() != "" {
-		r.Fix = []string{fmt.Sprintf("store it: %s", in.connect())}
+		r.Fix = []command.Hint{command.Hintf("store it: %s", in.connect())}
 	}
 	return r
 }
@@ -141,9 +141,9 @@ func (in diagnosis) configured(side flows.Side) Result {
 		r.Needs = Answers
 		return r
 	case conf == nil:
-		return result(Fail, "there is no Configuration for "+string(other), fmt.Sprintf("run: %s", in.connect())).planned("make what is missing")
+		return result(Fail, "there is no Configuration for "+string(other), command.Hintf("run: %s", in.connect())).planned("make what is missing")
 	case !flows.CIDRsConfigured(conf):
-		r := result(Fail, "the operator has assigned no addresses to "+string(other)+flows.ConditionOf(conf), "see the operator's log and the Configuration's conditions")
+		r := result(Fail, "the operator has assigned no addresses to "+string(other)+flows.ConditionOf(conf), command.Text("see the operator's log and the Configuration's conditions"))
 		for _, c := range conf.Status.Conditions {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
 		}
@@ -168,7 +168,7 @@ func (in diagnosis) sameRanges(side flows.Side) Result {
 	if sameCIDRs(known.Pod, are.Pod) && sameCIDRs(known.External, are.External) {
 		return pass("as the other cluster has them")
 	}
-	r := result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID), fmt.Sprintf("run: %s; it updates them", in.connect())).planned("update the ranges")
+	r := result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID), command.Hintf("run: %s; it updates them", in.connect())).planned("update the ranges")
 	r.Evidence = []string{
 		fmt.Sprintf("told: pods %s, external %s", joined(known.Pod), joined(known.External)),
 		fmt.Sprintf("are: pods %s, external %s", joined(are.Pod), joined(are.External)),
@@ -195,7 +195,7 @@ func (in diagnosis) gateways(flows.Side) Result {
 	if (a.Server != nil) != (a.Client != nil) && (b.Server != nil) != (b.Client != nil) && (a.Server != nil) == (b.Client != nil) {
 		return pass(describe(flows.A, a) + ", " + describe(flows.B, b))
 	}
-	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), fmt.Sprintf("run: %s; it makes what is missing and replaces what is in the way", in.connect())).planned("make what is missing")
+	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), command.Hintf("run: %s; it makes what is missing and replaces what is in the way", in.connect())).planned("make what is missing")
 }
 
 // server is the side whose gateway is dialled. Only checks ask for it that need
@@ -233,8 +233,8 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	if e == nil || len(e.Addresses) == 0 || e.Addresses[0] == "" {
 		gateway := in.peers[server].Server
 		r := result(Fail, fmt.Sprintf("%s's gateway server has no address", in.cluster(server).ID),
-			fmt.Sprintf("see: %s", in.kubectl(server, "describe", "service", render.GatewayObjectName(gateway.Name))),
-			fmt.Sprintf("or expose it another way: %s", in.connect().Flag("--server-service-type", "NodePort"))).
+			command.Hintf("see: %s", in.kubectl(server, "describe", "service", render.GatewayObjectName(gateway.Name))),
+			command.Hintf("or expose it another way: %s", in.connect().Flag("--server-service-type", "NodePort"))).
 			plannedWith("server-service-type", "NodePort", "expose it through a NodePort")
 		r.Evidence = in.eventsAbout(server, "Service")
 		if text := gateway.Annotations[render.AnnotationEndpoint]; text != "" {
@@ -245,7 +245,7 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	dials := fmt.Sprintf("UDP %s:%d", address, port)
 	if in.cause(client) == render.ReasonUnresolvable {
 		return result(Fail, fmt.Sprintf("%s can't resolve what it dials: %s", in.cluster(client).ID, in.readings[client].Message),
-			"check the name, and the DNS of "+string(in.cluster(client).ID), fmt.Sprintf("or dial an address: %s", in.connect().Flag("--client-address", "ADDRESS")))
+			command.Text("check the name, and the DNS of "+string(in.cluster(client).ID)), command.Hintf("or dial an address: %s", in.connect().Flag("--client-address", "ADDRESS")))
 	}
 	if slices.Contains(e.Addresses, address) && e.Port == port {
 		return pass(fmt.Sprintf("%s dials %s", in.cluster(client).ID, dials))
@@ -255,8 +255,8 @@ func (in diagnosis) endpoint(flows.Side) Result {
 		return pass(fmt.Sprintf("%s dials %s, not the %s's own %s, and it works", in.cluster(client).ID, dials, at, is))
 	}
 	r := result(Fail, fmt.Sprintf("%s dials %s; the %s is at %s", in.cluster(client).ID, dials, at, is),
-		fmt.Sprintf("run: %s; it updates the client's endpoint", in.connect()),
-		"if the other address was chosen on purpose, check what it leads to").planned("dial the server's address")
+		command.Hintf("run: %s; it updates the client's endpoint", in.connect()),
+		command.Text("if the other address was chosen on purpose, check what it leads to")).planned("dial the server's address")
 	return r
 }
 
@@ -271,20 +271,20 @@ func (in diagnosis) pod(side flows.Side) Result {
 		return result(Inconclusive, "there is no gateway here")
 	case pod == nil && in.cluster(side).PodsHidden && in.cluster(side).PodsSeen != in.peers[side].Tenant.Namespace:
 		return result(Inconclusive, "pods in "+in.peers[side].Tenant.Namespace+" may not be read",
-			"ask for the right to list pods there: the Role that liqo-tui rbac prints has it")
+			command.Hintf("ask for the right to list pods there: the Role that %s prints has it", command.Ours("rbac")))
 	case pod == nil:
-		r := result(Fail, "there is no pod", fmt.Sprintf("see: %s", in.kubectl(side, "get", "deployments,events")))
+		r := result(Fail, "there is no pod", command.Hintf("see: %s", in.kubectl(side, "get", "deployments,events")))
 		r.Evidence = in.eventsAbout(side, "Deployment", "ReplicaSet")
 		return r
 	case pod.Waiting != "":
-		r := result(Fail, fmt.Sprintf("%s waits: %s", pod.Name, pod.Waiting), fmt.Sprintf("see: %s", in.kubectl(side, "describe", "pod", pod.Name)))
+		r := result(Fail, fmt.Sprintf("%s waits: %s", pod.Name, pod.Waiting), command.Hintf("see: %s", in.kubectl(side, "describe", "pod", pod.Name)))
 		r.Evidence = in.eventsAbout(side, "Pod")
 		return r
 	case !pod.Ready:
-		return result(Warn, pod.Name+" runs, but is not ready", fmt.Sprintf("see: %s", in.kubectl(side, "logs", pod.Name)))
+		return result(Warn, pod.Name+" runs, but is not ready", command.Hintf("see: %s", in.kubectl(side, "logs", pod.Name)))
 	case in.facts.At.Sub(pod.Restarted) < recentRestart:
 		return result(Warn, fmt.Sprintf("%s restarted %s ago, for the %s time", pod.Name, in.facts.At.Sub(pod.Restarted).Round(time.Second), ordinal(pod.Restarts)),
-			fmt.Sprintf("see why: %s", in.kubectl(side, "logs", "--previous", pod.Name)))
+			command.Hintf("see why: %s", in.kubectl(side, "logs", "--previous", pod.Name)))
 	}
 	text := pod.Name
 	if pod.Node != "" {
@@ -310,14 +310,14 @@ func (in diagnosis) keys(side flows.Side) Result {
 	other := in.cluster(side.Other()).ID
 	switch {
 	case in.cause(side) == render.ReasonKeyMismatch:
-		return result(Fail, in.readings[side].Message, fmt.Sprintf("run: %s; it updates the keys on both sides", in.connect()),
-			"if that does not help, something else sends WireGuard packets to this port").planned("update the keys")
+		return result(Fail, in.readings[side].Message, command.Hintf("run: %s; it updates the keys on both sides", in.connect()),
+			command.Text("if that does not help, something else sends WireGuard packets to this port")).planned("update the keys")
 	case theirs == nil:
 		return result(Inconclusive, fmt.Sprintf("%s's gateway has not published its key", other))
 	case peer.PublicKey == nil:
-		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), fmt.Sprintf("run: %s", in.connect())).planned("update the keys")
+		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), command.Hintf("run: %s", in.connect())).planned("update the keys")
 	case !slices.Equal(peer.PublicKey.Spec.PublicKey, theirs[:]):
-		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), fmt.Sprintf("run: %s; it updates the key", in.connect())).planned("update the keys")
+		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), command.Hintf("run: %s; it updates the key", in.connect())).planned("update the keys")
 		r.Evidence = []string{fmt.Sprintf("told %s, has %s", keyText(peer.PublicKey.Spec.PublicKey), keyText(theirs[:]))}
 		return r
 	}
@@ -379,7 +379,7 @@ func (in diagnosis) fresh(side flows.Side) Result {
 	case !r.Reported:
 		return result(Inconclusive, "this gateway says only whether it is connected: it is Liqo's own")
 	case in.cause(side) == render.ReasonMisconfigured:
-		return result(Fail, r.Message, fmt.Sprintf("change what the message names, then run: %s", in.connect()))
+		return result(Fail, r.Message, command.Hintf("change what the message names, then run: %s", in.connect()))
 	}
 	return pass(fmt.Sprintf("%s ago: %s", in.facts.At.Sub(r.At).Round(time.Second), cmp.Or(r.Message, string(r.Value))))
 }
@@ -392,8 +392,8 @@ func (in diagnosis) kubectl(side flows.Side, words ...string) command.Command {
 	return in.cluster(side).KubectlIn(in.peers[side].Tenant.Namespace, words...)
 }
 
-func (in diagnosis) seeLogs(side flows.Side) string {
-	return fmt.Sprintf("see: %s", in.kubectl(side, "logs", "deployment/"+render.GatewayObjectName(in.peers[side].GatewayName())))
+func (in diagnosis) seeLogs(side flows.Side) command.Hint {
+	return command.Hintf("see: %s", in.kubectl(side, "logs", "deployment/"+render.GatewayObjectName(in.peers[side].GatewayName())))
 }
 
 func (in diagnosis) ping(side flows.Side) Result {
@@ -405,11 +405,11 @@ func (in diagnosis) ping(side flows.Side) Result {
 	case in.answered(side):
 		return pass("answered")
 	case state.Works():
-		return result(Inconclusive, "Liqo's gateway reports no pings", fmt.Sprintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
+		return result(Inconclusive, "Liqo's gateway reports no pings", command.Hintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
 	}
 	logs := in.seeLogs(side)
 	if in.cause(side) == render.ReasonNoPing {
-		return result(Fail, why, "WireGuard works, but pings through the tunnel get lost: look for rules on the gateways' nodes that drop UDP 12345", logs)
+		return result(Fail, why, command.Text("WireGuard works, but pings through the tunnel get lost: look for rules on the gateways' nodes that drop UDP 12345"), logs)
 	}
 	switch Worst([]Result{in.path(flows.A), in.path(flows.B)}) {
 	case Pass: // it is not the path
@@ -429,13 +429,13 @@ func (in diagnosis) mtu(flows.Side) Result {
 		return pass(fmt.Sprintf("packets of %d bytes come through, and the gateways send no longer ones", path))
 	case path > 0 && path < max(a, b):
 		return result(Warn, fmt.Sprintf("the path carries packets of %d bytes, and the tunnel's MTU is %d", path, max(a, b)),
-			fmt.Sprintf("run: %s, so that no packet is too large", in.connect().Flag("--mtu", fmt.Sprint(path)))).
+			command.Hintf("run: %s, so that no packet is too large", in.connect().Flag("--mtu", fmt.Sprint(path)))).
 			plannedWith("mtu", fmt.Sprint(path), "send no longer packets")
 	case a == 0 || b == 0:
 		return result(Inconclusive, "not reported by "+in.silent(func(r flows.Reading) bool { return r.MTU > 0 }))
 	case a != b:
 		return result(Warn, fmt.Sprintf("%d on %s, %d on %s: larger packets get lost one way", a, in.facts.Local.ID, b, in.facts.Remote.ID),
-			fmt.Sprintf("run: %s", in.connect().Flag("--mtu", fmt.Sprint(min(a, b))))).
+			command.Hintf("run: %s", in.connect().Flag("--mtu", fmt.Sprint(min(a, b))))).
 			plannedWith("mtu", fmt.Sprint(min(a, b)), "send no longer packets")
 	}
 	text := fmt.Sprintf("%d bytes on both sides", a)
@@ -474,9 +474,9 @@ func (in diagnosis) loss(side flows.Side) Result {
 	case !known:
 		return result(Inconclusive, "no ping was answered yet")
 	case r.Lossy() && r.Recovering():
-		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings were lost, before they were answered again", share*100), "wait: after a minute of answers the lost ones no longer count")
+		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings were lost, before they were answered again", share*100), command.Text("wait: after a minute of answers the lost ones no longer count"))
 	case r.Lossy():
-		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings are lost", share*100), "look at the links between the clusters, and at the load of the gateways' nodes")
+		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings are lost", share*100), command.Text("look at the links between the clusters, and at the load of the gateways' nodes"))
 	}
 	return pass(fmt.Sprintf("%.3g%% of the last minute's pings", share*100))
 }

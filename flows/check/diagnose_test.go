@@ -21,6 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -398,9 +399,9 @@ func testPlan(t *testing.T, f flows.Facts, r check.Result) {
 	if r.Plan == nil {
 		return
 	}
-	command, p := r.Plan.Command(f), flows.Defaults()
-	if !slices.ContainsFunc(r.Fix, func(fix string) bool { return strings.Contains(fix, command.String()) }) || r.Plan.Means == "" {
-		t.Errorf("%s: the plan is that of %q, which none of the fixes says: %q", r.ID, command, r.Fix)
+	run, p := r.Plan.Command(f), flows.Defaults()
+	if !slices.ContainsFunc(r.Fix, func(fix command.Hint) bool { return slices.ContainsFunc(fix.Commands(), run.Equal) }) || r.Plan.Means == "" {
+		t.Errorf("%s: the plan is that of %q, which none of the fixes says: %q", r.ID, run, r.Fix)
 	}
 	settings := flows.Settings()
 	i := slices.IndexFunc(settings, func(s flows.ConnectionSetting) bool { return s.Name == r.Plan.Setting })
@@ -490,7 +491,7 @@ func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 	now := look(100, 9900, 8000, 8000, 9000)
 	// Packets get through, and pings are not answered: it is not a firewall.
 	for _, r := range check.Diagnose(look(100, 9900, 9900, 9900, 9900), new(look(90, 100, 100, 100, 100))) {
-		if r.ID == check.Ping && (!r.Root || strings.Contains(strings.Join(r.Fix, "\n"), "firewall")) {
+		if r.ID == check.Ping && (!r.Root || strings.Contains(command.Join(r.Fix, "\n").String(), "firewall")) {
 			t.Errorf("got %s", text([]check.Result{r}))
 		}
 	}
@@ -607,7 +608,7 @@ func TestAClientsClockThatIsBehindIsNamed(t *testing.T) {
 			if r.ID != check.UDPPath || r.State != check.Fail {
 				continue
 			}
-			text := strings.Join(append(r.Evidence, r.Fix...), "\n")
+			text := strings.Join(append(r.Evidence, command.Join(r.Fix, "\n").String()), "\n")
 			if got := strings.Contains(text, "the clock of rome, the client, is 30s behind that of milan"); got != c.want || got != strings.Contains(text, "by NTP") {
 				t.Errorf("%s: got %s", name, text)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -19,7 +20,7 @@ import (
 type lefts struct {
 	found, unseen []string
 	withdrawn     map[string]bool // how the consumer's map says that it may go
-	fix           []string
+	fix           []command.Hint
 }
 
 // left judges what the provider has of the consumer that is not at home. The operator says it of
@@ -47,7 +48,7 @@ func (in diagnosis) left(con flows.Side) Result {
 	l.unknown(at, other, me.ID)
 	if len(l.withdrawn) > 0 {
 		maps.Copy(l.withdrawn, peering.Withdrawn(at))
-		l.fix = append(l.fix, fmt.Sprintf("to remove it there, unless a backup brings it back here: %s",
+		l.fix = append(l.fix, command.Hintf("to remove it there, unless a backup brings it back here: %s",
 			me.KubectlIn(at.Namespace, "annotate", "namespacemaps.offloading.liqo.io", at.Name, "--overwrite", peering.AnnotationWithdrawn+"="+strings.Join(slices.Sorted(maps.Keys(l.withdrawn)), ","))))
 	}
 	l.slices(me, other)
@@ -187,7 +188,7 @@ func (l *lefts) twins(at *offloadingv1beta1.NamespaceMap, consumer render.Cluste
 		}): // it stays, or goes
 		default:
 			l.found = append(l.found, fmt.Sprintf("namespace %s on %s: %s does not ask for it", ns.Name, other.ID, consumer))
-			l.fix = append(l.fix, fmt.Sprintf("to remove it there, unless a backup brings back what asks for it: %s", other.Kubectl("delete", "namespace", ns.Name)))
+			l.fix = append(l.fix, command.Hintf("to remove it there, unless a backup brings back what asks for it: %s", other.Kubectl("delete", "namespace", ns.Name)))
 		}
 	}
 }
@@ -210,6 +211,6 @@ func (l *lefts) slices(me, other flows.ClusterFacts) {
 			continue
 		}
 		l.found = append(l.found, fmt.Sprintf("ResourceSlice %s/%s on %s: there is none of this name on %s", s.Namespace, s.Name, other.ID, me.ID))
-		l.fix = append(l.fix, fmt.Sprintf("to remove it there, unless a backup brings it back here: %s", other.KubectlIn(s.Namespace, "delete", "resourceslices.authentication.liqo.io", s.Name)))
+		l.fix = append(l.fix, command.Hintf("to remove it there, unless a backup brings it back here: %s", other.KubectlIn(s.Namespace, "delete", "resourceslices.authentication.liqo.io", s.Name)))
 	}
 }

@@ -14,14 +14,17 @@ import (
 )
 
 // leftover is an object that an old peering left, with what to do about it.
-type leftover struct{ object, why, fix string }
+type leftover struct {
+	object, why string
+	fix         command.Hint
+}
 
 func (in preflight) leftovers(side flows.Side) Result {
 	me, other := in.cluster(side), in.cluster(side.Other())
 	found := leftoversOf(me, other.ID)
 	if len(found) == 0 {
 		if me.PeersHidden {
-			return result(Inconclusive, "none where this user may look; other namespaces may not be read", "ask the admin of "+string(me.ID)+" to run the same check")
+			return result(Inconclusive, "none where this user may look; other namespaces may not be read", command.Text("ask the admin of "+string(me.ID)+" to run the same check"))
 		}
 		return pass("none")
 	}
@@ -79,7 +82,7 @@ func staleNamespace(on flows.ClusterFacts, ns *corev1.Namespace, peer render.Clu
 	case named && owner != "" && owner != peer:
 		return leftover{
 			"Namespace " + ns.Name, fmt.Sprintf("its label says that it is for cluster %s", owner),
-			fmt.Sprintf("delete it, or choose another with --namespace: %s", on.Kubectl("delete", "namespace", ns.Name)),
+			command.Hintf("delete it, or choose another with --namespace: %s", on.Kubectl("delete", "namespace", ns.Name)),
 		}, true
 	case (named || owner == peer) && ns.DeletionTimestamp != nil:
 		why := []string{"it is being deleted"}
@@ -88,7 +91,7 @@ func staleNamespace(on flows.ClusterFacts, ns *corev1.Namespace, peer render.Clu
 				why = append(why, c.Message)
 			}
 		}
-		return leftover{"Namespace " + ns.Name, strings.Join(why, "; "), fmt.Sprintf("wait until it is gone, or see what holds it: %s", on.See(flows.RefTo(ns)))}, true
+		return leftover{"Namespace " + ns.Name, strings.Join(why, "; "), command.Hintf("wait until it is gone, or see what holds it: %s", on.See(flows.RefTo(ns)))}, true
 	}
 	return leftover{}, false
 }
@@ -100,11 +103,11 @@ func stuck(kind string, o metav1.Object) (leftover, bool) {
 	}
 	name := fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName())
 	if len(o.GetFinalizers()) == 0 {
-		return leftover{name, "it is being deleted", "wait until it is gone"}, true
+		return leftover{name, "it is being deleted", command.Text("wait until it is gone")}, true
 	}
 	return leftover{
 		name, "its deletion waits for " + strings.Join(o.GetFinalizers(), ", "),
-		"start the program that set the finalizer; remove the finalizer by hand only if that program is gone for good",
+		command.Text("start the program that set the finalizer; remove the finalizer by hand only if that program is gone for good"),
 	}, true
 }
 
@@ -121,7 +124,7 @@ func ownerless(o metav1.Object, there map[string]bool) bool {
 func ownerlessLeftover(c flows.ClusterFacts, kind string, o metav1.Object) leftover {
 	return leftover{
 		fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()), "its gateway is gone",
-		fmt.Sprintf("Kubernetes collects it within a minute; if not: %s", deletion(c, kind, o)),
+		command.Hintf("Kubernetes collects it within a minute; if not: %s", deletion(c, kind, o)),
 	}
 }
 
@@ -146,7 +149,7 @@ func elsewhere(c flows.ClusterFacts, p flows.Peer) []leftover {
 		if !used[o.GetNamespace()] && o.GetLabels()[render.LabelRemoteCluster] == string(p.Tenant.Remote) {
 			out = append(out, leftover{
 				fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()), "it is not in the peering's namespace " + p.Tenant.Namespace,
-				fmt.Sprintf("delete it: %s", deletion(c, kind, o)),
+				command.Hintf("delete it: %s", deletion(c, kind, o)),
 			})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // Checks and errors of whole peerings: package peer's.
@@ -101,7 +102,7 @@ func lendingTexts() map[flows.Code]Text {
 func lends(code flows.Code) func(preflight, flows.Side) Result {
 	return func(in preflight, _ flows.Side) Result {
 		if s := in.plan.Failure(); s != nil && s.Code == code {
-			return result(Fail, fmt.Sprintf("%s: %s", s.Title, s.Reason), s.Hint)
+			return result(Fail, fmt.Sprintf("%s: %s", s.Title, s.Reason), command.Text(s.Hint))
 		}
 		return pass("nothing stands against it")
 	}

@@ -74,14 +74,14 @@ func (in diagnosis) usesOurs(sides []flows.Side) bool {
 func (in diagnosis) access(con flows.Side) Result {
 	l, pro := in.lent[con], con.Other()
 	me, other := in.cluster(con), in.cluster(pro)
-	again := "run the same liqo-tui peer again: it continues where it was"
+	again := command.Hintf("run the same %s again: it continues where it was", command.Ours("peer"))
 	hides := func(c flows.ClusterFacts, kind string) bool { return c.Lending == nil || c.Lending.Hidden[kind] }
 	switch {
 	case l.consumer == nil && (hides(me, "Identity") || hides(me, "ResourceSlice")):
 		return result(Inconclusive, fmt.Sprintf("%s lets %s in; what %s has of it can't be read", other.ID, me.ID, me.ID))
 	case l.consumer == nil:
 		return result(Warn, fmt.Sprintf("%s lets %s in, and %s has nothing of it", other.ID, me.ID, me.ID), again,
-			fmt.Sprintf("to end it on %s: %s", other.ID, other.Ours("unpeer").Add("--local-only", "--consumer", "Remote", "--remote-cluster-id", string(me.ID))))
+			command.Hintf("to end it on %s: %s", other.ID, other.Ours("unpeer").Add("--local-only", "--consumer", "Remote", "--remote-cluster-id", string(me.ID))))
 	case l.provider == nil && hides(other, "Tenant"):
 		return result(Inconclusive, fmt.Sprintf("%s: %s; what %s has of it can't be read", me.ID, l.consumer.Authentication, other.ID))
 	case l.provider == nil:
@@ -89,9 +89,9 @@ func (in diagnosis) access(con flows.Side) Result {
 	}
 	r := standings([]view.Standing{named(other.ID, l.provider.Access()), named(me.ID, l.consumer.Access())}, "")
 	if r.State == Warn || r.State == Fail {
-		r.Fix = []string{
-			fmt.Sprintf("see: %s", in.kubectl(pro, "describe", "tenant", string(me.ID))), again,
-			fmt.Sprintf("where consumers reach the API server of %s is said by: %s, or Liqo's Helm value apiServer.address", other.ID, command.Ours("install").Flag("--api-server", "URL").On(other.Flags())),
+		r.Fix = []command.Hint{
+			command.Hintf("see: %s", in.kubectl(pro, "describe", "tenant", string(me.ID))), again,
+			command.Hintf("where consumers reach the API server of %s is said by: %s, or Liqo's Helm value apiServer.address", other.ID, command.Ours("install").Flag("--api-server", "URL").On(other.Flags())),
 		}
 	}
 	return r
@@ -104,25 +104,25 @@ func named(id render.ClusterID, s view.Standing) view.Standing {
 
 func (in diagnosis) granted(con flows.Side) Result {
 	return in.listed(con, []string{"ResourceSlice"}, func(l view.Lending) []view.Standing { return l.Slices }, "none were asked for",
-		"ask for less: liqo-tui peer with other --cpu, --memory and --pods",
-		fmt.Sprintf("who may lend more on %s: %s, or annotation %s of the Tenant", in.cluster(con.Other()).ID, in.cluster(con.Other()).Ours("install").Add("--lend"), peering.AnnotationLend),
-		fmt.Sprintf("see: %s", in.kubectl(con, "describe", "resourceslices")))
+		command.Hintf("ask for less: %s with other --cpu, --memory and --pods", command.Ours("peer")),
+		command.Hintf("who may lend more on %s: %s, or annotation %s of the Tenant", in.cluster(con.Other()).ID, in.cluster(con.Other()).Ours("install").Add("--lend"), peering.AnnotationLend),
+		command.Hintf("see: %s", in.kubectl(con, "describe", "resourceslices")))
 }
 
 func (in diagnosis) node(con flows.Side) Result {
 	return in.listed(con, []string{"Node", "VirtualNode"}, func(l view.Lending) []view.Standing { return l.Nodes }, "there is none, and none is wanted",
-		fmt.Sprintf("see why: %s", in.kubectl(con, "logs", "-l", peering.LabelVirtualNode)),
-		fmt.Sprintf("cordoned on purpose? if not: %s", in.cluster(con).Kubectl("uncordon", "NODE")))
+		command.Hintf("see why: %s", in.kubectl(con, "logs", "-l", peering.LabelVirtualNode)),
+		command.Hintf("cordoned on purpose? if not: %s", in.cluster(con).Kubectl("uncordon", "NODE")))
 }
 
 func (in diagnosis) offloaded(con flows.Side) Result {
 	return in.listed(con, []string{"NamespaceMap"}, func(l view.Lending) []view.Standing { return l.Namespaces }, "none is",
-		fmt.Sprintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", in.cluster(con).Ours("unoffload", "namespace", "NAME")))
+		command.Hintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", in.cluster(con).Ours("unoffload", "namespace", "NAME")))
 }
 
 // listed judges what the consumer says of some of it. None says what it means that there is
 // none, where all of the kinds may be read.
-func (in diagnosis) listed(con flows.Side, kinds []string, of func(view.Lending) []view.Standing, none string, fix ...string) Result {
+func (in diagnosis) listed(con flows.Side, kinds []string, of func(view.Lending) []view.Standing, none string, fix ...command.Hint) Result {
 	l := in.lent[con].consumer
 	if l == nil || len(of(*l)) == 0 && slices.ContainsFunc(kinds, l.Hides) {
 		return result(Inconclusive, unsaid)
@@ -144,7 +144,7 @@ func (in diagnosis) pods(con flows.Side) Result {
 	if len(wait) == 0 {
 		return pass(l.PodText())
 	}
-	r := result(Warn, wait[0], fmt.Sprintf("see: %s", in.cluster(con).Kubectl("get", "pods", "-A", "--field-selector", "status.phase=Pending", "-l", peering.LabelOffloadedPod)))
+	r := result(Warn, wait[0], command.Hintf("see: %s", in.cluster(con).Kubectl("get", "pods", "-A", "--field-selector", "status.phase=Pending", "-l", peering.LabelOffloadedPod)))
 	r.Evidence = wait[1:]
 	return r
 }
@@ -152,7 +152,7 @@ func (in diagnosis) pods(con flows.Side) Result {
 const unsaid = "the consumer says nothing of it, or it may not be read"
 
 // standings are things judged together: none says what it means that there is none.
-func standings(all []view.Standing, none string, fix ...string) Result {
+func standings(all []view.Standing, none string, fix ...command.Hint) Result {
 	worst := view.Worst(all...)
 	var of, others []string
 	for _, s := range all {

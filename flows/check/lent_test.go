@@ -16,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -188,7 +189,7 @@ func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
 			c.edit(f.Local.Lending, f.Remote.Lending)
 			for _, r := range check.Diagnose(f, nil) {
 				if r.ID == c.id {
-					if r.State != c.state || !strings.Contains(r.Summary, c.says) || !strings.Contains(strings.Join(r.Fix, "\n"), c.fix) {
+					if r.State != c.state || !strings.Contains(r.Summary, c.says) || !strings.Contains(command.Join(r.Fix, "\n").String(), c.fix) {
 						t.Errorf("got %s %q, fix %q; want %s, %q and %q", r.State, r.Summary, r.Fix, c.state, c.says, c.fix)
 					}
 					if r.Root != (c.state == check.Fail) {
@@ -295,7 +296,7 @@ func TestLeftoversAreNamed(t *testing.T) {
 			for _, r := range check.Diagnose(f, nil) {
 				if r.ID == check.LentLeftovers {
 					says := strings.Join(append([]string{r.Summary}, r.Evidence...), "; ")
-					if r.State != c.state || !strings.Contains(says, c.says) || !strings.Contains(strings.Join(r.Fix, "\n"), c.fix) {
+					if r.State != c.state || !strings.Contains(says, c.says) || !strings.Contains(command.Join(r.Fix, "\n").String(), c.fix) {
 						t.Errorf("got %s %q, fix %q; want %s, %q and %q", r.State, says, r.Fix, c.state, c.says, c.fix)
 					}
 					return

@@ -9,6 +9,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -91,7 +92,7 @@ func (in diagnosis) path(from flows.Side) Result {
 	r.Evidence = append([]string{fmt.Sprintf("in the last %s %s sent %d bytes, %s received %d", moved[to].over.Round(time.Second),
 		in.cluster(from).ID, moved[from].sent, in.cluster(to).ID, moved[to].received)}, in.handshakes()...)
 	if fact, fix := in.clientBehind(); r.State == Fail && fact != "" {
-		r.Evidence, r.Fix = append(r.Evidence, fact), append(r.Fix, fix)
+		r.Evidence, r.Fix = append(r.Evidence, fact), append(r.Fix, command.Text(fix))
 	}
 	return r
 }
@@ -141,7 +142,7 @@ func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
 }
 
 // closed is a path on which packets get lost, with the ways out, and others after them.
-func (in diagnosis) closed(text string, others ...string) Result {
+func (in diagnosis) closed(text string, others ...command.Hint) Result {
 	server, client := in.server(), in.server().Other()
 	address, port := in.dialled()
 	if relay, ok := in.relay(); ok {
@@ -155,20 +156,20 @@ func (in diagnosis) closed(text string, others ...string) Result {
 	if from, err := netip.ParseAddrPort(in.readings[server].PeerAddress); err == nil {
 		heard = []string{from.Addr().String()}
 	}
-	fixes := []string{
-		rule(in.cluster(client), address, fmt.Sprint(port), heard...),
-		fmt.Sprintf("or let %s dial: %s", in.cluster(server).ID, in.connect().Flag("--server-location", swap)),
-		fmt.Sprintf("or dial another address of %s: %s", in.cluster(server).ID, in.connect().Flag("--client-address", "ADDRESS")),
+	fixes := []command.Hint{
+		command.Text(rule(in.cluster(client), address, fmt.Sprint(port), heard...)),
+		command.Hintf("or let %s dial: %s", in.cluster(server).ID, in.connect().Flag("--server-location", swap)),
+		command.Hintf("or dial another address of %s: %s", in.cluster(server).ID, in.connect().Flag("--client-address", "ADDRESS")),
 	}
 	return result(Fail, text, append(fixes, others...)...).plannedWith("server-location", swap, fmt.Sprintf("let %s dial", in.cluster(server).ID))
 }
 
 // relayFixes are what a relay needs that both gateways dial.
-func relayFixes(relay render.Relay) []string {
-	return []string{
+func relayFixes(relay render.Relay) []command.Hint {
+	return command.Texts(
 		fmt.Sprintf("liqo-gateway relay has to run at %s", relay),
 		"firewall: allow UDP from the nodes of both clusters to it, at this port and the next one, and replies",
-	}
+	)
 }
 
 // silent names the gateways that do not report something.

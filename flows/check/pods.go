@@ -9,6 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -22,7 +23,7 @@ func (in diagnosis) podTraffic(flows.Side) Result {
 	if state == view.Connected {
 		return pass(how)
 	}
-	return result(Inconclusive, how+": the gateways reach each other, of pods nothing is known", fmt.Sprintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
+	return result(Inconclusive, how+": the gateways reach each other, of pods nothing is known", command.Hintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
 }
 
 // nodePaths is what the nodes' agents say, which ask gateways all the time. The nodes'
@@ -32,14 +33,14 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 	switch {
 	case r.Unreached != "":
 		out := result(Fail, fmt.Sprintf("the gateway does not answer over UDP port %d on %s: pods there can't reach %s", flows.FabricPort, r.Unreached, in.cluster(side.Other()).ID),
-			fmt.Sprintf("firewall: allow UDP port %d between all nodes of %s, and between nodes and pods, both ways", flows.FabricPort, c.ID),
-			fmt.Sprintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
+			command.Hintf("firewall: allow UDP port %d between all nodes of %s, and between nodes and pods, both ways", flows.FabricPort, c.ID),
+			command.Hintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
 		for _, node := range in.peers[side].Unreached[:min(maxWarnings, len(in.peers[side].Unreached))] {
 			out.Evidence = append(out.Evidence, "no answer: node "+node)
 		}
 		return out
 	case r.NodeProblem != "":
-		out := result(Fail, r.NodeProblem, fmt.Sprintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
+		out := result(Fail, r.NodeProblem, command.Hintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
 		for _, problem := range in.peers[side].NodeProblems[:min(maxWarnings, len(in.peers[side].NodeProblems))] {
 			out.Evidence = append(out.Evidence, "node "+problem)
 		}
@@ -50,11 +51,11 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 		return result(Inconclusive, "no node agent has said anything, or InternalNodes may not be read")
 	case len(c.Unattended) > 0:
 		return result(Warn, fmt.Sprintf("%d of %s: no agent is ready: %s; there, rules and routes stay as they were, also for peers that have changed or are gone", len(c.Unattended), count(len(c.Agents), "node", "nodes"), flows.Some(c.Unattended)),
-			"see why: "+c.KubectlIn(c.Namespace, "describe", "pods", "-l", render.LabelAppName+"="+render.FabricName).String(),
-			"if the API server refuses the agents' token: "+c.KubectlIn(c.Namespace, "rollout", "restart", "daemonset/"+render.FabricName).String())
+			command.Hintf("see why: %s", c.KubectlIn(c.Namespace, "describe", "pods", "-l", render.LabelAppName+"="+render.FabricName)),
+			command.Hintf("if the API server refuses the agents' token: %s", c.KubectlIn(c.Namespace, "rollout", "restart", "daemonset/"+render.FabricName)))
 	case c.AttendanceUnknown:
 		return result(Inconclusive, "whether the nodes' agents still run is not known: pods in "+c.Namespace+" may not be read",
-			"ask for the right to list pods there: the Role that liqo-tui rbac prints has it")
+			command.Hintf("ask for the right to list pods there: the Role that %s prints has it", command.Ours("rbac")))
 	}
 	return pass(count(len(c.Agents), "node agent finds", "node agents find") + " that the gateway answers")
 }
@@ -90,11 +91,11 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 		return result(Inconclusive, "not known: nodes or InternalNodes may not be read")
 	case len(bare) > 0:
 		return result(Warn, fmt.Sprintf("%d of %s: no agent keeps %s out: %s", len(bare), count(len(c.Nodes), "node", "nodes"), other, flows.Some(bare)),
-			fmt.Sprintf("see why it has no pod there: %s", c.KubectlIn(c.Namespace, "describe", "daemonset/"+render.FabricName)))
+			command.Hintf("see why it has no pod there: %s", c.KubectlIn(c.Namespace, "describe", "daemonset/"+render.FabricName)))
 	case len(older) > 0:
 		return result(Warn, fmt.Sprintf("%d of %s: the agent does not say that it keeps %s out; it may be older than this program: %s", len(older), count(len(c.Nodes), "node", "nodes"), other, flows.Some(older)),
-			fmt.Sprintf("bring the agents to this version: %s", c.Ours("install")),
-			fmt.Sprintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
+			command.Hintf("bring the agents to this version: %s", c.Ours("install")),
+			command.Hintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
 	case !r.CountsRefused:
 		return result(Inconclusive, "the gateway does not say what it refuses: it may be older than this program")
 	case r.Refused+refused > 0:
@@ -162,7 +163,7 @@ func (in diagnosis) policies(side flows.Side) Result {
 		evidence = append(evidence, fmt.Sprintf("%s: %s", g.Names(), count(g.Pods, "pod", "pods")))
 	}
 	r := result(Warn, fmt.Sprintf("NetworkPolicy %s lets nothing in from %s's pods", closed[0].Names(), other),
-		fmt.Sprintf("if %s is to reach them, add to spec.ingress: %s", other, policy.Rule(ranges)))
+		command.Hintf("if %s is to reach them, add to spec.ingress: %s", other, policy.Rule(ranges)))
 	if len(closed) > 1 {
 		r.Summary = fmt.Sprintf("NetworkPolicies let nothing in from %s's pods, such as %s", other, closed[0].Names())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -93,7 +94,7 @@ func preflightChecks() []definition[preflight] {
 func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
 	for _, s := range reasons {
 		if s.Code == id {
-			return result(Fail, s.Reason, s.Hint), true
+			return result(Fail, s.Reason, command.Text(s.Hint)), true
 		}
 	}
 	return Result{}, false
@@ -109,9 +110,9 @@ func (in preflight) cluster(side flows.Side) flows.ClusterFacts { return in.fact
 func (in preflight) answers(side flows.Side) Result {
 	c := in.cluster(side)
 	if p := c.Problem; p != nil && p.Kind == flows.Forbidden {
-		return result(Fail, "it answers, but refuses what is needed: "+p.Message, p.Hint)
+		return result(Fail, "it answers, but refuses what is needed: "+p.Message, command.Text(p.Hint))
 	} else if p != nil {
-		return result(Fail, p.Message, p.Hint)
+		return result(Fail, p.Message, command.Text(p.Hint))
 	}
 	text := fmt.Sprintf("%s, Kubernetes %s", c.Server, c.Version)
 	if c.ClockAhead.Abs() > clocksDiffer {
@@ -139,7 +140,7 @@ func (in preflight) wrongClock(side flows.Side, text string) Result {
 	case other.ClockAhead.Abs() <= clocksDiffer:
 		fix = fmt.Sprintf("set the clock of %s's nodes: this machine and the other cluster agree", c.Context)
 	}
-	r := result(Warn, fmt.Sprintf("%s; its clock is %s %s this machine's", text, c.ClockAhead.Abs(), direction), fix)
+	r := result(Warn, fmt.Sprintf("%s; its clock is %s %s this machine's", text, c.ClockAhead.Abs(), direction), command.Text(fix))
 	r.Evidence = []string{
 		"cluster: " + in.facts.At.Add(c.ClockAhead).UTC().Format(time.RFC3339),
 		"this machine: " + in.facts.At.UTC().Format(time.RFC3339),
@@ -149,7 +150,7 @@ func (in preflight) wrongClock(side flows.Side, text string) Result {
 
 func (in preflight) different(flows.Side) Result {
 	if s := flows.SameCluster(in.facts); s != nil {
-		return result(Fail, s.Reason, s.Hint)
+		return result(Fail, s.Reason, command.Text(s.Hint))
 	}
 	return pass(fmt.Sprintf("kube-system has UID %s and %s", short(in.facts.Local.UID), short(in.facts.Remote.UID)))
 }
@@ -171,7 +172,7 @@ func (in preflight) installs(side flows.Side) bool {
 // whether that may not be read.
 func unseen(c flows.ClusterFacts) (Result, bool) {
 	why := c.Unseen()
-	return result(Inconclusive, "not known: "+why, flows.SeeManagers), why != ""
+	return result(Inconclusive, "not known: "+why, command.Text(flows.SeeManagers)), why != ""
 }
 
 func (in preflight) software(side flows.Side) Result {
@@ -190,7 +191,7 @@ func (in preflight) software(side flows.Side) Result {
 		text += " " + v
 	}
 	if a, b := minor(c.Operator.Version), minor(other.Operator.Version); c.Software == other.Software && a != "" && b != "" && a != b {
-		r := result(Warn, fmt.Sprintf("%s, and the other cluster has %s", text, other.Operator.Version), "upgrade the older one")
+		r := result(Warn, fmt.Sprintf("%s, and the other cluster has %s", text, other.Operator.Version), command.Text("upgrade the older one"))
 		r.Evidence = []string{fmt.Sprintf("%s: %s", c.ID, c.Operator.Version), fmt.Sprintf("%s: %s", other.ID, other.Operator.Version)}
 		return r
 	}
@@ -210,7 +211,7 @@ func (in preflight) image(side flows.Side) Result {
 	case t == nil:
 		return result(Inconclusive, "a node pulls it before anything is applied")
 	case t.Failed != "":
-		return result(Fail, t.Text(), t.Fix()...)
+		return result(Fail, t.Text(), command.Texts(t.Fix()...)...)
 	case t.Unknown != "":
 		return result(Inconclusive, t.Text())
 	default:
@@ -234,7 +235,7 @@ func (in preflight) agentNodes(side flows.Side) Result {
 		return pass(fmt.Sprintf("all %d nodes", len(c.Nodes)))
 	}
 	r := result(Warn, fmt.Sprintf("%d of %s can't: pods there can't reach %s", len(unable), count(len(c.Nodes), "node", "nodes"), in.cluster(side.Other()).Name()),
-		"run pods that need the other cluster on other nodes", "a node that is not ready is led to the gateways as soon as it is")
+		command.Text("run pods that need the other cluster on other nodes"), command.Text("a node that is not ready is led to the gateways as soon as it is"))
 	r.Evidence = unable[:min(len(unable), maxGroups)]
 	return r
 }
@@ -260,10 +261,10 @@ func (in preflight) operator(side flows.Side) Result {
 		return result(Planned, "not yet: the plan installs it")
 	}
 	if c.Operator.Problem != "" {
-		return result(Warn, c.Operator.Problem, fmt.Sprintf("wait for it, or see: %s", c.SeeOperator("pods,events")))
+		return result(Warn, c.Operator.Problem, command.Hintf("wait for it, or see: %s", c.SeeOperator("pods,events")))
 	}
 	if c.Software == flows.NoSoftware {
-		return result(Fail, "Liqo's API is there, but neither Liqo nor the liqo-tui operator", fmt.Sprintf("run: %s", c.Ours("install").Flag("--cluster-id", string(cmp.Or(c.ID, "NAME")))))
+		return result(Fail, "Liqo's API is there, but neither Liqo nor the liqo-tui operator", command.Hintf("run: %s", c.Ours("install").Flag("--cluster-id", string(cmp.Or(c.ID, "NAME")))))
 	}
 	return pass(c.Software.String() + " works")
 }
@@ -273,11 +274,11 @@ func (in preflight) clusterIDs(flows.Side) Result {
 		return r
 	}
 	if s := flows.SameID(in.facts); s != nil {
-		return result(Fail, s.Reason, s.Hint)
+		return result(Fail, s.Reason, command.Text(s.Hint))
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if err := in.cluster(side).ID.Choose(); err != nil {
-			return result(Warn, err.Error()+"; new clusters can't have it", "nothing ends by it; for a cluster without peers, install again with another --cluster-id")
+			return result(Warn, err.Error()+"; new clusters can't have it", command.Text("nothing ends by it; for a cluster without peers, install again with another --cluster-id"))
 		}
 	}
 	known := len(in.facts.Local.KnownPeers()) + len(in.facts.Remote.KnownPeers())
@@ -289,9 +290,9 @@ func (in preflight) samePeer(flows.Side) Result {
 	strangers := flows.Strangers(in.facts)
 	switch {
 	case len(strangers) > 0 && in.params.ReplacePeer:
-		return result(Warn, strangers[0].Reason, "apply it if the former "+string(in.cluster(strangers[0].Side.Other()).ID)+" is to lose its connection")
+		return result(Warn, strangers[0].Reason, command.Text("apply it if the former "+string(in.cluster(strangers[0].Side.Other()).ID)+" is to lose its connection"))
 	case len(strangers) > 0:
-		return result(Fail, strangers[0].Reason, strings.Split(strangers[0].Hint, "; ")...)
+		return result(Fail, strangers[0].Reason, command.Texts(strings.Split(strangers[0].Hint, "; ")...)...)
 	}
 	r := samePeers(in.facts)
 	if r.State == Inconclusive && in.facts.Local.Identity() != "" && in.facts.Remote.Identity() != "" {
@@ -343,7 +344,7 @@ func (in preflight) permissions(side flows.Side) Result {
 	case review == nil:
 		return result(Inconclusive, "the API server was not asked what this user may do")
 	case len(review.Missing) > 0:
-		r := result(Fail, review.Sentence(), "ask the cluster's administrator for the Role that liqo-tui rbac prints")
+		r := result(Fail, review.Sentence(), command.Hintf("ask the cluster's administrator for the Role that %s prints", command.Ours("rbac")))
 		for _, m := range review.Missing {
 			r.Evidence = append(r.Evidence, "missing: "+m.String())
 		}
@@ -358,7 +359,7 @@ func (in preflight) traffic(flows.Side) Result {
 		return result(Inconclusive, noPlan)
 	}
 	if stops := in.plan.Interrupts(); len(stops) > 0 {
-		r := result(Warn, strings.Join(stops, "; "), "apply it when an interruption is acceptable")
+		r := result(Warn, strings.Join(stops, "; "), command.Text("apply it when an interruption is acceptable"))
 		for _, s := range in.plan.Steps {
 			if s.Status != flows.Done && s.Interrupts != "" {
 				r.Evidence = append(r.Evidence, fmt.Sprintf("%s %s: %s %s", s.Side, in.plan.ID(s.Side), s.Action, s.Title))
@@ -375,7 +376,7 @@ func (in preflight) nodePort(flows.Side) Result {
 		return pass("Kubernetes chooses, if one is needed")
 	}
 	if s := flows.RefusedNodePort(p, in.facts); s != nil {
-		return result(Fail, s.Reason, s.Hint)
+		return result(Fail, s.Reason, command.Text(s.Hint))
 	}
 	return pass(fmt.Sprintf("%d", p.NodePort))
 }
@@ -395,14 +396,14 @@ func (in preflight) mtu(flows.Side) Result {
 	}
 	if largest := in.largest(); largest > 0 && mtu+wireguardOverhead > largest {
 		return result(Warn, fmt.Sprintf("%d bytes, and %d of WireGuard's make %d: packets of pods passed up to %d", mtu, wireguardOverhead, mtu+wireguardOverhead, largest),
-			fmt.Sprintf("--mtu %d or less, or auto", largest-wireguardOverhead))
+			command.Hintf("--mtu %d or less, or auto", largest-wireguardOverhead))
 	} else if largest > 0 {
 		return pass(fmt.Sprintf("%d bytes, and %d of WireGuard's make %d; packets of pods passed up to %d", mtu, wireguardOverhead, mtu+wireguardOverhead, largest))
 	}
 	text := fmt.Sprintf("%d bytes, and %d of WireGuard's make %d", mtu, wireguardOverhead, mtu+wireguardOverhead)
 	if mtu+wireguardOverhead > commonMTU {
 		return result(Warn, text+": most paths carry "+fmt.Sprint(commonMTU),
-			fmt.Sprintf("unless every link between the clusters carries more: --mtu %d or less", commonMTU-wireguardOverhead))
+			command.Hintf("unless every link between the clusters carries more: --mtu %d or less", commonMTU-wireguardOverhead))
 	}
 	return pass(text + fmt.Sprintf(", which a path of %d carries", commonMTU))
 }

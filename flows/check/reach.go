@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -50,9 +51,9 @@ func (in preflight) triedReach(p flows.Params, way trial.Way) (r Result) {
 	}
 	switch {
 	case !way.Open():
-		r = result(Fail, in.closedText(p, way), in.closedFixes(p, back, address, port)...)
+		r = result(Fail, in.closedText(p, way), command.Texts(in.closedFixes(p, back, address, port)...)...)
 	case len(way.Silent()) > 0:
-		r = result(Warn, fmt.Sprintf("some addresses of %s don't answer pods of %s; the client dials one of them", server.Name(), client.Name()), rule(client, address, port))
+		r = result(Warn, fmt.Sprintf("some addresses of %s don't answer pods of %s; the client dials one of them", server.Name(), client.Name()), command.Text(rule(client, address, port)))
 	default:
 		r = pass(fmt.Sprintf("a pod of %s has reached one of %s, and was answered", client.Name(), server.Name()))
 	}
@@ -104,7 +105,7 @@ func (in preflight) closedFixes(p flows.Params, back trial.Way, address, port st
 func (in preflight) guessReach(p flows.Params, server, client flows.ClusterFacts) Result {
 	if p.ClientAddress != "" {
 		return result(Inconclusive, fmt.Sprintf("%s will dial %s, which nobody has tried yet", client.ID, p.ClientAddress),
-			rule(client, p.ClientAddress, portText(p)))
+			command.Text(rule(client, p.ClientAddress, portText(p))))
 	}
 	switch p.ServiceType {
 	case corev1.ServiceTypeNodePort:
@@ -114,7 +115,7 @@ func (in preflight) guessReach(p flows.Params, server, client flows.ClusterFacts
 	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName:
 	}
 	return result(Warn, fmt.Sprintf("a ClusterIP of %s is reached from inside %s only", server.ID, server.ID),
-		"give the address at which "+string(client.ID)+" reaches it with --client-address, or choose NodePort or LoadBalancer")
+		command.Text("give the address at which "+string(client.ID)+" reaches it with --client-address, or choose NodePort or LoadBalancer"))
 }
 
 func portText(p flows.Params) string {
@@ -134,20 +135,20 @@ func nodePortReach(p flows.Params, server, client flows.ClusterFacts) Result {
 	switch {
 	case len(external)+len(internal) == 0:
 		return result(Inconclusive, fmt.Sprintf("the addresses of %s's nodes are not known", server.ID),
-			"if the nodes' own addresses don't lead there, give one that does with --client-address")
+			command.Text("if the nodes' own addresses don't lead there, give one that does with --client-address"))
 	case len(external) > 0:
 		return result(Inconclusive, fmt.Sprintf("%s's nodes have external addresses; the port can be tried only once it is open", server.ID),
-			rule(client, addresses(external), portText(p)))
+			command.Text(rule(client, addresses(external), portText(p))))
 	}
 	public := slices.ContainsFunc(internal, ipam.Public)
 	_, theirs := nodeAddresses(client)
 	switch {
 	case public:
 		return result(Inconclusive, fmt.Sprintf("%s's nodes have public addresses; the port can be tried only once it is open", server.ID),
-			rule(client, addresses(internal), portText(p)))
+			command.Text(rule(client, addresses(internal), portText(p))))
 	case server.Neighbours(client):
 		return result(Inconclusive, fmt.Sprintf("by their addresses (%s), both clusters' nodes are in the same network; no packet has tried it", internal[0]),
-			rule(client, addresses(internal), portText(p)))
+			command.Text(rule(client, addresses(internal), portText(p))))
 	}
 	text := fmt.Sprintf("%s's nodes have private addresses only (%s): %s reaches them only if there is a route, such as a VPN", server.ID, addresses(internal), client.ID)
 	fixes := []string{
@@ -158,7 +159,7 @@ func nodePortReach(p flows.Params, server, client flows.ClusterFacts) Result {
 	if client.BehindNAT() {
 		text, fixes = bothBehindNAT(server, client)+", unless there is a route between them, such as a VPN", outOfNAT(server)
 	}
-	r := result(Warn, text, append(fixes, rule(client, addresses(internal), portText(p)))...)
+	r := result(Warn, text, command.Texts(append(fixes, rule(client, addresses(internal), portText(p)))...)...)
 	r.Evidence = []string{fmt.Sprintf("nodes of %s: %s", client.ID, addresses(theirs))}
 	return r
 }
@@ -194,11 +195,11 @@ func loadBalancerReach(server flows.ClusterFacts) Result {
 		return result(Inconclusive, fmt.Sprintf("%s has %s with an address, so the server should get one; no packet has tried the way", server.ID, count(lb.Answered, "load balancer", "load balancers")))
 	case lb.Pending > 0:
 		r := result(Warn, fmt.Sprintf("no load balancer of %s has ever got an address, and %d wait for one", server.ID, lb.Pending),
-			"choose --server-service-type NodePort", "or install something that gives addresses, such as MetalLB")
+			command.Text("choose --server-service-type NodePort"), command.Text("or install something that gives addresses, such as MetalLB"))
 		return r
 	}
 	_, reason := flows.SuggestServiceType(server)
-	return result(Inconclusive, "whether load balancers get addresses here is not known: "+reason, "if the endpoint stays pending: --server-service-type NodePort")
+	return result(Inconclusive, "whether load balancers get addresses here is not known: "+reason, command.Text("if the endpoint stays pending: --server-service-type NodePort"))
 }
 
 // rule is the firewall rule to ask for, ready to paste. heard is from where packets of the
@@ -227,8 +228,8 @@ func (in preflight) apiServer(from flows.Side) Result {
 		return result(Inconclusive, "not tried: "+api.Unknown)
 	case api.Problem != "":
 		return result(Warn, fmt.Sprintf("pods of %s don't reach %s, as your kubeconfig has it: %s", here, api.URL, api.Problem),
-			fmt.Sprintf("if you want network delegate or a peering of Liqo: open TCP from the nodes of %s to the API server of %s, at an address that leads there", here, there),
-			"the connection of pods works without")
+			command.Hintf("if you want network delegate or a peering of Liqo: open TCP from the nodes of %s to the API server of %s, at an address that leads there", here, there),
+			command.Text("the connection of pods works without"))
 	}
 	return pass(fmt.Sprintf("a pod of %s was answered by %s", here, api.URL))
 }
@@ -244,7 +245,7 @@ func ClosedWay(p flows.Params, f flows.Facts) *flows.Step {
 	if i < 0 {
 		return nil
 	}
-	return new(flows.Refuse(p.Server, Reachability, results[i].Title, flows.FailedPreflight, results[i].Summary, strings.Join(results[i].Fix, "; ")))
+	return new(flows.Refuse(p.Server, Reachability, results[i].Title, flows.FailedPreflight, results[i].Summary, command.Join(results[i].Fix, "; ").String()))
 }
 
 // UntriedWay says why pods have not tried the way that was to be tried, in a sentence, if

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // Minors of Kubernetes 1 that are tested. TestTheTestedReleasesAreThose compares
@@ -16,7 +17,7 @@ const (
 // release compares Kubernetes with the releases that are tested. None is refused: most
 // of what is used has been stable for years.
 func (in preflight) release(side flows.Side) Result {
-	version := in.cluster(side).Version
+	version, verify := in.cluster(side).Version, in.facts.Ours("network", "verify")
 	var minor int
 	_, err := fmt.Sscanf(version, "v1.%d", &minor)
 	tested := fmt.Sprintf("1.%d to 1.%d", oldestMinor, newestMinor)
@@ -25,10 +26,10 @@ func (in preflight) release(side flows.Side) Result {
 		return result(Inconclusive, fmt.Sprintf("version %q is not understood; tested are %s", version, tested))
 	case minor < oldestMinor:
 		return result(Warn, fmt.Sprintf("%s is older than the releases that liqo-tui is tested with, %s: it may work", version, tested),
-			"upgrade the cluster", "before you rely on it: liqo-tui network verify")
+			command.Text("upgrade the cluster"), command.Hintf("before you rely on it: %s", verify))
 	case minor > newestMinor:
 		return result(Warn, fmt.Sprintf("%s is newer than the releases that liqo-tui is tested with, %s: it may work", version, tested),
-			"look for a newer liqo-tui", "before you rely on it: liqo-tui network verify")
+			command.Text("look for a newer liqo-tui"), command.Hintf("before you rely on it: %s", verify))
 	}
 	return pass(fmt.Sprintf("%s; tested are %s", version, tested))
 }
@@ -37,7 +38,7 @@ func (in preflight) release(side flows.Side) Result {
 func (in preflight) kernels(side flows.Side) Result {
 	c := in.cluster(side)
 	if s := c.OldKernels(side); s != nil {
-		return result(Fail, s.Reason, s.Hint)
+		return result(Fail, s.Reason, command.Text(s.Hint))
 	}
 	var known, old []string
 	for _, n := range c.Nodes {
@@ -52,7 +53,7 @@ func (in preflight) kernels(side flows.Side) Result {
 	switch {
 	case len(old) > 0:
 		r := result(Warn, fmt.Sprintf("older than %s: %s; a gateway that is scheduled there does not start", flows.OldestKernel, flows.Some(old)),
-			"keep gateways off these nodes: liqo-tui install --pod-settings FILE, with a nodeSelector")
+			command.Hintf("keep gateways off these nodes: %s, with a nodeSelector", in.cluster(side).Ours("install").Flag("--pod-settings", "FILE")))
 		r.Evidence = old[:min(len(old), maxGroups)]
 		return r
 	case len(known) == 0:
@@ -82,7 +83,7 @@ func (in preflight) room(side flows.Side) Result {
 	}
 	text := fmt.Sprintf("%.3g CPUs, %.1f GB of memory", float64(cpus)/1000, float64(memory)/1e9)
 	if cpus < advisedCPUs || memory < advisedMemory {
-		return result(Warn, text+": 2 CPUs and 2 GB are advised, Kubernetes' own programs included", "it may work; watch the nodes' load, or add a node")
+		return result(Warn, text+": 2 CPUs and 2 GB are advised, Kubernetes' own programs included", command.Text("it may work; watch the nodes' load, or add a node"))
 	}
 	return pass(text)
 }
@@ -96,7 +97,7 @@ func (in preflight) admission(side flows.Side) Result {
 	asked, due := false, false
 	for _, s := range in.facts.Judged.Steps {
 		if s.Side == side && s.Status == flows.Failed && s.Code == flows.CodeRefused {
-			return result(Fail, fmt.Sprintf("%s would be refused: %s", s.Title, s.Reason), "ask whoever runs what the message names")
+			return result(Fail, fmt.Sprintf("%s would be refused: %s", s.Title, s.Reason), command.Text("ask whoever runs what the message names"))
 		}
 		asked = asked || s.Side == side && s.Judged
 		due = due || s.Side == side && s.Status != flows.Done && (s.Action == flows.Create || s.Action == flows.Update || s.Action == flows.Replace)

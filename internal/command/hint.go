@@ -28,6 +28,15 @@ func Hintf(format string, args ...any) Hint {
 // Text is a sentence without commands, such as what an error advises.
 func Text(sentence string) Hint { return Hint{text: sentence} }
 
+// Texts are sentences without commands.
+func Texts(sentences ...string) []Hint {
+	hints := make([]Hint, len(sentences))
+	for i, s := range sentences {
+		hints[i] = Text(s)
+	}
+	return hints
+}
+
 // Join makes one sentence of several ways.
 func Join(ways []Hint, separator string) (all Hint) {
 	for i, h := range ways {
@@ -52,6 +61,3 @@ func (h Hint) IsZero() bool { return h.text == "" }
 func (h Hint) Equal(o Hint) bool {
 	return h.text == o.text && slices.EqualFunc(h.commands, o.commands, Command.Equal)
 }
-
-// MarshalText has the sentence alone.
-func (h Hint) MarshalText() ([]byte, error) { return []byte(h.text), nil }

@@ -186,7 +186,7 @@ func (w *wizard) sayCheck(r check.Result) {
 	}
 	w.say("Check %s, %s, %s: %s. %s.", r.ID, strings.ReplaceAll(r.Where(), ",", " and "), r.Title, r.State, strings.TrimSuffix(r.Summary, "."))
 	for _, fix := range r.Fix {
-		w.say("To do: %s.", strings.TrimSuffix(fix, "."))
+		w.say("To do: %s.", strings.TrimSuffix(fix.String(), "."))
 	}
 }
 

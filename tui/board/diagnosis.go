@@ -69,7 +69,10 @@ func remedies(results []check.Result) (text string, plan *check.Remedy) {
 			continue
 		}
 		if text == "" && len(r.Fix) > 0 {
-			text = strings.TrimPrefix(strings.TrimPrefix(r.Fix[0], "run: "), "see: ") // a shell gets it
+			text = r.Fix[0].String()
+			if run := r.Fix[0].Commands(); len(run) > 0 { // a shell gets it
+				text = run[0].String()
+			}
 		}
 		if plan == nil {
 			plan = r.Plan
@@ -225,7 +228,8 @@ func checkLines(t draw.Theme, r check.Result, width int) []string {
 	for _, text := range r.Evidence {
 		add("", "- "+text)
 	}
-	for i, text := range r.Fix {
+	for i, fix := range r.Fix {
+		text := fix.String()
 		label := [...]string{"Fix: ", "     "}[min(i, 1)]
 		if command, ok := strings.CutPrefix(text, "see: "); ok { // a command that only shows something mends nothing
 			label, text = "See: ", command

@@ -9,6 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // A diagnosis that was opened long ago does not judge by what moved since then.
@@ -45,7 +46,7 @@ func TestWhySkippedChecksAreSkippedIsSaidOnce(t *testing.T) {
 }
 
 func TestACommandThatOnlyShowsIsNoFix(t *testing.T) {
-	r := check.Result{ID: "X1", State: check.Fail, Fix: []string{"run: kubectl delete pod x", "see: kubectl get pods"}}
+	r := check.Result{ID: "X1", State: check.Fail, Fix: command.Texts("run: kubectl delete pod x", "see: kubectl get pods")}
 	got := ansi.Strip(strings.Join(checkLines(around(80, 24).Theme, r, 80)[2:], "|"))
 	if want := "      Fix: kubectl delete pod x|      See: kubectl get pods"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -256,7 +256,7 @@ func (s preflightScreen) facts(c scene, r check.Result) []string {
 		if i > 0 {
 			label = "or    "
 		}
-		lines = append(lines, t.Field(label, text, c.Width)...)
+		lines = append(lines, t.Field(label, text.String(), c.Width)...)
 	}
 	return lines
 }

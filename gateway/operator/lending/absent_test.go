@@ -32,6 +32,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -572,7 +573,7 @@ func (w *pair) testLeft(t *testing.T) {
 	w.nodeGone(t)
 	until(t, w.milan, slice("liqo-tenant-rome", "milan"), "there", func(s *authv1beta1.ResourceSlice) bool { return s.DeletionTimestamp == nil })
 	r := w.leftovers(t)
-	if r.State != check.Warn || !strings.HasPrefix(r.Summary, "ResourceSlice liqo-tenant-rome/milan on milan") || !strings.HasSuffix(strings.Join(r.Fix, " "), " delete resourceslices.authentication.liqo.io milan") {
+	if r.State != check.Warn || !strings.HasPrefix(r.Summary, "ResourceSlice liqo-tenant-rome/milan on milan") || !strings.HasSuffix(command.Join(r.Fix, " ").String(), " delete resourceslices.authentication.liqo.io milan") {
 		t.Errorf("check says %+v", r)
 	}
 	w.milan.runDelete(t, slice("liqo-tenant-rome", "milan"))
@@ -607,7 +608,7 @@ func (w *pair) asCheckSays(t *testing.T, left ...string) {
 			t.Errorf("check says %v, want %s", found, name)
 		}
 	}
-	_, text, is := strings.Cut(r.Fix[0], " -n liqo-tenant-milan annotate namespacemaps.offloading.liqo.io milan --overwrite "+peering.AnnotationWithdrawn+"=")
+	_, text, is := strings.Cut(r.Fix[0].String(), " -n liqo-tenant-milan annotate namespacemaps.offloading.liqo.io milan --overwrite "+peering.AnnotationWithdrawn+"=")
 	if !is {
 		t.Fatalf("check says: %s", r.Fix[0])
 	}

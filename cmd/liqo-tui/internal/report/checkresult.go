@@ -3,20 +3,22 @@ package report
 import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // Check is one check of -o json; fields are only added while "v" is 1.
 type Check struct {
-	ID       flows.Code `json:"id"`
-	Title    string     `json:"title"`
-	Sides    []string   `json:"sides"` // "a", "b"; of what is directed, from and to
-	Directed bool       `json:"directed,omitempty"`
-	Result   string     `json:"result"` // pass, warn, fail, inconclusive, skipped, measuring, planned
-	Summary  string     `json:"summary,omitempty"`
-	Evidence []string   `json:"evidence,omitempty"`
-	Fix      []string   `json:"fix,omitempty"`
-	Needs    flows.Code `json:"needs,omitempty"` // of what is skipped
-	Root     bool       `json:"root,omitempty"`  // no other failure explains this one
+	ID       flows.Code        `json:"id"`
+	Title    string            `json:"title"`
+	Sides    []string          `json:"sides"` // "a", "b"; of what is directed, from and to
+	Directed bool              `json:"directed,omitempty"`
+	Result   string            `json:"result"` // pass, warn, fail, inconclusive, skipped, measuring, planned
+	Summary  string            `json:"summary,omitempty"`
+	Evidence []string          `json:"evidence,omitempty"`
+	Fix      []string          `json:"fix,omitempty"`
+	Commands []command.Command `json:"commands,omitempty"` // those of fix
+	Needs    flows.Code        `json:"needs,omitempty"`    // of what is skipped
+	Root     bool              `json:"root,omitempty"`     // no other failure explains this one
 }
 
 // CheckOf is the result of a check, for a program.
@@ -27,6 +29,6 @@ func CheckOf(r check.Result) Check {
 	}
 	return Check{
 		ID: r.ID, Title: r.Title, Sides: sides, Directed: r.Directed, Result: r.State.String(),
-		Summary: r.Summary, Evidence: r.Evidence, Fix: r.Fix, Needs: r.Needs, Root: r.Root,
+		Summary: r.Summary, Evidence: r.Evidence, Fix: texts(r.Fix), Commands: command.Join(r.Fix, "").Commands(), Needs: r.Needs, Root: r.Root,
 	}
 }

@@ -66,7 +66,7 @@ func writeResults(out io.Writer, results []check.Result) {
 			fmt.Fprintf(out, "       %s\n", e)
 		}
 		for _, fix := range r.Fix {
-			fmt.Fprintf(out, "     fix: %s\n", strings.ReplaceAll(fix, "\n", "\n          "))
+			fmt.Fprintf(out, "     fix: %s\n", strings.ReplaceAll(fix.String(), "\n", "\n          "))
 		}
 	}
 }

@@ -101,8 +101,8 @@ func stepsOf(p flows.Plan) []step {
 	return out
 }
 
-func texts(commands []command.Command) (out []string) {
-	for _, c := range commands {
+func texts[T fmt.Stringer](all []T) (out []string) {
+	for _, c := range all {
 		out = append(out, c.String())
 	}
 	return out

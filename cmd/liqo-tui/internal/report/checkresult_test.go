@@ -1,0 +1,23 @@
+package report
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/internal/command"
+)
+
+func TestAChecksCommandsAreForPrograms(t *testing.T) {
+	verify := command.Ours("network", "verify").On(command.Cluster{Context: "rome (prod)"})
+	text, err := json.Marshal(CheckOf(check.Result{Fix: []command.Hint{command.Text("wait"), command.Hintf("or try it: %s", verify)}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `"fix":["wait","or try it: liqo-tui network verify --context 'rome (prod)'"],` +
+		`"commands":[{"command":["liqo-tui","network","verify","--context","rome (prod)"],"text":"liqo-tui network verify --context 'rome (prod)'"}]`
+	if !strings.Contains(string(text), want) {
+		t.Errorf("got %s\nwant %s", text, want)
+	}
+}
