@@ -19,10 +19,14 @@ func TestCommandNamesWhatTheAdminHasNamed(t *testing.T) {
 		got  command.Command
 		want string
 	}{
-		{"of two clusters", command.Ours("network", "verify").On(rome, milan).Flag("--mtu", "1340"),
-			"liqo-tui network verify --kubeconfig 'my configs/kc' --context 'rome (prod)' --liqo-namespace liqo-sys --remote-context milan --remote-cluster m2 --remote-user ada --mtu 1340"},
-		{"of kubectl, which knows no namespace of Liqo", command.Kubectl(rome, "-n", "liqo", "get", "pods"),
-			"kubectl --kubeconfig 'my configs/kc' --context 'rome (prod)' -n liqo get pods"},
+		{
+			"of two clusters", command.Ours("network", "verify").On(rome, milan).Flag("--mtu", "1340"),
+			"liqo-tui network verify --kubeconfig 'my configs/kc' --context 'rome (prod)' --liqo-namespace liqo-sys --remote-context milan --remote-cluster m2 --remote-user ada --mtu 1340",
+		},
+		{
+			"of kubectl, which knows no namespace of Liqo", command.Kubectl(rome, "-n", "liqo", "get", "pods"),
+			"kubectl --kubeconfig 'my configs/kc' --context 'rome (prod)' -n liqo get pods",
+		},
 		{"of the current context", command.Ours("check").On(command.Cluster{}), "liqo-tui check"},
 		{"of two files", command.Ours("check").On(command.Cluster{Kubeconfigs: []string{"a", "b"}}), "liqo-tui check --kubeconfig a --kubeconfig b"},
 		{"for the other admin", command.Ours("unpeer", "--local-only").For("milan"), "liqo-tui unpeer --local-only --context CONTEXT-OF-milan"},
