@@ -18,10 +18,10 @@ import (
 // reports whether there is any gateway.
 func Adopt(p Params, f Facts) (_ Params, exists bool) {
 	for _, side := range serversByAge(f) {
-		p, exists = adoptServer(p, side, f.Side(side).Peer(f.Side(side.Other()).ID).Server), true
+		p, exists = adoptServer(p, side, f.Peer(side).Server), true
 	}
 	for _, side := range []Side{A, B} {
-		if c := f.Side(side).Peer(f.Side(side.Other()).ID).Client; Live(c) {
+		if c := f.Peer(side).Client; Live(c) {
 			p, exists = adoptClient(p, side, f, exists), true
 		}
 	}
@@ -31,7 +31,7 @@ func Adopt(p Params, f Facts) (_ Params, exists bool) {
 // serversByAge are the sides that have a server, the newest last. Both have one
 // while it moves from one to the other, and the newer one is where to.
 func serversByAge(f Facts) []Side {
-	local, remote := f.Local.Peer(f.Remote.ID), f.Remote.Peer(f.Local.ID)
+	local, remote := f.Peer(A), f.Peer(B)
 	a, b := local.Server, remote.Server
 	switch {
 	case Live(a) && Live(b) && local.Reading().Created.After(remote.Reading().Created):
@@ -96,7 +96,7 @@ func adoptServer(p Params, side Side, server *networkingv1beta1.GatewayServer) P
 }
 
 func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
-	peer := f.Side(side).Peer(f.Side(side.Other()).ID)
+	peer := f.Peer(side)
 	spec := peer.Client.Spec
 	if !serverExists {
 		// The server's own object is gone: what is left says where it was.
@@ -107,7 +107,7 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 		return p
 	}
 	keep(p.Given, FieldClientTemplate, &p.ClientTemplate, render.TemplateOf(spec.ClientTemplateRef, networkingv1beta1.WgGatewayClientTemplateKind))
-	return adoptEndpoint(p, peer, f.Side(side.Other()).Peer(f.Side(side).ID), f.At)
+	return adoptEndpoint(p, peer, f.Peer(side.Other()), f.At)
 }
 
 // adoptEndpoint keeps an address that the admin chose for the client. One that
@@ -148,7 +148,7 @@ func settled(client, server Peer, now time.Time) bool {
 // kept says what of a connection stays although the admin did not ask for it.
 func kept(wanted, adopted Params, f Facts) []string {
 	var out []string
-	for _, s := range worded(Settings(), string(f.Local.ID), string(f.Remote.ID)) {
+	for _, s := range worded(Settings(), string(f.Sides[A].ID), string(f.Sides[B].ID)) {
 		if s.Noun != "" && s.Write(wanted) != s.Write(adopted) {
 			out = append(out, "the "+s.Noun+" stays "+s.Value(adopted))
 		}

@@ -86,7 +86,7 @@ func Some[S ~string](names []S) string {
 // peer, whatever the gateways say.
 func (c Connection) agents(side Side) Step {
 	s := Step{ID: IDOf(side, "agents"), Side: side, Action: Wait, Title: "node agents", Status: Waiting, Code: CodeNotReady}
-	f := c.Facts.Side(side)
+	f := c.Facts.Sides[side]
 	var missing []string
 	fit := 0
 	for _, n := range f.Nodes {

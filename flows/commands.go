@@ -28,7 +28,7 @@ func (c ClusterFacts) Flags() command.Cluster {
 
 // Ours is a command of our program for both clusters.
 func (f Facts) Ours(words ...string) command.Command {
-	return command.Ours(words...).On(f.Local.Flags(), f.Remote.Flags())
+	return command.Ours(words...).On(f.Sides[A].Flags(), f.Sides[B].Flags())
 }
 
 // Ours is a command of our program for the cluster.

@@ -95,7 +95,7 @@ func PlanInit(p Params, f Facts) Plan {
 
 // newPlan is a plan without steps, or one that says why there can't be any.
 func newPlan(p Params, f Facts) (Plan, Connection) {
-	plan := Plan{A: f.Local.Name(), B: f.Remote.Name(), Params: p}
+	plan := Plan{A: f.Sides[A].Name(), B: f.Sides[B].Name(), Params: p}
 	if plan.Steps = unfit(f); len(plan.Steps) > 0 {
 		return plan, Connection{}
 	}
@@ -105,24 +105,24 @@ func newPlan(p Params, f Facts) (Plan, Connection) {
 // NewHalf is a plan without steps, or one that says why there can't be any, for
 // plans that change cluster A only, and know of B what its admin has told.
 func NewHalf(p Params, f Facts) (Plan, Connection) {
-	plan := Plan{A: f.Local.Name(), B: f.Remote.ID, Params: p}
+	plan := Plan{A: f.Sides[A].Name(), B: f.Sides[B].ID, Params: p}
 	if plan.Steps = NoAnswer(f, A); len(plan.Steps) > 0 {
 		return plan, Connection{}
 	}
-	if s := UnfitSide(A, f.Local); s != nil {
+	if s := UnfitSide(A, f.Sides[A]); s != nil {
 		plan.Steps = []Step{*s}
 		return plan, Connection{}
 	}
 	var s Step
-	switch err := f.Remote.ID.Validate(); {
+	switch err := f.Sides[B].ID.Validate(); {
 	case err != nil:
 		s = Refuse(B, CodeClusterID, "cluster ID", FailedPreflight, err.Error(), "its admin finds it with: liqo-tui info --get clusterid")
-	case f.Remote.UID == f.Local.UID && f.Local.UID != "":
+	case f.Sides[B].UID == f.Sides[A].UID && f.Sides[A].UID != "":
 		s = Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,
-			fmt.Sprintf("%s is this cluster itself", f.Remote.ID), "choose the other cluster's context")
-	case f.Remote.ID == f.Local.ID:
+			fmt.Sprintf("%s is this cluster itself", f.Sides[B].ID), "choose the other cluster's context")
+	case f.Sides[B].ID == f.Sides[A].ID:
 		s = Refuse(B, CodeClusterID, "cluster IDs", FailedPreflight,
-			fmt.Sprintf("both clusters call themselves %q", f.Local.ID), "install one of them with another --cluster-id")
+			fmt.Sprintf("both clusters call themselves %q", f.Sides[A].ID), "install one of them with another --cluster-id")
 	default:
 		return completePlan(plan, f)
 	}
@@ -149,7 +149,7 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	c := NewConnection(adopted, f)
 	plan.Kept = append(plan.Kept, c.others()...)
 	for _, side := range []Side{A, B} {
-		for _, s := range []*Step{c.Elsewhere(side), f.Side(side).OldKernels(side), c.refusedRelay(side)} {
+		for _, s := range []*Step{c.Elsewhere(side), f.Sides[side].OldKernels(side), c.refusedRelay(side)} {
 			if s != nil {
 				plan.Steps = append(plan.Steps, *s)
 			}
@@ -172,7 +172,7 @@ type Connection struct {
 func NewConnection(p Params, f Facts) Connection {
 	c := Connection{Params: p, Facts: f}
 	for _, side := range []Side{A, B} {
-		c.Peers[side] = f.Side(side).peerIn(p.Namespaces[side], f.Side(side.Other()).ID)
+		c.Peers[side] = f.Sides[side].peerIn(p.Namespaces[side], f.Sides[side.Other()].ID)
 	}
 	return c
 }
@@ -191,7 +191,7 @@ func (c Connection) object(side Side, kind string, live render.Object) ObjectRef
 // Elsewhere refuses to use another namespace than the one that the peering has,
 // and one that another peering has.
 func (c Connection) Elsewhere(side Side) *Step {
-	want, peer, facts := c.Params.Namespaces[side], c.Peers[side], c.Facts.Side(side)
+	want, peer, facts := c.Params.Namespaces[side], c.Peers[side], c.Facts.Sides[side]
 	refuse := func(reason, hint string) *Step {
 		return new(Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, reason, hint))
 	}
@@ -241,7 +241,7 @@ func (c Connection) BehindNamespace(side Side, s Step) Step {
 
 // Configuration tells a side the address ranges of the other.
 func (c Connection) Configuration(side Side) Step {
-	peer, other := c.Peers[side], c.Facts.Side(side.Other())
+	peer, other := c.Peers[side], c.Facts.Sides[side.Other()]
 	want := render.Configuration(peer.Tenant, other.Networks)
 	KeepName(want, peer.Configuration)
 	// Without what a renumbering has asked for, the operator would break it off.
@@ -290,7 +290,7 @@ func keepAnnotation(want, live render.Object, name string) {
 
 // Remapped waits until the side has decided how it sees the other's addresses.
 func (c Connection) Remapped(side Side) Step {
-	s := Step{ID: IDOf(side, "cidrs"), Side: side, Action: Wait, Title: "addresses of " + string(c.Facts.Side(side.Other()).ID), Status: Waiting}
+	s := Step{ID: IDOf(side, "cidrs"), Side: side, Action: Wait, Title: "addresses of " + string(c.Facts.Sides[side.Other()].ID), Status: Waiting}
 	conf := c.Peers[side].Configuration
 	switch {
 	case conf == nil:
@@ -370,7 +370,7 @@ func (c Connection) GatewayServer(side Side) Step {
 }
 
 func (c Connection) template(side Side, t render.TemplateRef) render.TemplateRef {
-	t.Namespace = cmp.Or(t.Namespace, c.Facts.Side(side).Namespace)
+	t.Namespace = cmp.Or(t.Namespace, c.Facts.Sides[side].Namespace)
 	return t
 }
 
@@ -420,7 +420,7 @@ func (c Connection) outdated(server Side) string {
 	s := c.Peers[server].Server
 	port, nodePort := uint16(s.Status.Endpoint.Port), c.Params.NodePort
 	isNodePort := c.Params.ServiceType == corev1.ServiceTypeNodePort
-	nodePorts := c.Facts.Side(server).NodePorts
+	nodePorts := c.Facts.Sides[server].NodePorts
 	if nodePorts == (PortRange{}) {
 		nodePorts = PortRange{30000, 32767} // Kubernetes' default
 	}
@@ -488,9 +488,9 @@ func (c Connection) PublicKey(side Side) Step {
 	case !Live(owner):
 		return BlockedStep(side, Create, stepKey, object, "needs the gateway")
 	case !Live(c.Gateway(side.Other())):
-		return BlockedStep(side, Create, stepKey, object, fmt.Sprintf("needs %s's gateway", c.Facts.Side(side.Other()).ID))
+		return BlockedStep(side, Create, stepKey, object, fmt.Sprintf("needs %s's gateway", c.Facts.Sides[side.Other()].ID))
 	case other.Key == nil:
-		s := BlockedStep(side, Create, stepKey, object, fmt.Sprintf("%s's gateway has not published its key yet", c.Facts.Side(side.Other()).ID))
+		s := BlockedStep(side, Create, stepKey, object, fmt.Sprintf("%s's gateway has not published its key yet", c.Facts.Sides[side.Other()].ID))
 		s.Status, s.Code = Waiting, CodeKey
 		return s
 	}

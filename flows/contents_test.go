@@ -121,7 +121,8 @@ func TestALiqoPeeringIsFoundWhoseConfigurationIsInAnotherNamespace(t *testing.T)
 	p := flowtest.NewPair()
 	p.ConnectByLiqoctl(flows.A)
 	f := flowtest.Facts(p)
-	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+	for side := range f.Sides {
+		c := &f.Sides[side]
 		c.Software = flows.Liqo
 		tenant := c.Configurations[0].Namespace
 		c.Namespaces = append(c.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
@@ -145,8 +146,8 @@ func TestALiqoPeeringIsFoundWhoseConfigurationIsInAnotherNamespace(t *testing.T)
 			move(&c.Connections[i])
 		}
 	}
-	for id, peer := range f.Local.Peers() {
-		one := f.Local.Peer(id)
+	for id, peer := range f.Sides[flows.A].Peers() {
+		one := f.Sides[flows.A].Peer(id)
 		if peer.Tenant.Namespace != "default" || peer.Configuration == nil || one.Configuration == nil || one.Server == nil {
 			t.Errorf("peer %s: got %+v", id, peer)
 		}

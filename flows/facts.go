@@ -41,8 +41,8 @@ func (r ContextRef) String() string {
 
 // Facts are what is known of a pair of clusters at one moment.
 type Facts struct {
-	Local, Remote ClusterFacts // sides A and B
-	At            time.Time
+	Sides [2]ClusterFacts // by Side
+	At    time.Time
 	// Measured is the packet that was sent from pod to pod, nil before that.
 	Measured *Measurement
 	// Reach is what pods have tried of the ways between the clusters, nil before that.
@@ -61,14 +61,6 @@ type Measurement struct {
 	OK     bool
 	Result string // one sentence
 	Hint   string // if it isn't OK
-}
-
-// Side is the facts of one side.
-func (f Facts) Side(s Side) ClusterFacts {
-	if s == B {
-		return f.Remote
-	}
-	return f.Local
 }
 
 // ClusterFacts are what is known of one cluster: plain values, not specific to
@@ -340,6 +332,9 @@ type Peer struct {
 	// node's name first; sorted.
 	NodeProblems []string
 }
+
+// Peer is what the cluster of a side has of the pair's connection.
+func (f Facts) Peer(side Side) Peer { return f.Sides[side].Peer(f.Sides[side.Other()].ID) }
 
 // Peer finds the objects of the peering with remote, by label: names are not
 // fixed, and what another tool made is found too.

@@ -30,7 +30,7 @@ func unfit(f Facts) []Step {
 	}
 	var steps []Step
 	for _, side := range []Side{A, B} {
-		if s := UnfitSide(side, f.Side(side)); s != nil {
+		if s := UnfitSide(side, f.Sides[side]); s != nil {
 			steps = append(steps, *s)
 		}
 	}
@@ -43,21 +43,21 @@ func unfit(f Facts) []Step {
 // SameCluster refuses two contexts of one cluster, as a failed step; nil if they are of
 // two.
 func SameCluster(f Facts) *Step {
-	if f.Local.UID != f.Remote.UID {
+	if f.Sides[A].UID != f.Sides[B].UID {
 		return nil
 	}
 	return new(Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,
-		fmt.Sprintf("%s and %s are the same cluster (kube-system has UID %s in both)", f.Local.Context, f.Remote.Context, f.Local.UID),
+		fmt.Sprintf("%s and %s are the same cluster (kube-system has UID %s in both)", f.Sides[A].Context, f.Sides[B].Context, f.Sides[A].UID),
 		"choose another context with --context or --remote-context"))
 }
 
 // SameID refuses two clusters with one ID, as a failed step; nil if they have two.
 func SameID(f Facts) *Step {
-	if f.Local.ID != f.Remote.ID {
+	if f.Sides[A].ID != f.Sides[B].ID {
 		return nil
 	}
 	return new(Refuse(B, CodeClusterID, "cluster IDs", FailedPreflight,
-		fmt.Sprintf("both clusters call themselves %q", f.Local.ID),
+		fmt.Sprintf("both clusters call themselves %q", f.Sides[A].ID),
 		"install one of them with another --cluster-id"))
 }
 
@@ -65,7 +65,7 @@ func SameID(f Facts) *Step {
 func NoAnswer(f Facts, sides ...Side) []Step {
 	var steps []Step
 	for _, side := range sides {
-		if p := f.Side(side).Problem; p != nil {
+		if p := f.Sides[side].Problem; p != nil {
 			steps = append(steps, problemStep(side, p))
 		}
 	}
@@ -163,7 +163,7 @@ func RefusedNodePort(p Params, f Facts) *Step {
 	if p.ServiceType != corev1.ServiceTypeNodePort || p.NodePort == 0 {
 		return nil
 	}
-	server, client := f.Side(p.Server), f.Side(p.Server.Other()).ID
+	server, client := f.Sides[p.Server], f.Sides[p.Server.Other()].ID
 	refuse := func(format string, args ...any) *Step {
 		return new(Refuse(p.Server, CodeFreePort, "node port", FailedPreflight, fmt.Sprintf(format, args...), nodePortHint))
 	}

@@ -51,7 +51,7 @@ func replaces(strangers []Step) []string {
 // stranger says why the other side is not the cluster that the side is connected with; ""
 // if it is, or nothing tells.
 func (f Facts) stranger(side Side) string {
-	me, other := f.Side(side), f.Side(side.Other())
+	me, other := f.Sides[side], f.Sides[side.Other()]
 	if other.Identity() == "" || other.ID == "" {
 		return ""
 	}
@@ -69,7 +69,7 @@ func (f Facts) stranger(side Side) string {
 // proves that its peer is another cluster, if the other side has no end of it, or an end
 // with another key.
 func (f Facts) unlikePeer(side Side) string {
-	me, other := f.Side(side), f.Side(side.Other())
+	me, other := f.Sides[side], f.Sides[side.Other()]
 	mine, theirs := me.Peer(other.ID), other.Peer(me.ID)
 	reading := mine.Reading()
 	state, _ := reading.State(f.At)
@@ -95,16 +95,16 @@ func (p Peer) knows(key wgtypes.Key) bool {
 
 // calls is how an admin finds a side again.
 func (f Facts) calls(side Side) string {
-	if c := f.Side(side); !c.Described {
+	if c := f.Sides[side]; !c.Described {
 		return "context " + c.Context.String()
 	}
 	return "the file"
 }
 
 func (f Facts) strangerHint(side Side) string {
-	peer, other := f.Side(side.Other()).ID, "choose the context of the cluster that "+string(f.Side(side).ID)+" is connected with"
+	peer, other := f.Sides[side.Other()].ID, "choose the context of the cluster that "+string(f.Sides[side].ID)+" is connected with"
 	again := f.Ours("network", "connect").Add("--replace-peer").String()
-	if f.Remote.Described {
+	if f.Sides[B].Described {
 		other, again = "ask the other admin whether it is the same cluster", "give the same command with --replace-peer"
 	}
 	return strings.Join([]string{
@@ -117,7 +117,7 @@ func (f Facts) strangerHint(side Side) string {
 // identify has a Configuration say which cluster the peer is. One that can't be asked stays
 // who it was.
 func (c Connection) identify(side Side, want render.Object) (interrupts string) {
-	uid := c.Facts.Side(side.Other()).Identity()
+	uid := c.Facts.Sides[side.Other()].Identity()
 	if uid == "" {
 		keepAnnotation(want, c.Peers[side].Configuration, render.AnnotationPeerUID)
 		return ""
@@ -129,7 +129,7 @@ func (c Connection) identify(side Side, want render.Object) (interrupts string) 
 	annotations[render.AnnotationPeerUID] = uid
 	want.SetAnnotations(annotations)
 	if why := c.Facts.stranger(side); why != "" {
-		return fmt.Sprintf("%s; the former %s loses its connection", why, c.Facts.Side(side.Other()).ID)
+		return fmt.Sprintf("%s; the former %s loses its connection", why, c.Facts.Sides[side.Other()].ID)
 	}
 	return ""
 }

@@ -106,7 +106,7 @@ func TestAPlanThatDoesNotSeeThePeerKeepsItsUID(t *testing.T) {
 	pair := flowtest.NewPair()
 	flowtest.Connected(t, pair)
 	f := flowtest.Facts(pair)
-	f.Remote.UID = ""
+	f.Sides[flows.B].UID = ""
 	c := flows.NewConnection(flowtest.NodePort(), f)
 	if s := c.Configuration(flows.A); s.Status != flows.Done || s.Want[0].GetAnnotations()[render.AnnotationPeerUID] != "uid-of-milan" {
 		t.Errorf("got %s %s", s.Status, s.Diff)

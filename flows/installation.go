@@ -71,7 +71,7 @@ const SeeManagers = "ask for the right to list deployments there: the Role that 
 // installation is what it takes to bring our operator to the sides that want
 // it, and the facts as a plan may count on them.
 func installation(p Params, f Facts) (steps []Step, expected Facts, installs [2]bool) {
-	sides := [2]ClusterFacts{f.Local, f.Remote}
+	sides := f.Sides
 	for side, i := range p.Install {
 		if i != nil {
 			var part []Step
@@ -79,7 +79,7 @@ func installation(p Params, f Facts) (steps []Step, expected Facts, installs [2]
 			steps = append(steps, part...)
 		}
 	}
-	f.Local, f.Remote = sides[A], sides[B]
+	f.Sides[A], f.Sides[B] = sides[A], sides[B]
 	return steps, f, installs
 }
 

@@ -25,7 +25,7 @@ func TestANodePortThatIsNotGivenOutIsRefusedBeforeAnythingIsChanged(t *testing.T
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := flowtest.Facts(flowtest.NewPair())
-			f.Remote.NodePorts = tc.known
+			f.Sides[flows.B].NodePorts = tc.known
 			p := flowtest.NodePort()
 			p.Server, p.NodePort = flows.B, tc.port
 			plan := flows.PlanConnect(p, f)

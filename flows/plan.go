@@ -248,7 +248,7 @@ func (p Plan) Foresaw(later Plan) bool {
 // Lacks reports whether the plan has to know a side's NetworkPolicies, and does not yet:
 // what it interrupts may be more.
 func (p Plan) Lacks(side Side, f Facts) bool {
-	c := f.Side(side)
+	c := f.Sides[side]
 	return p.Policies[side] && c.Policies == nil && c.Problem == nil
 }
 

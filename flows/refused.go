@@ -111,7 +111,7 @@ func HintOf(err error) string {
 
 // refusedRelay refuses a relay that the gateway of this server would not dial, nil if it does.
 func (c Connection) refusedRelay(server Side) *Step {
-	if f := c.Facts.Side(server); c.Params.Relay != "" && c.Params.Server == server && f.Software != Operator {
+	if f := c.Facts.Sides[server]; c.Params.Relay != "" && c.Params.Server == server && f.Software != Operator {
 		return new(Refuse(server, CodeSoftware, "relay", FailedPreflight,
 			fmt.Sprintf("the gateway of %s is of %s, which dials no relay", f.Name(), f.Software),
 			"let the other cluster host the server, if liqo-tui's operator runs there: --server-location"))

@@ -39,8 +39,8 @@ func TestCommandsOfHintsNameTheFile(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
 	f := flowtest.Facts(pair)
-	f.Local.Context = flows.ContextRef{File: "lab.yaml", Name: "rome"}
-	failed := flows.UnfitSide(flows.A, f.Local)
+	f.Sides[flows.A].Context = flows.ContextRef{File: "lab.yaml", Name: "rome"}
+	failed := flows.UnfitSide(flows.A, f.Sides[flows.A])
 	if want := "liqo-tui install --kubeconfig lab.yaml --context rome --cluster-id NAME"; failed == nil || !strings.Contains(failed.Hint, want) {
 		t.Errorf("got %+v, want the hint %q", failed, want)
 	}
@@ -54,14 +54,14 @@ func TestCommandsOfHintsActOnTheSameCluster(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
 	f := flowtest.Facts(pair)
-	f.Local.Context, f.Local.Namespace = flows.ContextRef{File: "my configs/kc", Name: "rome (prod)"}, "liqo-sys"
-	f.Local.Instead.User = "ada"
-	failed := flows.UnfitSide(flows.A, f.Local)
+	f.Sides[flows.A].Context, f.Sides[flows.A].Namespace = flows.ContextRef{File: "my configs/kc", Name: "rome (prod)"}, "liqo-sys"
+	f.Sides[flows.A].Instead.User = "ada"
+	failed := flows.UnfitSide(flows.A, f.Sides[flows.A])
 	const where = "--kubeconfig 'my configs/kc' --context 'rome (prod)' --user ada"
 	if want := "liqo-tui install " + where + " --liqo-namespace liqo-sys --cluster-id NAME"; failed == nil || !strings.Contains(failed.Hint, want) {
 		t.Errorf("got %+v, want the hint %q", failed, want)
 	}
-	if got, want := f.Local.Kubectl("get", "nodes").String(), "kubectl "+where+" get nodes"; got != want {
+	if got, want := f.Sides[flows.A].Kubectl("get", "nodes").String(), "kubectl "+where+" get nodes"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

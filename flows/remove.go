@@ -44,10 +44,10 @@ func ResetBy(by command.Command, o RemoveOptions, f Facts) Plan {
 func lent(o RemoveOptions, f Facts, ids [2]render.ClusterID) *Step {
 	sides, unpeer := []Side{A, B}, f.Ours("unpeer")
 	if o.LocalOnly {
-		sides, unpeer = []Side{A}, forget(f.Local.Ours("unpeer"), ids[B])
+		sides, unpeer = []Side{A}, forget(f.Sides[A].Ours("unpeer"), ids[B])
 	}
 	for _, side := range sides {
-		what, uses := f.Side(side).Lending.Lent(string(ids[side.Other()]))
+		what, uses := f.Sides[side].Lending.Lent(string(ids[side.Other()]))
 		if what == "" {
 			continue
 		}
@@ -76,11 +76,11 @@ func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connect
 	if o.LocalOnly {
 		sides = []Side{A}
 	}
-	plan := Plan{A: f.Local.Name(), B: f.Remote.Name()}
+	plan := Plan{A: f.Sides[A].Name(), B: f.Sides[B].Name()}
 	if plan.Steps = NoAnswer(f, sides...); len(plan.Steps) > 0 {
 		for i := range plan.Steps {
 			if s := &plan.Steps[i]; s.Side == B {
-				s.Hint += fmt.Sprintf("; or, if the cluster is gone for good: %s", by.On(f.Local.Flags()).Add("--local-only"))
+				s.Hint += fmt.Sprintf("; or, if the cluster is gone for good: %s", by.On(f.Sides[A].Flags()).Add("--local-only"))
 			}
 		}
 		return plan
@@ -93,9 +93,9 @@ func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connect
 		if peer == "" {
 			return plan // or there is nothing to forget
 		}
-		plan.B, f.Remote.ID = peer, peer
-		plan.Owed = []command.Command{forget(by, f.Local.Name()).For(string(f.Remote.Name()))}
-	} else if f.Local.ID == f.Remote.ID || f.Local.ID == "" || f.Remote.ID == "" {
+		plan.B, f.Sides[B].ID = peer, peer
+		plan.Owed = []command.Command{forget(by, f.Sides[A].Name()).For(string(f.Sides[B].Name()))}
+	} else if f.Sides[A].ID == f.Sides[B].ID || f.Sides[A].ID == "" || f.Sides[B].ID == "" {
 		plan.Steps = unfit(f)
 		return plan
 	} else if plan.Steps = replaced(by, f); len(plan.Steps) > 0 {
@@ -123,9 +123,9 @@ func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connect
 // unattended says which nodes don't follow the removal.
 func (c Connection) unattended(sides []Side, steps []Step) (out []string) {
 	for _, side := range sides {
-		f := c.Facts.Side(side)
+		f := c.Facts.Sides[side]
 		if len(f.Unattended) > 0 && slices.ContainsFunc(steps, func(s Step) bool { return s.Side == side && s.Status != Done }) {
-			out = append(out, fmt.Sprintf("nodes of %s without an agent that is ready keep their routes to %s until one is: %s", f.Name(), c.Facts.Side(side.Other()).Name(), Some(f.Unattended)))
+			out = append(out, fmt.Sprintf("nodes of %s without an agent that is ready keep their routes to %s until one is: %s", f.Name(), c.Facts.Sides[side.Other()].Name(), Some(f.Unattended)))
 		}
 	}
 	return out
@@ -135,7 +135,7 @@ func (c Connection) unattended(sides []Side, steps []Step) (out []string) {
 func replaced(by command.Command, f Facts) []Step {
 	var steps []Step
 	for _, side := range []Side{A, B} {
-		me, other := f.Side(side), f.Side(side.Other())
+		me, other := f.Sides[side], f.Sides[side.Other()]
 		if was := me.Peer(other.ID).UID(); was == "" || other.Identity() == "" || was == other.Identity() {
 			continue
 		}
@@ -160,12 +160,12 @@ func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) func(Facts)
 
 // peer is whom A is to forget; "" if there is nobody, or if that is unclear.
 func (o RemoveOptions) peer(f Facts) (render.ClusterID, *Step) {
-	known := f.Local.forgettable()
+	known := f.Sides[A].forgettable()
 	switch {
 	case o.Peer != "":
 		return o.Peer, nil
-	case f.Remote.ID != "":
-		return f.Remote.ID, nil
+	case f.Sides[B].ID != "":
+		return f.Sides[B].ID, nil
 	case len(known) == 1:
 		return known[0], nil
 	case len(known) == 0:
@@ -262,7 +262,7 @@ func (c Connection) drained(side Side) Step {
 // undrained is what is left of a gateway that was deleted, "" for nothing.
 func (c Connection) undrained(side Side) string {
 	peer := c.Peers[side]
-	pods, facts := 0, c.Facts.Side(side)
+	pods, facts := 0, c.Facts.Sides[side]
 	for _, pod := range facts.Pods {
 		if pod.Namespace == peer.Tenant.Namespace && !facts.hasGateway(pod) {
 			pods++

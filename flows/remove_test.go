@@ -108,14 +108,14 @@ func TestARemovalNamesTheNodesThatDontFollowIt(t *testing.T) {
 		if kept := plan(f).Kept; len(kept) > 0 {
 			t.Errorf("%s, and all agents run: got %q", name, kept)
 		}
-		f.Local.Unattended = []string{"rome-2"}
-		want := fmt.Sprintf("nodes of %s without an agent that is ready keep their routes to %s until one is: rome-2", f.Local.ID, f.Remote.ID)
+		f.Sides[flows.A].Unattended = []string{"rome-2"}
+		want := fmt.Sprintf("nodes of %s without an agent that is ready keep their routes to %s until one is: rome-2", f.Sides[flows.A].ID, f.Sides[flows.B].ID)
 		if kept := plan(f).Kept; !slices.Equal(kept, []string{want}) {
 			t.Errorf("%s: got %q, want %q", name, kept, want)
 		}
 	}
 	none := flowtest.Facts(flowtest.NewPair())
-	none.Local.Unattended = []string{"rome-2"}
+	none.Sides[flows.A].Unattended = []string{"rome-2"}
 	if kept := flows.PlanReset(flows.RemoveOptions{}, none).Kept; len(kept) > 0 {
 		t.Errorf("there is nothing to remove: got %q", kept)
 	}

@@ -31,7 +31,7 @@ func (c Connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 		s.Reason = fmt.Sprintf("replaces %s %s (deleted and created again)", kindOf(wrong), wrong.GetName())
 		s.Diff = goneDiff(wrong) + s.Diff
 		if c.gatewayInterrupts(side) != "" {
-			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, while the gateways are replaced", c.Facts.Local.ID, c.Facts.Remote.ID)
+			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, while the gateways are replaced", c.Facts.Sides[A].ID, c.Facts.Sides[B].ID)
 		}
 		if role == networkingv1beta1.ConnectionTypeClient && !Live(c.Peers[side.Other()].Server) {
 			s.Status, s.Objects = Blocked, nil
@@ -77,13 +77,13 @@ func (c Connection) gatewayInterrupts(side Side) string {
 	if !c.carriesTraffic() || c.AnyGateway(side) == nil {
 		return ""
 	}
-	return fmt.Sprintf("traffic between %s and %s stops", c.Facts.Local.ID, c.Facts.Remote.ID)
+	return fmt.Sprintf("traffic between %s and %s stops", c.Facts.Sides[A].ID, c.Facts.Sides[B].ID)
 }
 
 // changeInterrupts is what changing a live gateway into want interrupts. now is
 // the live one with what our own gateways change without interruption.
 func (c Connection) changeInterrupts(side Side, live, now, want render.Object) string {
-	if c.Facts.Side(side).Software != Operator {
+	if c.Facts.Sides[side].Software != Operator {
 		now = live // Liqo's gateway gets a new pod
 	}
 	now = now.DeepCopyObject().(render.Object)
@@ -91,7 +91,7 @@ func (c Connection) changeInterrupts(side Side, live, now, want render.Object) s
 	if !c.carriesTraffic() || render.Contains(render.FieldManager, now, want) {
 		return ""
 	}
-	return fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, until the gateways reach each other again", c.Facts.Local.ID, c.Facts.Remote.ID)
+	return fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, until the gateways reach each other again", c.Facts.Sides[A].ID, c.Facts.Sides[B].ID)
 }
 
 // AnyGateway is the side's gateway of either kind, with its kind set; nil if there

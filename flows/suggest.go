@@ -18,19 +18,19 @@ import (
 // already, or else the one that the other can reach.
 func SuggestServer(f Facts) (Side, string) {
 	for _, side := range []Side{B, A} {
-		if s := f.Side(side).Peer(f.Side(side.Other()).ID).Server; Live(s) {
-			return side, fmt.Sprintf("%s hosts it already", f.Side(side).Name())
+		if s := f.Peer(side).Server; Live(s) {
+			return side, fmt.Sprintf("%s hosts it already", f.Sides[side].Name())
 		}
 	}
 	if f.Reach != nil {
 		for _, server := range []Side{B, A} {
 			there, back := f.Reach.Ways[server.Other()], f.Reach.Ways[server]
 			if there.Open() && !back.Open() {
-				return server, fmt.Sprintf("pods of %s have reached it by UDP", f.Side(server.Other()).inShort())
+				return server, fmt.Sprintf("pods of %s have reached it by UDP", f.Sides[server.Other()].inShort())
 			}
 		}
 	}
-	a, b := reachable(f.Local), reachable(f.Remote)
+	a, b := reachable(f.Sides[A]), reachable(f.Sides[B])
 	switch {
 	case a.rank > b.rank:
 		return A, fmt.Sprintf("%s, and %s", a.why, b.why)
@@ -86,7 +86,7 @@ func (c ClusterFacts) BehindNAT() bool {
 // BothBehindNAT reports whether neither of the two clusters can be dialled, as far as
 // addresses tell. Nodes with addresses in one network reach each other all the same.
 func (f Facts) BothBehindNAT() bool {
-	return f.Local.BehindNAT() && f.Remote.BehindNAT() && !f.Local.Neighbours(f.Remote)
+	return f.Sides[A].BehindNAT() && f.Sides[B].BehindNAT() && !f.Sides[A].Neighbours(f.Sides[B])
 }
 
 // Neighbours reports whether nodes of two clusters have addresses in one /24: the
@@ -107,7 +107,7 @@ func (c ClusterFacts) Neighbours(other ClusterFacts) bool {
 
 // overIPv6 refuses an address that our gateways can't dial, as a failed step.
 func (p Params) overIPv6(f Facts) *Step {
-	client := f.Side(p.Server.Other())
+	client := f.Sides[p.Server.Other()]
 	for host := range strings.SplitSeq(p.ClientAddress, ",") {
 		if a, err := netip.ParseAddr(host); err == nil && !a.Unmap().Is4() && client.Software == Operator {
 			return new(Refuse(p.Server.Other(), CodeUsage, "settings", FailedUsage,
@@ -126,7 +126,7 @@ func (p Params) Undecided(f Facts) (open Fields) {
 	if p.Given&(FieldServiceType|FieldNodePort|FieldLoadBalancerIP) == 0 {
 		open |= FieldServiceType
 	}
-	if p.Given&^FieldMTU == 0 && f.Remote.BehindNAT() && reachable(f.Local).rank > rankPrivate && !f.Local.Neighbours(f.Remote) {
+	if p.Given&^FieldMTU == 0 && f.Sides[B].BehindNAT() && reachable(f.Sides[A]).rank > rankPrivate && !f.Sides[A].Neighbours(f.Sides[B]) {
 		open |= FieldServer
 	}
 	return open
@@ -166,7 +166,7 @@ func (c ClusterFacts) FindsMTU() bool { return c.Software == Operator || c.Insta
 // what their own network carries, and then to what they find to pass.
 func suggestMTU(f Facts) (int, string) {
 	for _, side := range []Side{A, B} {
-		if c := f.Side(side); !c.FindsMTU() {
+		if c := f.Sides[side]; !c.FindsMTU() {
 			return render.DefaultMTU, fmt.Sprintf("%s's gateway does not look for what passes", c.inShort())
 		}
 	}
@@ -180,7 +180,7 @@ func Suggest(s ConnectionSetting, p *Params, f Facts) (why string) {
 	case FieldServer:
 		p.Server, why = SuggestServer(f)
 	case FieldServiceType:
-		if p.ServiceType, why = SuggestServiceType(f.Side(p.Server)); p.Relay != "" {
+		if p.ServiceType, why = SuggestServiceType(f.Sides[p.Server]); p.Relay != "" {
 			p.ServiceType, why = corev1.ServiceTypeClusterIP, "both gateways dial the relay, and nobody dials the server"
 		}
 	case FieldMTU:

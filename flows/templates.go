@@ -19,7 +19,7 @@ type TemplateFacts struct {
 // cluster's controllers can't run, as a failed step; nil if nothing is against it.
 // Liqo's controllers say neither: the gateway would wait for ever.
 func (c Connection) refusedTemplate(side Side, kind string, ref render.TemplateRef) *Step {
-	cluster := c.Facts.Side(side)
+	cluster := c.Facts.Sides[side]
 	ref = c.template(side, ref)
 	if len(cluster.Templates) == 0 || ref.Kind != "" {
 		return nil // they may not be read, or come with the installation, or are another program's

@@ -34,7 +34,8 @@ func TestATemplateThatCantBeUsedIsRefusedBeforeAnythingIsChanged(t *testing.T) {
 			p := flowtest.NewPair()
 			p.Pacing = flowtest.Manual
 			f := flowtest.Facts(p)
-			for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+			for side := range f.Sides {
+				c := &f.Sides[side]
 				c.Templates, c.Software, c.Namespace = tc.templates, tc.software, "liqo"
 			}
 			params := flowtest.NodePort()

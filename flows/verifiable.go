@@ -6,7 +6,7 @@ import "fmt"
 func Verifiable(f Facts) error {
 	c := NewConnection(Params{}, f)
 	if steps := Unfit(c.Facts); len(steps) > 0 {
-		facts := c.Facts.Side(steps[0].Side)
+		facts := c.Facts.Sides[steps[0].Side]
 		e := &StepError{Cluster: facts.Name(), Step: steps[0]}
 		if facts.Problem != nil {
 			e.Cause = facts.Problem
@@ -15,8 +15,8 @@ func Verifiable(f Facts) error {
 	}
 	for _, side := range []Side{A, B} {
 		if peer := c.Peers[side]; peer.Configuration == nil || peer.Server == nil && peer.Client == nil {
-			return &StepError{Cluster: c.Facts.Side(side).Name(), Step: Refuse(side, CodeVerification, "connection", FailedPreflight,
-				fmt.Sprintf("there is none with %s", c.Facts.Side(side.Other()).Name()), "connect them first: liqo-tui network connect")}
+			return &StepError{Cluster: c.Facts.Sides[side].Name(), Step: Refuse(side, CodeVerification, "connection", FailedPreflight,
+				fmt.Sprintf("there is none with %s", c.Facts.Sides[side.Other()].Name()), "connect them first: liqo-tui network connect")}
 		}
 	}
 	return nil

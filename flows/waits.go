@@ -82,7 +82,7 @@ func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
 	switch s.Code {
 	case CodeEndpoint:
 		if c.Params.ServiceType != corev1.ServiceTypeLoadBalancer {
-			return []string{"Service"}, fmt.Sprintf("check the operator: %s", c.Facts.Side(s.Side).SeeOperator("pods,events"))
+			return []string{"Service"}, fmt.Sprintf("check the operator: %s", c.Facts.Sides[s.Side].SeeOperator("pods,events"))
 		}
 		return []string{"Service"}, fmt.Sprintf("see what the provider says: %s; or choose --server-service-type NodePort, or give the address: --client-address",
 			c.Kubectl(s.Side, "describe", "service", gateway))
@@ -91,11 +91,11 @@ func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
 	case CodeTunnel:
 		return []string{"Pod", "Deployment"}, c.tunnelHint(s.Side)
 	case CodeRemapping:
-		return []string{"Configuration", "Network"}, fmt.Sprintf("check the operator: %s", c.Facts.Side(s.Side).SeeOperator("pods,events"))
+		return []string{"Configuration", "Network"}, fmt.Sprintf("check the operator: %s", c.Facts.Sides[s.Side].SeeOperator("pods,events"))
 	case CodeKey:
-		return []string{kindServer, kindClient, "Secret"}, fmt.Sprintf("check the operator: %s", c.Facts.Side(s.keyMaker()).SeeOperator("pods,events"))
+		return []string{kindServer, kindClient, "Secret"}, fmt.Sprintf("check the operator: %s", c.Facts.Sides[s.keyMaker()].SeeOperator("pods,events"))
 	case CodeDeletion:
-		return []string{s.Object.Kind}, fmt.Sprintf("see what holds it: %s", c.Facts.Side(s.Side).See(s.Object))
+		return []string{s.Object.Kind}, fmt.Sprintf("see what holds it: %s", c.Facts.Sides[s.Side].See(s.Object))
 	default:
 		return []string{s.Object.Kind}, ""
 	}
@@ -104,8 +104,8 @@ func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
 // tunnelHint is what to look at when all was applied and the gateways don't reach each other.
 func (c Connection) tunnelHint(side Side) string {
 	hint := fmt.Sprintf("see what is broken: %s", c.Facts.Ours("check"))
-	if c.Facts.Remote.Described {
-		hint = fmt.Sprintf("ask the admin of %s to check their side with: %s", c.Facts.Remote.ID, command.Ours("info", "peer", string(c.Facts.Local.ID)))
+	if c.Facts.Sides[B].Described {
+		hint = fmt.Sprintf("ask the admin of %s to check their side with: %s", c.Facts.Sides[B].ID, command.Ours("info", "peer", string(c.Facts.Sides[A].ID)))
 	}
 	if pod := c.Peers[side].Pod; pod != nil && pod.Waiting != "" && pod.Restarts > 1 { // it ends each time
 		return fmt.Sprintf("see why: %s", c.Kubectl(side, "logs", "--previous", "--all-containers", pod.Name))
@@ -116,12 +116,12 @@ func (c Connection) tunnelHint(side Side) string {
 	}
 	if addresses, port, reason := c.Dial(c.Params.Server); reason == "" {
 		hint += fmt.Sprintf("; or open the way, which most often a firewall blocks: allow UDP from the nodes of %s to %s port %d, and replies",
-			c.Facts.Side(c.Params.Server.Other()).ID, strings.Join(addresses, ", "), port)
+			c.Facts.Sides[c.Params.Server.Other()].ID, strings.Join(addresses, ", "), port)
 	}
-	if cause != render.ReasonPeerSilent && !c.Facts.Remote.Described { // it has never worked this way round
+	if cause != render.ReasonPeerSilent && !c.Facts.Sides[B].Described { // it has never worked this way round
 		other := c.Params.Server.Other()
 		hint += fmt.Sprintf("; or let %s host the server, which needs the same the other way round: %s",
-			c.Facts.Side(other).ID, c.Facts.Ours("network", "connect").Flag("--server-location", [...]string{"Local", "Remote"}[other]))
+			c.Facts.Sides[other].ID, c.Facts.Ours("network", "connect").Flag("--server-location", [...]string{"Local", "Remote"}[other]))
 	}
 	return hint
 }
@@ -129,7 +129,7 @@ func (c Connection) tunnelHint(side Side) string {
 // EventsAbout are the side's warnings about objects of the peering.
 func (c Connection) EventsAbout(side Side, kinds []string) []EventFacts {
 	var out []EventFacts
-	for _, e := range c.Facts.Side(side).Events {
+	for _, e := range c.Facts.Sides[side].Events {
 		kind, name, _ := strings.Cut(e.Object, " ")
 		if slices.Contains(kinds, kind) && (name == c.Peers[side].Tenant.Namespace || strings.HasPrefix(name, c.Peers[side].Tenant.Namespace+"/")) {
 			out = append(out, e)
@@ -145,7 +145,7 @@ func (c Connection) gatewayName(side Side) string {
 
 // Kubectl is a kubectl command in the side's tenant namespace.
 func (c Connection) Kubectl(side Side, words ...string) command.Command {
-	return c.Facts.Side(side).KubectlIn(c.Peers[side].Tenant.Namespace, words...)
+	return c.Facts.Sides[side].KubectlIn(c.Peers[side].Tenant.Namespace, words...)
 }
 
 // OwnKey waits for the key that the other admin has to be told.

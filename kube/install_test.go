@@ -211,7 +211,7 @@ func TestAnOlderKubernetesIsInstalledWithoutPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := install.Plan(render.InstallParams{ClusterID: "rome", Image: "none"}, flows.Facts{Local: flows.ClusterFacts{Namespace: "liqo", Installation: &installation}})
+	plan := install.Plan(render.InstallParams{ClusterID: "rome", Image: "none"}, flows.Facts{Sides: [2]flows.ClusterFacts{{Namespace: "liqo", Installation: &installation}}})
 	rights, _ := plan.Step("rights-a")
 	if len(rights.Want) == 0 || slices.ContainsFunc(rights.Want, render.Optional) {
 		t.Errorf("got %v, want all but the policy", rights.Want)

@@ -222,13 +222,13 @@ func (m Model) updateRun(msg wizard.RunMsg) (Model, tea.Cmd) {
 	pair := m.wizard.Pair()
 	for _, e := range msg.Events {
 		m.clock = m.later(e.At)
-		m = m.learn(pair[flows.A], e.Facts.Local).learn(pair[flows.B], e.Facts.Remote)
+		m = m.learn(pair[flows.A], e.Facts.Sides[flows.A]).learn(pair[flows.B], e.Facts.Sides[flows.B])
 	}
 	m.clock = m.later(msg.At)
 	if n := len(msg.Events); n > 0 && m.boarded { // nobody else watches these two now
 		var all []board.News
 		for side, ref := range pair {
-			if f := msg.Events[n-1].Facts.Side(flows.Side(side)); f.Context == ref { // it was looked at
+			if f := msg.Events[n-1].Facts.Sides[flows.Side(side)]; f.Context == ref { // it was looked at
 				all = append(all, seenByRun(ref, f))
 			}
 		}

@@ -85,8 +85,8 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 			return nil, exit.UsageError{Err: err}
 		}
 		return func(f flows.Facts) flows.Plan {
-			if open != 0 && f.Local.Problem == nil {
-				p, _ = settle(p, open, flows.Facts{Local: f.Local, Remote: flows.ClusterFacts{ID: o.Remote, Software: f.Local.Software}, At: f.At})
+			if open != 0 && f.Sides[flows.A].Problem == nil {
+				p, _ = settle(p, open, flows.Facts{Sides: [2]flows.ClusterFacts{f.Sides[flows.A], {ID: o.Remote, Software: f.Sides[flows.A].Software}}, At: f.At})
 				open = 0
 			}
 			return byhand.Create(o, p, f)
@@ -106,7 +106,7 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 		op := operation{name: "create " + k.Word(), localOnly: true, unasked: true, plan: plan, undo: "network reset --local-only"}
 		op.done = func(f flows.Facts) report.Achieved {
 			next, why := o.Next()
-			return report.Achieved{Text: o.Done(f.Local), Next: []report.NextStep{{Command: pair.local.command(next...), Why: why}}}
+			return report.Achieved{Text: o.Done(f.Sides[flows.A]), Next: []report.NextStep{{Command: pair.local.command(next...), Why: why}}}
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
@@ -145,7 +145,7 @@ func generateCommand(io streams) *cobra.Command {
 			}
 			defer closeAll()
 			var seen flows.ClusterFacts
-			plan := func(f flows.Facts) flows.Plan { seen = f.Local; return k.Known(g, f) }
+			plan := func(f flows.Facts) flows.Plan { seen = f.Sides[flows.A]; return k.Known(g, f) }
 			if err := engine.Run(cmd.Context(), plan, a, b, func(engine.Event) {}, engine.Options{Timeout: timeout}); err != nil {
 				return stopped(cmd.Context(), err)
 			}

@@ -130,7 +130,7 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 			if err != nil {
 				return now, err
 			}
-			now.Local.Policies, now.Remote.Policies = f.Local.Policies, f.Remote.Policies
+			now.Sides[flows.A].Policies, now.Sides[flows.B].Policies = f.Sides[flows.A].Policies, f.Sides[flows.B].Policies
 			return engine.ReadWarnings(ctx, now, a, b)
 		}
 		results, f, err = looks.Diagnose(ctx, f, observe, func(ctx context.Context) error { return awaitMovement(ctx, s) })
@@ -174,7 +174,7 @@ func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts
 	if c.install {
 		var failed *flows.Step
 		if p.Install, failed = c.installations(f); failed != nil {
-			return nil, f, &flows.StepError{Step: *failed, Cluster: f.Side(failed.Side).Name()}
+			return nil, f, &flows.StepError{Step: *failed, Cluster: f.Sides[failed.Side].Name()}
 		}
 	}
 	if _, err := engine.TryImages(ctx, flows.PlanConnect(p, f), &f, a, b, 0); err != nil {
@@ -238,7 +238,7 @@ func (o checkFlags) tell(s *report.Session, f flows.Facts, results []check.Resul
 	if o.problems {
 		results = slices.DeleteFunc(slices.Clone(results), func(r check.Result) bool { return r.State == check.Pass })
 	}
-	doc := report.CheckDocument{V: report.SchemaVersion, At: f.At.UTC(), A: string(f.Local.ID), B: string(f.Remote.ID), Worst: worst.String(), Checks: []report.Check{}}
+	doc := report.CheckDocument{V: report.SchemaVersion, At: f.At.UTC(), A: string(f.Sides[flows.A].ID), B: string(f.Sides[flows.B].ID), Worst: worst.String(), Checks: []report.Check{}}
 	for _, r := range results {
 		doc.Checks = append(doc.Checks, report.CheckOf(r))
 		if s.Events != nil {

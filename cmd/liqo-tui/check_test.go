@@ -33,12 +33,12 @@ func cutOff(ctx context.Context, t *testing.T, now, reports time.Duration) flows
 	if err := engine.Run(ctx, flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, o); err != nil {
 		t.Fatal(err)
 	}
-	f := flows.Facts{Local: pair.A.Facts(), Remote: pair.B.Facts(), At: pair.Now()}
+	f := flows.Facts{Sides: [2]flows.ClusterFacts{pair.A.Facts(), pair.B.Facts()}, At: pair.Now()}
 	cut := f.At
 	f.At = f.At.Add(100*time.Second + now)
 	said := f.At.Add(-reports)
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		c := &[]*flows.ClusterFacts{&f.Local, &f.Remote}[side].Connections[0]
+		c := &f.Sides[side].Connections[0]
 		c.Status.Value = networkingv1beta1.ConnectionError
 		r := render.Report{At: said, Interval: 10, Reason: render.ReasonPeerSilent, Message: "nothing comes back", Since: &cut, ReceivedBytes: 90_000, SentBytes: 90_000}
 		if side == flows.A { // the client

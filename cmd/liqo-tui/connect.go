@@ -97,7 +97,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 			if c.install {
 				var failed *flows.Step
 				if settled.Install, failed = c.installations(f); failed != nil {
-					return flows.Plan{Steps: []flows.Step{*failed}, A: f.Local.ID, B: f.Remote.ID}
+					return flows.Plan{Steps: []flows.Step{*failed}, A: f.Sides[flows.A].ID, B: f.Sides[flows.B].ID}
 				}
 			}
 			if plan := flows.PlanConnect(settled, f); plan.Failure() != nil {
@@ -110,7 +110,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 			}
 			settled, reasons = settle(settled, open|settled.Undecided(f), f)
 			if failed := check.ClosedWay(settled, f); failed != nil {
-				return flows.Plan{Steps: []flows.Step{*failed}, A: f.Local.ID, B: f.Remote.ID}
+				return flows.Plan{Steps: []flows.Step{*failed}, A: f.Sides[flows.A].ID, B: f.Sides[flows.B].ID}
 			}
 			reasons = append(reasons, check.UntriedWay(settled, f)...)
 			if c.probe && c.reach == nil {
@@ -127,7 +127,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 // installations are those that the sides without any software need.
 func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, failed *flows.Step) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		facts := f.Side(side)
+		facts := f.Sides[side]
 		if !facts.Installable() {
 			continue
 		}
@@ -303,7 +303,7 @@ this, too.`,
 // connected is what the admin needs to know of what was waited for.
 func connected(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achieved {
 	var b strings.Builder
-	a, z := f.Local.ID, f.Remote.ID
+	a, z := f.Sides[flows.A].ID, f.Sides[flows.B].ID
 	switch wait {
 	case flows.WaitNone:
 		fmt.Fprintf(&b, "All is applied on %s and %s; nobody waited for the connection.\n", a, z)
@@ -331,8 +331,8 @@ func connected(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achi
 func rangesText(f flows.Facts) string {
 	var b strings.Builder
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		id, other := f.Side(side).ID, f.Side(side.Other()).ID
-		if conf := f.Side(side).Peer(other).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
+		id, other := f.Sides[side].ID, f.Sides[side.Other()].ID
+		if conf := f.Sides[side].Peer(other).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
 			fmt.Fprintf(&b, "  pods of %s reach %s's pods %s as %s\n", id, other,
 				flows.Joined(conf.Spec.Remote.CIDR.Pod), flows.Joined(conf.Status.Remote.CIDR.Pod))
 		}

@@ -75,9 +75,9 @@ func TestAutoIsDecidedOnceAndAConnectionKeepsWhatItHas(t *testing.T) {
 		t.Errorf("of a connection: got %q and given %b, want nothing decided", reasons, p.Given)
 	}
 	mixed := pairFacts(t, false)
-	mixed.Remote.Software = flows.Liqo
+	mixed.Sides[flows.B].Software = flows.Liqo
 	p, reasons = settle(flows.Defaults(), flows.FieldMTU, mixed)
-	if p.MTU != flows.Defaults().MTU || len(reasons) != 1 || !strings.Contains(reasons[0], string(mixed.Remote.ID)) {
+	if p.MTU != flows.Defaults().MTU || len(reasons) != 1 || !strings.Contains(reasons[0], string(mixed.Sides[flows.B].ID)) {
 		t.Errorf("beside Liqo's gateway: got MTU %d, %q; want the default, and which side is the reason", p.MTU, reasons)
 	}
 }

@@ -21,7 +21,7 @@ func TestExportedManifestsLeaveTheNamespacesOfOthersAlone(t *testing.T) {
 	})
 	params := flows.Defaults()
 	params.Namespaces[flows.A] = "team-a"
-	f := flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts(), At: p.Now()}
+	f := flows.Facts{Sides: [2]flows.ClusterFacts{p.A.Facts(), p.B.Facts()}, At: p.Now()}
 	namespaces := func(side flows.Side) (out []*corev1.Namespace) {
 		objects, _ := manifest.Of(flows.PlanConnect(params, f), side)
 		for _, o := range objects {
@@ -44,7 +44,7 @@ func TestExportedManifestsLeaveTheNamespacesOfOthersAlone(t *testing.T) {
 	}
 	// An export that is made again keeps it: GitOps deletes what is taken out.
 	p.B.PutAs("argocd", created[0])
-	f.Remote = p.B.Facts()
+	f.Sides[flows.B] = p.B.Facts()
 	if got := namespaces(flows.B); len(got) != 1 {
 		t.Errorf("exported again: got namespaces %v", got)
 	}

@@ -60,7 +60,7 @@ func (o infoFlags) show(ctx context.Context, io streams, c clusterFlags, peers [
 		if err != nil {
 			return err
 		}
-		s.Observed(flows.Facts{Local: f})
+		s.Observed(flows.Facts{Sides: [2]flows.ClusterFacts{f}})
 		doc := info.Describe(f, time.Now())
 		if err := doc.Keep(peers); err != nil {
 			return err

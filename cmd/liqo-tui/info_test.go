@@ -43,7 +43,7 @@ func TestVerifySaysWhatIsNotReported(t *testing.T) {
 		"Liqo's gateway": {nil, `"loss":null`},
 		"ours":           {&render.Report{At: now, Interval: 10, Loss: 0.5}, `"loss":0.5`},
 	} {
-		f := flows.Facts{Local: connectionOf(networkingv1beta1.Connected, now, c.report), Remote: flows.ClusterFacts{ID: "milan"}, At: now}
+		f := flows.Facts{Sides: [2]flows.ClusterFacts{connectionOf(networkingv1beta1.Connected, now, c.report), {ID: "milan"}}, At: now}
 		v := verify.Result{Between: verify.Gateways, Directions: [2]verify.Direction{verify.GatewayPings(f, flows.A)}}
 		text, err := json.Marshal(report.VerificationOf(v))
 		if err != nil {

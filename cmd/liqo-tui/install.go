@@ -63,7 +63,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 		}
 		plan := func(f flows.Facts) flows.Plan {
 			p := p
-			p.ClusterID = cmp.Or(p.ClusterID, f.Local.ID, idFrom(f.Local.Context.Name))
+			p.ClusterID = cmp.Or(p.ClusterID, f.Sides[flows.A].ID, idFrom(f.Sides[flows.A].Context.Name))
 			return install.Plan(p, f)
 		}
 		if r.output == report.YAML {
@@ -74,7 +74,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 			plan: func() (func(flows.Facts) flows.Plan, error) { return plan, nil },
 			done: func(f flows.Facts) report.Achieved {
 				return report.Achieved{
-					Text: string(f.Local.ID) + " can be connected now: the operator and the node agent run in namespace " + f.Local.Namespace + ".",
+					Text: string(f.Sides[flows.A].ID) + " can be connected now: the operator and the node agent run in namespace " + f.Sides[flows.A].Namespace + ".",
 					Next: []report.NextStep{{Command: pair.local.command("network", "connect") + " --remote-context CONTEXT", Why: "connects it with another cluster"}},
 				}
 			},
@@ -165,10 +165,10 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 				done: func(f flows.Facts) report.Achieved {
 					text := "liqo-tui is removed. The CRDs stay; kubectl delete crd removes them, with all objects of these kinds."
 					if nothing {
-						text = "Nothing of liqo-tui is in namespace " + f.Local.Namespace + "."
+						text = "Nothing of liqo-tui is in namespace " + f.Sides[flows.A].Namespace + "."
 					}
 					if why := install.KeptNamespace(last); why != "" {
-						text += "\nNamespace " + f.Local.Namespace + " stays: " + why + "."
+						text += "\nNamespace " + f.Sides[flows.A].Namespace + " stays: " + why + "."
 					}
 					return report.Achieved{Text: text}
 				},

@@ -88,8 +88,8 @@ again; that changes nothing else.`,
 			p.Server = flows.A
 			nonce := rand.Text()
 			return func(f flows.Facts) flows.Plan {
-				if open != 0 && f.Local.Problem == nil {
-					p, _ = settle(p, open, flows.Facts{Local: f.Local, Remote: flows.ClusterFacts{ID: render.ClusterID(peer)}, At: f.At})
+				if open != 0 && f.Sides[flows.A].Problem == nil {
+					p, _ = settle(p, open, flows.Facts{Sides: [2]flows.ClusterFacts{f.Sides[flows.A], {ID: render.ClusterID(peer)}}, At: f.At})
 					open = 0
 				}
 				plan := invite.PlanInvite(p, render.ClusterID(peer), nonce, f)
@@ -102,14 +102,14 @@ again; that changes nothing else.`,
 			if err != nil {
 				return err
 			}
-			out.File = cmp.Or(out.File, fmt.Sprintf("invitation-%s-to-%s.yaml", f.Local.ID, peer))
+			out.File = cmp.Or(out.File, fmt.Sprintf("invitation-%s-to-%s.yaml", f.Sides[flows.A].ID, peer))
 			return out.Write(invitation)
 		}
 		op.done = func(f flows.Facts) report.Achieved {
 			return report.Achieved{
-				Text: fmt.Sprintf("%s can be dialled by %s now. %s", f.Local.ID, peer, out.HandOver("invitation", "join", peer)),
+				Text: fmt.Sprintf("%s can be dialled by %s now. %s", f.Sides[flows.A].ID, peer, out.HandOver("invitation", "join", peer)),
 				Next: []report.NextStep{
-					{Command: pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, f.Local.ID)), Why: "once they have sent the answer"},
+					{Command: pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, f.Sides[flows.A].ID)), Why: "once they have sent the answer"},
 					undoneHere(pair, peer, "undoes this"),
 				},
 			}
@@ -153,13 +153,13 @@ the other admin, not by the way that the file came. --fingerprint compares it.`,
 			if err != nil {
 				return err
 			}
-			out.File = cmp.Or(out.File, fmt.Sprintf("answer-%s-to-%s.yaml", f.Local.ID, invitation.From.ClusterID))
+			out.File = cmp.Or(out.File, fmt.Sprintf("answer-%s-to-%s.yaml", f.Sides[flows.A].ID, invitation.From.ClusterID))
 			return out.Write(answer)
 		}
 		op.done = func(f flows.Facts) report.Achieved {
 			inviter := string(invitation.From.ClusterID)
 			return report.Achieved{
-				Text: fmt.Sprintf("%s dials %s now. %s", f.Local.ID, inviter, out.HandOver("answer", "accept", inviter)),
+				Text: fmt.Sprintf("%s dials %s now. %s", f.Sides[flows.A].ID, inviter, out.HandOver("answer", "accept", inviter)),
 				Next: []report.NextStep{
 					{Command: pair.local.command("info", "peer", inviter), Why: "says whether it is connected, once they have accepted"},
 					undoneHere(pair, inviter, "undoes this"),
@@ -204,9 +204,9 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 		}
 		op.done = func(f flows.Facts) report.Achieved {
 			peer := string(answer.From.ClusterID)
-			text := fmt.Sprintf("%s and %s are connected: %s's gateway answers pings.", f.Local.ID, peer, peer)
+			text := fmt.Sprintf("%s and %s are connected: %s's gateway answers pings.", f.Sides[flows.A].ID, peer, peer)
 			if c.params.Wait == flows.WaitNone {
-				text = fmt.Sprintf("All is applied on %s; nobody waited for the connection.", f.Local.ID)
+				text = fmt.Sprintf("All is applied on %s; nobody waited for the connection.", f.Sides[flows.A].ID)
 			}
 			return report.Achieved{Text: text, Next: []report.NextStep{
 				{Command: pair.local.command("info", "peer", peer), Why: "says how it does, and by which addresses its pods are reached"},

@@ -100,7 +100,7 @@ as a secret. Run it again for a new one.`,
 			return nil
 		}
 		op.finish = func(f flows.Facts) (err error) {
-			file = cmp.Or(file, fmt.Sprintf("peering-user-%s-at-%s.kubeconfig", u.Consumer, f.Local.ID))
+			file = cmp.Or(file, fmt.Sprintf("peering-user-%s-at-%s.kubeconfig", u.Consumer, f.Sides[flows.A].ID))
 			expires, err = writeUser(cmd.Context(), cluster, u, f, valid, file)
 			return err
 		}
@@ -126,7 +126,7 @@ func writeUser(ctx context.Context, c *kube.Cluster, u peer.User, f flows.Facts,
 	if err != nil {
 		return expires, err
 	}
-	text, err := render.Kubeconfig(string(f.Local.ID), u.Server(f.Local), f.Local.Delegation.CA, []byte(token), namespace)
+	text, err := render.Kubeconfig(string(f.Sides[flows.A].ID), u.Server(f.Sides[flows.A]), f.Sides[flows.A].Delegation.CA, []byte(token), namespace)
 	if err == nil {
 		err = ownfile.Replace(file, text)
 	}

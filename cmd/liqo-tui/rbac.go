@@ -38,7 +38,7 @@ so. --all prints all roles that are needed, also those that the user has.
 		}
 		plan, clusters := flows.Connecting(p), pair
 		observe := func(f flows.Facts, side flows.Side) []rights.Permission {
-			return rights.ToObserve(f.Side(side).Namespace)
+			return rights.ToObserve(f.Sides[side].Namespace)
 		}
 		if peers {
 			network, ofNetwork := plan, observe

@@ -40,7 +40,7 @@ other's API server. disconnect and reset remove the accounts.`,
 				},
 				done: func(f flows.Facts) report.Achieved {
 					return report.Achieved{Text: "The operators pass changed endpoints and keys to each other.", Next: []report.NextStep{
-						{Command: pair.local.command("info", "peer", string(f.Remote.ID)), Why: "shows what was passed on"},
+						{Command: pair.local.command("info", "peer", string(f.Sides[flows.B].ID)), Why: "shows what was passed on"},
 						{Command: pair.command("network", "disconnect"), Why: "removes this, with the connection"},
 					}}
 				},
@@ -173,7 +173,7 @@ Run it again to continue an interrupted run.`,
 func renumbering(p upkeep.RenumberParams) func(flows.Facts) flows.Plan {
 	var begun *upkeep.Renumbering
 	return func(f flows.Facts) flows.Plan {
-		if begun == nil && f.Local.Problem == nil && (p.LocalOnly || f.Remote.Problem == nil) {
+		if begun == nil && f.Sides[flows.A].Problem == nil && (p.LocalOnly || f.Sides[flows.B].Problem == nil) {
 			begun = new(upkeep.StartRenumbering(p, f))
 		}
 		if begun == nil {

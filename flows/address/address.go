@@ -86,7 +86,7 @@ type Seen struct {
 
 // Of says how pods of the caller's side call what was found on the other one.
 func Of(f flows.Facts, caller flows.Side, t Target, found Found) (Answer, error) {
-	here, there := f.Side(caller), f.Side(caller.Other())
+	here, there := f.Sides[caller], f.Sides[caller.Other()]
 	a := Answer{Target: t, Of: there.ID, From: here.ID}
 	conf := here.Peer(there.ID).Configuration
 	if conf == nil {

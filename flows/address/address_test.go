@@ -50,7 +50,7 @@ func TestTargetsAreReadAsKubectlReadsThem(t *testing.T) {
 func TestTheAnswerIsWhatCanBeCalled(t *testing.T) {
 	pair := flowtest.NewPair()
 	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
-	f := flows.Facts{Local: pair.A.Facts(), Remote: pair.B.Facts(), At: pair.Now()}
+	f := flows.Facts{Sides: [2]flows.ClusterFacts{pair.A.Facts(), pair.B.Facts()}, At: pair.Now()}
 	web := address.Target{Kind: address.Service, Namespace: "shop", Name: "web"}
 	found := address.Found{ClusterIP: "10.96.7.7", Ends: []address.End{
 		{Name: "web-1", Address: "10.244.0.4", Ready: true}, {Name: "web-2"}, {Name: "web-3", Address: "172.18.0.20", HostNetwork: true, Ready: true},
@@ -59,7 +59,7 @@ func TestTheAnswerIsWhatCanBeCalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := f.Local.Peer("milan").Configuration.Status.Remote.CIDR.Pod[0]
+	seen := f.Sides[flows.A].Peer("milan").Configuration.Status.Remote.CIDR.Pod[0]
 	if !netip.MustParsePrefix(string(seen)).Contains(got.Ends[0].Seen) || got.Ends[0].Problem != "" {
 		t.Errorf("got %+v, want an address in %s", got.Ends[0], seen)
 	}
@@ -82,7 +82,7 @@ func TestTheAnswerIsWhatCanBeCalled(t *testing.T) {
 	if _, err := address.Of(f, flows.A, web, address.Found{}); err == nil {
 		t.Error("a Service without pods: got no error")
 	}
-	f.Local.Configurations = nil
+	f.Sides[flows.A].Configurations = nil
 	if _, err := address.Of(f, flows.A, web, found); err == nil {
 		t.Error("clusters that are not connected: got no error")
 	}

@@ -54,12 +54,12 @@ func (k Kind) gateway() bool { return k == GatewayServer || k == GatewayClient }
 func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {
 	namespace, conf := p.Namespaces[flows.A], render.Networks{Pod: cidrs(o.PodCIDRs), External: cidrs(o.ExternalCIDRs)}
 	p.Namespaces[flows.A] = ""
-	f.Remote = flows.ClusterFacts{ID: o.Remote, Described: true, Networks: conf}
+	f.Sides[flows.B] = flows.ClusterFacts{ID: o.Remote, Described: true, Networks: conf}
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
-	if o.Kind == GatewayClient || o.Kind == PublicKey && f.Local.Peer(o.Remote).Server == nil {
+	if o.Kind == GatewayClient || o.Kind == PublicKey && f.Sides[flows.A].Peer(o.Remote).Server == nil {
 		p.Server = flows.B
 	}
-	if own := f.Local.ID; own == o.Remote && f.Local.Problem == nil {
+	if own := f.Sides[flows.A].ID; own == o.Remote && f.Sides[flows.A].Problem == nil {
 		return flows.Plan{A: own, B: own, Steps: []flows.Step{*refuse(flows.FailedPreflight, fmt.Sprintf("%s is this cluster itself", own),
 			fmt.Sprintf("give the other cluster's ID: there, %s prints it; or choose another --context", command.Ours("info", "--get", "clusterid")))}}
 	}
@@ -126,8 +126,8 @@ func settle(c *flows.Connection, wanted string) *flows.Step {
 		c.Params.Namespaces[flows.A] = wanted
 		return c.Elsewhere(flows.A)
 	}
-	namespace := cmp.Or(wanted, c.Facts.Local.ContextNamespace, metav1.NamespaceDefault)
-	peer.Tenant.Namespace, peer.Namespace = namespace, c.Facts.Local.FindNamespace(namespace)
+	namespace := cmp.Or(wanted, c.Facts.Sides[flows.A].ContextNamespace, metav1.NamespaceDefault)
+	peer.Tenant.Namespace, peer.Namespace = namespace, c.Facts.Sides[flows.A].FindNamespace(namespace)
 	return nil
 }
 
@@ -137,7 +137,7 @@ func refuse(kind flows.FailureKind, reason, hint string) *flows.Step {
 
 // second refuses another object of a kind of which a peering has one.
 func (o Object) second(c flows.Connection) *flows.Step {
-	p, id := c.Peers[flows.A], c.Facts.Local.ID
+	p, id := c.Peers[flows.A], c.Facts.Sides[flows.A].ID
 	var live render.Object
 	for kind, other := range map[Kind]render.Object{Configuration: p.Configuration, GatewayServer: p.Server, GatewayClient: p.Client, PublicKey: p.PublicKey} {
 		if kind == o.Kind {
@@ -146,12 +146,12 @@ func (o Object) second(c flows.Connection) *flows.Step {
 	}
 	switch {
 	case o.Kind == GatewayServer && p.Client != nil:
-		return refuse(flows.FailedConflict, fmt.Sprintf("%s is already the client of a connection with %s: %s", id, o.Remote, render.Name(p.Client)), oneGateway(c.Facts.Local, o.Remote))
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s is already the client of a connection with %s: %s", id, o.Remote, render.Name(p.Client)), oneGateway(c.Facts.Sides[flows.A], o.Remote))
 	case o.Kind == GatewayClient && p.Server != nil:
-		return refuse(flows.FailedConflict, fmt.Sprintf("%s already hosts a gateway server for %s: %s", id, o.Remote, render.Name(p.Server)), oneGateway(c.Facts.Local, o.Remote))
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s already hosts a gateway server for %s: %s", id, o.Remote, render.Name(p.Server)), oneGateway(c.Facts.Sides[flows.A], o.Remote))
 	case flows.Exists(live) && o.Name != "" && live.GetName() != o.Name:
 		return refuse(flows.FailedConflict, fmt.Sprintf("%s has %s for %s already, and a peer has one", id, render.Name(live), o.Remote),
-			fmt.Sprintf("to change it, give its name: %s", c.Facts.Local.Ours("create", o.Kind.Word(), live.GetName())))
+			fmt.Sprintf("to change it, give its name: %s", c.Facts.Sides[flows.A].Ours("create", o.Kind.Word(), live.GetName())))
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func oneGateway(on flows.ClusterFacts, peer render.ClusterID) string {
 // taken refuses a name that an object about somebody else has. Two gateways of one
 // name would have the same Deployment.
 func (o Object) taken(c flows.Connection) *flows.Step {
-	f, tenant := c.Facts.Local, c.Peers[flows.A].Tenant
+	f, tenant := c.Facts.Sides[flows.A], c.Peers[flows.A].Tenant
 	for _, other := range objects(f) {
 		kind := Kind(flows.RefTo(other).Kind)
 		same := kind == o.Kind || kind.gateway() && o.Kind.gateway()
@@ -200,16 +200,16 @@ func add[T any, O interface {
 
 // early refuses a step whose predecessor is missing.
 func (o Object) early(c flows.Connection) *flows.Step {
-	p, id := c.Peers[flows.A], c.Facts.Local.ID
+	p, id := c.Peers[flows.A], c.Facts.Sides[flows.A].ID
 	switch {
 	case o.Printed:
 	case o.Kind == PublicKey && p.Server == nil && p.Client == nil:
 		return refuse(flows.FailedPreflight, fmt.Sprintf("%s has no gateway for %s yet, so nothing uses the key", id, o.Remote),
-			fmt.Sprintf("first: %s, or gatewayclient where the other cluster has the server", create(GatewayServer, "NAME", o.Remote).On(c.Facts.Local.Flags())))
+			fmt.Sprintf("first: %s, or gatewayclient where the other cluster has the server", create(GatewayServer, "NAME", o.Remote).On(c.Facts.Sides[flows.A].Flags())))
 	case o.Kind.gateway() && p.Configuration == nil:
-		hint := fmt.Sprintf("first, on %s: %s > configuration.yaml; then here: %s", o.Remote, command.Ours("generate", "configuration"), c.Facts.Local.Kubectl("apply", "-f", "configuration.yaml"))
-		for i := range c.Facts.Local.Configurations {
-			if own := &c.Facts.Local.Configurations[i]; own.Labels[render.LabelRemoteCluster] == string(id) {
+		hint := fmt.Sprintf("first, on %s: %s > configuration.yaml; then here: %s", o.Remote, command.Ours("generate", "configuration"), c.Facts.Sides[flows.A].Kubectl("apply", "-f", "configuration.yaml"))
+		for i := range c.Facts.Sides[flows.A].Configurations {
+			if own := &c.Facts.Sides[flows.A].Configurations[i]; own.Labels[render.LabelRemoteCluster] == string(id) {
 				hint = fmt.Sprintf("%s is %s's own, which is for %s: delete it here; %s", render.Name(own), id, o.Remote, hint)
 			}
 		}
@@ -223,13 +223,13 @@ func (o Object) ownKey(c flows.Connection) *flows.Step {
 	if own := c.Peers[flows.A].Key; o.Kind != PublicKey || own == nil || own.String() != o.Key {
 		return nil
 	}
-	return refuse(flows.FailedPreflight, fmt.Sprintf("this is the public key of %s's own gateway", c.Facts.Local.ID),
+	return refuse(flows.FailedPreflight, fmt.Sprintf("this is the public key of %s's own gateway", c.Facts.Sides[flows.A].ID),
 		fmt.Sprintf("take what %s prints on %s", command.Ours("generate", "publickey"), o.Remote))
 }
 
 // owed is what the other admin has to run next with what is known here.
 func (o Object) owed(c flows.Connection) []command.Command {
-	peer, id := c.Peers[flows.A], c.Facts.Local.ID
+	peer, id := c.Peers[flows.A], c.Facts.Sides[flows.A].ID
 	if s := peer.Server; o.Kind == GatewayServer && s != nil && s.Status.Endpoint != nil {
 		return []command.Command{create(GatewayClient, "client", id).Flag("--addresses", strings.Join(s.Status.Endpoint.Addresses, ",")).
 			Flag("--port", fmt.Sprint(s.Status.Endpoint.Port)).For(string(o.Remote))}

@@ -48,14 +48,14 @@ func there(here string, own render.ClusterID) string {
 
 // Known waits until that is known. It changes nothing.
 func (k Kind) Known(g Gateway, f flows.Facts) flows.Plan {
-	plan := flows.Plan{A: f.Local.Name(), Steps: flows.NoAnswer(f, flows.A)}
-	if s := flows.UnfitSide(flows.A, f.Local); len(plan.Steps) == 0 && s != nil {
+	plan := flows.Plan{A: f.Sides[flows.A].Name(), Steps: flows.NoAnswer(f, flows.A)}
+	if s := flows.UnfitSide(flows.A, f.Sides[flows.A]); len(plan.Steps) == 0 && s != nil {
 		plan.Steps = []flows.Step{*s}
 	}
 	if len(plan.Steps) > 0 || k == Configuration {
 		return plan
 	}
-	peer, refused := g.find(f.Local)
+	peer, refused := g.find(f.Sides[flows.A])
 	if refused != nil {
 		plan.Steps = []flows.Step{*refused}
 		return plan

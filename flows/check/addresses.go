@@ -100,7 +100,7 @@ func (v View) String() string {
 // or else what ours will decide, as far as can be known: it also keeps clear of
 // addresses that only it sees. The error says that there is no room left.
 func Views(f flows.Facts, side flows.Side) ([]View, error) {
-	me, other := f.Side(side), f.Side(side.Other())
+	me, other := f.Sides[side], f.Sides[side.Other()]
 	if conf := me.Peer(other.ID).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
 		return Decided(conf), nil
 	}
@@ -301,7 +301,7 @@ func (in diagnosis) free(side flows.Side) Result {
 }
 
 func (in preflight) overlaps(flows.Side) Result {
-	a, b := in.facts.Local, in.facts.Remote
+	a, b := in.facts.Sides[flows.A], in.facts.Sides[flows.B]
 	if len(prefixes(a.Networks.Pod)) == 0 || len(prefixes(b.Networks.Pod)) == 0 {
 		return result(Inconclusive, "overlaps are known after the installation; they are remapped then")
 	}
@@ -314,7 +314,7 @@ func (in preflight) overlaps(flows.Side) Result {
 		r.Evidence = append(r.Evidence, fmt.Sprintf("%s %s overlaps %s %s", a.ID, o[0], b.ID, o[1]))
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		me, other := in.facts.Side(side), in.facts.Side(side.Other())
+		me, other := in.facts.Sides[side], in.facts.Sides[side.Other()]
 		views, err := Views(in.facts, side)
 		if err != nil {
 			return result(Fail, fmt.Sprintf("%s has no room for %s: %v", me.ID, other.ID, err),

@@ -68,7 +68,7 @@ func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 func inputs(f flows.Facts, earlier *flows.Facts) diagnosis {
 	in := diagnosis{facts: f, earlier: earlier, lent: lendings(f)}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		in.peers[side] = f.Side(side).Peer(f.Side(side.Other()).ID)
+		in.peers[side] = f.Peer(side)
 		in.readings[side] = in.peers[side].Reading()
 	}
 	return in
@@ -99,7 +99,7 @@ func diagnosisChecks() []definition[diagnosis] {
 	}
 }
 
-func (in diagnosis) cluster(side flows.Side) flows.ClusterFacts { return in.facts.Side(side) }
+func (in diagnosis) cluster(side flows.Side) flows.ClusterFacts { return in.facts.Sides[side] }
 
 func (in diagnosis) answers(side flows.Side) Result {
 	return preflight{facts: in.facts}.answers(side)
@@ -127,7 +127,7 @@ func (in diagnosis) samePeer(flows.Side) Result {
 		return result(Fail, strangers[0].Reason, command.Texts(strings.Split(strangers[0].Hint, "; ")...)...)
 	}
 	r := samePeers(in.facts)
-	if r.State == Inconclusive && in.facts.Local.Identity() != "" && in.facts.Remote.Identity() != "" {
+	if r.State == Inconclusive && in.facts.Sides[flows.A].Identity() != "" && in.facts.Sides[flows.B].Identity() != "" {
 		r.Fix = []command.Hint{command.Hintf("store it: %s", in.connect())}
 	}
 	return r
@@ -434,7 +434,7 @@ func (in diagnosis) mtu(flows.Side) Result {
 	case a == 0 || b == 0:
 		return result(Inconclusive, "not reported by "+in.silent(func(r flows.Reading) bool { return r.MTU > 0 }))
 	case a != b:
-		return result(Warn, fmt.Sprintf("%d on %s, %d on %s: larger packets get lost one way", a, in.facts.Local.ID, b, in.facts.Remote.ID),
+		return result(Warn, fmt.Sprintf("%d on %s, %d on %s: larger packets get lost one way", a, in.facts.Sides[flows.A].ID, b, in.facts.Sides[flows.B].ID),
 			command.Hintf("run: %s", in.connect().Flag("--mtu", fmt.Sprint(min(a, b))))).
 			plannedWith("mtu", fmt.Sprint(min(a, b)), "send no longer packets")
 	}

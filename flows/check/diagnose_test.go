@@ -45,14 +45,15 @@ func says(c *flows.ClusterFacts, at time.Time, edit func(*render.Report)) {
 
 // counts makes both gateways silent, having sent and received so much.
 func counts(f *flows.Facts, sentA, receivedA, sentB, receivedB uint64) {
-	says(&f.Local, f.At, func(r *render.Report) { r.SentBytes, r.ReceivedBytes = sentA, receivedA })
-	says(&f.Remote, f.At, func(r *render.Report) { r.SentBytes, r.ReceivedBytes = sentB, receivedB })
+	says(&f.Sides[flows.A], f.At, func(r *render.Report) { r.SentBytes, r.ReceivedBytes = sentA, receivedA })
+	says(&f.Sides[flows.B], f.At, func(r *render.Report) { r.SentBytes, r.ReceivedBytes = sentB, receivedB })
 }
 
 // before are facts of 10 s earlier, when the gateways had counted nothing yet.
 func before(f flows.Facts) flows.Facts {
 	f.At = f.At.Add(-10 * time.Second)
-	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+	for side := range f.Sides {
+		c := &f.Sides[side]
 		c.Connections = slices.Clone(c.Connections)
 		for i := range c.Connections {
 			r, ok, err := render.ParseReport(c.Connections[i].Annotations)
@@ -81,13 +82,13 @@ func TestDiagnose(t *testing.T) {
 		"healthy": {facts: func(*flows.Facts) {}},
 		"one-does-not-answer": {
 			facts: func(f *flows.Facts) {
-				f.Remote.Problem = &flows.Problem{Message: "milan does not answer", Hint: "check the VPN"}
+				f.Sides[flows.B].Problem = &flows.Problem{Message: "milan does not answer", Hint: "check the VPN"}
 			},
 			roots: []string{"LT-D001 B"},
 		},
 		"one-has-never-answered": {
 			facts: func(f *flows.Facts) {
-				f.Remote = flows.ClusterFacts{Context: f.Remote.Context, Problem: &flows.Problem{Message: "milan does not answer", Hint: "check the VPN"}}
+				f.Sides[flows.B] = flows.ClusterFacts{Context: f.Sides[flows.B].Context, Problem: &flows.Problem{Message: "milan does not answer", Hint: "check the VPN"}}
 			},
 			roots: []string{"LT-D001 B"},
 		},
@@ -98,7 +99,7 @@ func TestDiagnose(t *testing.T) {
 		"way-there-closed-later": { // the server has heard the client before: that is the address to let through
 			facts: func(f *flows.Facts) {
 				counts(f, 21504, 0, 0, 0)
-				says(&f.Remote, f.At, func(r *render.Report) { r.Endpoint = "198.51.100.7:40123" })
+				says(&f.Sides[flows.B], f.At, func(r *render.Report) { r.Endpoint = "198.51.100.7:40123" })
 			},
 			roots: []string{"LT-D020 A→B"},
 		},
@@ -116,7 +117,8 @@ func TestDiagnose(t *testing.T) {
 		},
 		"handshake-but-no-ping": {
 			facts: func(f *flows.Facts) {
-				for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+				for side := range f.Sides {
+					c := &f.Sides[side]
 					says(c, f.At, func(r *render.Report) {
 						r.Reason, r.Message, r.SentBytes, r.ReceivedBytes = render.ReasonNoPing, "a handshake, but no ping is answered", 900, 900
 						r.Handshake = new(f.At.Add(-20 * time.Second))
@@ -142,15 +144,15 @@ func TestDiagnose(t *testing.T) {
 		"endpoint-moved": {
 			facts: func(f *flows.Facts) {
 				counts(f, 21504, 0, 0, 0)
-				f.Remote.Servers[0].Status.Endpoint.Addresses[0] = "192.0.2.51"
+				f.Sides[flows.B].Servers[0].Status.Endpoint.Addresses[0] = "192.0.2.51"
 			},
 			roots: []string{"LT-D011 A,B"},
 		},
 		"pending": {
 			facts: func(f *flows.Facts) {
-				f.Remote.Servers[0].Status.Endpoint = nil
-				f.Remote.Events = []flows.EventFacts{{
-					Object: "Service " + f.Remote.Servers[0].Namespace + "/gw-rome", Reason: "SyncLoadBalancerFailed", Message: "no quota left", Count: 14, At: f.At.Add(-20 * time.Second),
+				f.Sides[flows.B].Servers[0].Status.Endpoint = nil
+				f.Sides[flows.B].Events = []flows.EventFacts{{
+					Object: "Service " + f.Sides[flows.B].Servers[0].Namespace + "/gw-rome", Reason: "SyncLoadBalancerFailed", Message: "no quota left", Count: 14, At: f.At.Add(-20 * time.Second),
 				}}
 			},
 			roots: []string{"LT-D011 A,B"},
@@ -158,52 +160,53 @@ func TestDiagnose(t *testing.T) {
 		"wrong-key": {
 			facts: func(f *flows.Facts) {
 				counts(f, 21504, 0, 0, 0)
-				f.Remote.PublicKeys[0].Spec.PublicKey[0] ^= 1
+				f.Sides[flows.B].PublicKeys[0].Spec.PublicKey[0] ^= 1
 			},
 			roots: []string{"LT-D013 B"},
 		},
 		"pod-waits": {
 			facts: func(f *flows.Facts) {
 				counts(f, 21504, 0, 0, 0)
-				f.Remote.Pods[0].Waiting = "ImagePullBackOff: not found"
+				f.Sides[flows.B].Pods[0].Waiting = "ImagePullBackOff: not found"
 			},
 			roots: []string{"LT-D012 B"},
 		},
 		"pod-restarted": {facts: func(f *flows.Facts) {
-			f.Remote.Pods[0].Restarts, f.Remote.Pods[0].Restarted = 2, f.At.Add(-3*time.Minute)
+			f.Sides[flows.B].Pods[0].Restarts, f.Sides[flows.B].Pods[0].Restarted = 2, f.At.Add(-3*time.Minute)
 		}},
 		"node-without-agent": {facts: func(f *flows.Facts) {
-			f.Local.Nodes, f.Local.Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}}, []string{"rome-1"}
-			f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{
+			f.Sides[flows.A].Nodes, f.Sides[flows.A].Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}}, []string{"rome-1"}
+			f.Sides[flows.B].Nodes, f.Sides[flows.B].Agents = []flows.NodeFacts{
 				{Name: "milan-1", Ready: true},
 				{Name: "milan-2", Ready: true},
 				{Name: "naples", Ready: true, Unfit: "virtual, type=virtual-kubelet"},
 			}, []string{"milan-1"}
-			f.Local.AgentStatus = map[string]render.NodeStatus{"rome-1": {Level: 1}}
-			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1}}
-			says(&f.Local, f.At, func(r *render.Report) { r.Refused = new(uint64(7)) })
+			f.Sides[flows.A].AgentStatus = map[string]render.NodeStatus{"rome-1": {Level: 1}}
+			f.Sides[flows.B].AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1}}
+			says(&f.Sides[flows.A], f.At, func(r *render.Report) { r.Refused = new(uint64(7)) })
 		}},
 		"node-whose-agent-does-not-run": {facts: func(f *flows.Facts) {
-			f.Local.Nodes, f.Local.Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}}, []string{"rome-1"}
-			f.Local.AgentStatus, f.Local.AttendanceUnknown = map[string]render.NodeStatus{"rome-1": {Level: 1, Refused: map[string]uint64{}}}, true
-			f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}}, []string{"milan-1", "milan-2"}
-			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {Level: 1, Refused: map[string]uint64{}}}
-			f.Remote.Unattended = []string{"milan-2"}
-			for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+			f.Sides[flows.A].Nodes, f.Sides[flows.A].Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}}, []string{"rome-1"}
+			f.Sides[flows.A].AgentStatus, f.Sides[flows.A].AttendanceUnknown = map[string]render.NodeStatus{"rome-1": {Level: 1, Refused: map[string]uint64{}}}, true
+			f.Sides[flows.B].Nodes, f.Sides[flows.B].Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}}, []string{"milan-1", "milan-2"}
+			f.Sides[flows.B].AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {Level: 1, Refused: map[string]uint64{}}}
+			f.Sides[flows.B].Unattended = []string{"milan-2"}
+			for side := range f.Sides {
+				c := &f.Sides[side]
 				says(c, f.At, func(r *render.Report) {
 					r.Reason, r.Since, r.PodTraffic, r.Refused = render.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second)), new(uint64(0))
 				})
 			}
 		}},
 		"node-with-older-agent": {facts: func(f *flows.Facts) {
-			f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}}, []string{"milan-1", "milan-2"}
-			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {}}
+			f.Sides[flows.B].Nodes, f.Sides[flows.B].Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}}, []string{"milan-1", "milan-2"}
+			f.Sides[flows.B].AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {}}
 		}},
 		"node-does-not-lead": {
 			facts: func(f *flows.Facts) {
-				gateway := f.Remote.Servers[0].Namespace + "/" + f.Remote.Servers[0].Name
-				f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}, {Name: "milan-3", Ready: true}}, []string{"milan-1", "milan-2", "milan-3"}
-				f.Remote.AgentStatus = map[string]render.NodeStatus{
+				gateway := f.Sides[flows.B].Servers[0].Namespace + "/" + f.Sides[flows.B].Servers[0].Name
+				f.Sides[flows.B].Nodes, f.Sides[flows.B].Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}, {Name: "milan-3", Ready: true}}, []string{"milan-1", "milan-2", "milan-3"}
+				f.Sides[flows.B].AgentStatus = map[string]render.NodeStatus{
 					"milan-1": {Level: 1, Refused: map[string]uint64{}},
 					"milan-2": {Level: 1, Refused: map[string]uint64{}, Unfit: map[string]string{
 						gateway:                   "does not lead to the peer: remote CIDR overlaps",
@@ -215,15 +218,16 @@ func TestDiagnose(t *testing.T) {
 			roots: []string{"LT-D016 B"},
 		},
 		"nodes-refuse": {facts: func(f *flows.Facts) {
-			gateway := f.Local.Clients[0].Namespace + "/" + f.Local.Clients[0].Name
-			f.Local.Nodes, f.Local.Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}, {Name: "rome-2", Ready: true}}, []string{"rome-1", "rome-2"}
-			f.Local.AgentStatus = map[string]render.NodeStatus{
+			gateway := f.Sides[flows.A].Clients[0].Namespace + "/" + f.Sides[flows.A].Clients[0].Name
+			f.Sides[flows.A].Nodes, f.Sides[flows.A].Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}, {Name: "rome-2", Ready: true}}, []string{"rome-1", "rome-2"}
+			f.Sides[flows.A].AgentStatus = map[string]render.NodeStatus{
 				"rome-1": {Level: 1, Refused: map[string]uint64{gateway: 5, "liqo-tenant-turin/turin": 100}},
 				"rome-2": {Level: render.NodeLevel + 1, Refused: map[string]uint64{}},
 			}
-			f.Remote.Nodes, f.Remote.Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}}, []string{"milan-1"}
-			f.Remote.AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{"a/b": 1}, More: true}}
-			for side, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+			f.Sides[flows.B].Nodes, f.Sides[flows.B].Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}}, []string{"milan-1"}
+			f.Sides[flows.B].AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{"a/b": 1}, More: true}}
+			for side := range f.Sides {
+				c := &f.Sides[side]
 				says(c, f.At, func(r *render.Report) {
 					r.Reason, r.Since, r.PodTraffic = render.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second))
 					r.Refused = new(uint64(7 - 7*side))
@@ -232,12 +236,13 @@ func TestDiagnose(t *testing.T) {
 		}},
 		"node-cut-off": {
 			facts: func(f *flows.Facts) {
-				gateway := f.Remote.Servers[0].Namespace + "/" + f.Remote.Servers[0].Name
-				f.Remote.Agents = []string{"milan-1", "milan-2", "milan-3", "milan-4", "milan-5", "milan-6"}
+				gateway := f.Sides[flows.B].Servers[0].Namespace + "/" + f.Sides[flows.B].Servers[0].Name
+				f.Sides[flows.B].Agents = []string{"milan-1", "milan-2", "milan-3", "milan-4", "milan-5", "milan-6"}
 				for _, node := range []string{"milan-2", "milan-3", "milan-4", "milan-6"} {
-					f.Remote.Unreached = append(f.Remote.Unreached, flows.UnreachedFacts{Node: node, Gateways: []string{"liqo-tenant-turin/turin", gateway}})
+					f.Sides[flows.B].Unreached = append(f.Sides[flows.B].Unreached, flows.UnreachedFacts{Node: node, Gateways: []string{"liqo-tenant-turin/turin", gateway}})
 				}
-				for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+				for side := range f.Sides {
+					c := &f.Sides[side]
 					says(c, f.At, func(r *render.Report) {
 						r.Reason, r.Since, r.PodTraffic = render.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second))
 					})
@@ -252,31 +257,31 @@ func TestDiagnose(t *testing.T) {
 					From: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "240.160.0.0/16"}}},
 				}}}},
 			}
-			f.Remote.Policies = &policy.Facts{Policies: policies, Others: []string{"Calico"}}
+			f.Sides[flows.B].Policies = &policy.Facts{Policies: policies, Others: []string{"Calico"}}
 			for range 12 {
-				f.Remote.Policies.Count("shop", nil)
-				f.Remote.Policies.Count("bank", nil)
+				f.Sides[flows.B].Policies.Count("shop", nil)
+				f.Sides[flows.B].Policies.Count("bank", nil)
 			}
-			f.Local.Policies = &policy.Facts{Unknown: "you may not list networkpolicies"}
+			f.Sides[flows.A].Policies = &policy.Facts{Unknown: "you may not list networkpolicies"}
 		}},
 		"stale": {
 			facts: func(f *flows.Facts) {
-				says(&f.Remote, f.At.Add(-3*time.Minute), func(r *render.Report) { r.Reason = render.ReasonPinged })
+				says(&f.Sides[flows.B], f.At.Add(-3*time.Minute), func(r *render.Report) { r.Reason = render.ReasonPinged })
 			},
 			roots: []string{"LT-D014 B"},
 		},
 		"installed-again": {
-			facts: func(f *flows.Facts) { f.Remote.Networks.Pod = cidrs("10.200.0.0/16") },
+			facts: func(f *flows.Facts) { f.Sides[flows.B].Networks.Pod = cidrs("10.200.0.0/16") },
 			roots: []string{"LT-D004 A→B"},
 		},
 		"gateway-missing": {
-			facts: func(f *flows.Facts) { f.Local.Clients = nil },
+			facts: func(f *flows.Facts) { f.Sides[flows.A].Clients = nil },
 			roots: []string{"LT-D010 A,B"},
 		},
 		"unknown-key": {
 			facts: func(f *flows.Facts) {
 				counts(f, 21504, 0, 0, 0)
-				says(&f.Remote, f.At, func(r *render.Report) {
+				says(&f.Sides[flows.B], f.At, func(r *render.Report) {
 					r.Reason, r.Message = render.ReasonKeyMismatch, "packets come in, and none is encrypted with a known key"
 				})
 			},
@@ -284,21 +289,23 @@ func TestDiagnose(t *testing.T) {
 		},
 		"unresolvable": {
 			facts: func(f *flows.Facts) {
-				says(&f.Local, f.At, func(r *render.Report) {
+				says(&f.Sides[flows.A], f.At, func(r *render.Report) {
 					r.Reason, r.Message = render.ReasonUnresolvable, "lookup gw.example.org: no such host"
 				})
 			},
 			roots: []string{"LT-D011 A,B"},
 		},
 		"narrow-path": {facts: func(f *flows.Facts) {
-			for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+			for side := range f.Sides {
+				c := &f.Sides[side]
 				says(c, f.At, func(r *render.Report) {
 					r.Reason, r.MTU, r.PathMTU, r.LatencyMicros = render.ReasonPinged, 1340, 1280, 900
 				})
 			}
 		}},
 		"mtu-left-to-gateways": {facts: func(f *flows.Facts) {
-			for i, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+			for i := range f.Sides {
+				c := &f.Sides[i]
 				for j := range c.Servers {
 					c.Servers[j].Spec.MTU = render.MaxMTU
 				}
@@ -312,7 +319,8 @@ func TestDiagnose(t *testing.T) {
 		}},
 		"liqo": {
 			facts: func(f *flows.Facts) {
-				for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+				for side := range f.Sides {
+					c := &f.Sides[side]
 					c.Software, c.Connections[0].Annotations = flows.Liqo, nil
 					c.Connections[0].Status.Value = networkingv1beta1.ConnectionError
 				}
@@ -320,19 +328,21 @@ func TestDiagnose(t *testing.T) {
 			roots: []string{"LT-D030 A", "LT-D030 B"},
 		},
 		"liqo-connected": {facts: func(f *flows.Facts) {
-			for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+			for side := range f.Sides {
+				c := &f.Sides[side]
 				c.Software, c.Connections[0].Annotations = flows.Liqo, nil
 			}
 		}},
 		"liqo-without-pings": {facts: func(f *flows.Facts) {
-			for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+			for side := range f.Sides {
+				c := &f.Sides[side]
 				c.Software, c.Connections[0].Annotations = flows.Liqo, nil
 				c.Connections[0].Status.Latency = networkingv1beta1.ConnectionLatency{}
 			}
 		}},
 		// rome's operator says what overlaps; Liqo on milan looks at nothing.
 		"ranges-overlap": {facts: func(f *flows.Facts) {
-			conf := &f.Local.Configurations[0]
+			conf := &f.Sides[flows.A].Configurations[0]
 			seen := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.Pod[0]))
 			conf.Status.Conditions = append(conf.Status.Conditions, metav1.Condition{
 				Type: render.ConditionOverlap, Status: metav1.ConditionTrue, Reason: render.ReasonNeeded,
@@ -341,31 +351,31 @@ func TestDiagnose(t *testing.T) {
 					{Range: seen, With: ipam.Host(seen.Addr().Next(), "load balancer of Service shop/web")},
 				}),
 			})
-			f.Remote.Software, f.Remote.Connections[0].Annotations = flows.Liqo, nil
-			external := netip.MustParsePrefix(string(f.Remote.Configurations[0].Status.Remote.CIDR.External[0]))
-			f.Remote.Nodes = append(f.Remote.Nodes, node("late", external.Addr().Next().String(), ""))
+			f.Sides[flows.B].Software, f.Sides[flows.B].Connections[0].Annotations = flows.Liqo, nil
+			external := netip.MustParsePrefix(string(f.Sides[flows.B].Configurations[0].Status.Remote.CIDR.External[0]))
+			f.Sides[flows.B].Nodes = append(f.Sides[flows.B].Nodes, node("late", external.Addr().Next().String(), ""))
 		}},
 		"lossy": {facts: func(f *flows.Facts) {
-			says(&f.Local, f.At, func(r *render.Report) {
+			says(&f.Sides[flows.A], f.At, func(r *render.Report) {
 				r.Reason, r.Loss, r.LatencyMicros, r.MTU = render.ReasonPinged, 0.12, 1200, 1340
 			})
-			says(&f.Remote, f.At, func(r *render.Report) { r.Reason, r.LatencyMicros, r.MTU = render.ReasonPinged, 1300, 1400 })
+			says(&f.Sides[flows.B], f.At, func(r *render.Report) { r.Reason, r.LatencyMicros, r.MTU = render.ReasonPinged, 1300, 1400 })
 		}},
 		"recovering": {facts: func(f *flows.Facts) { // the links are no longer to blame
-			says(&f.Local, f.At, func(r *render.Report) {
+			says(&f.Sides[flows.A], f.At, func(r *render.Report) {
 				r.Reason, r.Loss, r.LatencyMicros, r.MTU, r.Since = render.ReasonPinged, 0.4, 1200, 1340, new(f.At.Add(-20*time.Second))
 			})
-			says(&f.Remote, f.At, func(r *render.Report) { r.Reason, r.LatencyMicros, r.MTU = render.ReasonPinged, 1300, 1340 })
+			says(&f.Sides[flows.B], f.At, func(r *render.Report) { r.Reason, r.LatencyMicros, r.MTU = render.ReasonPinged, 1300, 1340 })
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			diagnose := func(pair *flowtest.Pair) []check.Result {
 				f := factsOf(pair)
 				nodes := []flows.NodeFacts{node("r1", "172.18.0.10", "198.51.100.9")}
-				f.Local.Nodes = nodes
-				if f.Local.Software == flows.Operator {
-					f.Local.Agents = append(f.Local.Agents, nodes[0].Name)
-					f.Local.AgentStatus[nodes[0].Name] = render.NodeStatus{Level: render.NodeLevel, Refused: map[string]uint64{}}
+				f.Sides[flows.A].Nodes = nodes
+				if f.Sides[flows.A].Software == flows.Operator {
+					f.Sides[flows.A].Agents = append(f.Sides[flows.A].Agents, nodes[0].Name)
+					f.Sides[flows.A].AgentStatus[nodes[0].Name] = render.NodeStatus{Level: render.NodeLevel, Refused: map[string]uint64{}}
 				}
 				tc.facts(&f)
 				return check.Diagnose(f, new(before(f)))
@@ -460,8 +470,8 @@ func TestAConnectionElsewhereIsNoLeftover(t *testing.T) {
 // about today. Two looks show which way is closed.
 // relayed has both gateways dial a relay, of which the client knows only this host.
 func relayed(f *flows.Facts, clients string) {
-	f.Remote.Servers[0].Annotations = map[string]string{render.AnnotationRelay: "relay.example.org:4500"}
-	f.Local.Clients[0].Spec.Endpoint = networkingv1beta1.EndpointStatus{Addresses: []string{clients}, Port: 4500}
+	f.Sides[flows.B].Servers[0].Annotations = map[string]string{render.AnnotationRelay: "relay.example.org:4500"}
+	f.Sides[flows.A].Clients[0].Spec.Endpoint = networkingv1beta1.EndpointStatus{Addresses: []string{clients}, Port: 4500}
 }
 
 func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
@@ -476,7 +486,8 @@ func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 		return f
 	}
 	since := func(f flows.Facts, after int) flows.Facts {
-		for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+		for side := range f.Sides {
+			c := &f.Sides[side]
 			r, _, err := render.ParseReport(c.Connections[0].Annotations)
 			if err != nil {
 				t.Fatal(err)
@@ -528,7 +539,8 @@ func TestDiagnoseBelievesNoOldReason(t *testing.T) {
 		pair := flowtest.NewPair()
 		connect(t, pair)
 		f := factsOf(pair)
-		for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+		for side := range f.Sides {
+			c := &f.Sides[side]
 			says(c, f.At.Add(-time.Hour), func(r *render.Report) { r.Reason, r.Message = reason, "an hour ago" })
 		}
 		for _, r := range check.Diagnose(f, nil) {
@@ -576,8 +588,8 @@ func TestDiagnoseBelievesBothGatewaysOfTheirSilence(t *testing.T) {
 		"one has not looked for long":  {render.Movement{Over: 4, Sent: 592}, render.Movement{Over: 2, Sent: 64}, map[string]check.State{"A→B": check.Measuring, "B→A": check.Measuring}, false},
 		"one is of an earlier release": {render.Movement{Over: 4, Sent: 592}, render.Movement{}, map[string]check.State{"A→B": check.Measuring, "B→A": check.Measuring}, false},
 	} {
-		silent(&f.Local, c.a)
-		silent(&f.Remote, c.b)
+		silent(&f.Sides[flows.A], c.a)
+		silent(&f.Sides[flows.B], c.b)
 		for _, r := range check.Diagnose(f, nil) {
 			if want, ok := c.want[r.Where()]; r.ID == check.UDPPath && ok && r.State != want {
 				t.Errorf("%s: want %s, got %s", name, want, text([]check.Result{r}))
@@ -603,7 +615,7 @@ func TestAClientsClockThatIsBehindIsNamed(t *testing.T) {
 		connect(t, pair)
 		f := factsOf(pair)
 		counts(&f, 21504, 0, 0, 0)
-		f.Local.ClockAhead, f.Remote.ClockAhead = c.client, c.server
+		f.Sides[flows.A].ClockAhead, f.Sides[flows.B].ClockAhead = c.client, c.server
 		for _, r := range check.Diagnose(f, new(before(f))) {
 			if r.ID != check.UDPPath || r.State != check.Fail {
 				continue
@@ -625,7 +637,7 @@ func TestARangeThatIsNotGivenSaysWhy(t *testing.T) {
 	pair := flowtest.NewPair()
 	connect(t, pair)
 	f := factsOf(pair)
-	conf := &f.Local.Configurations[0]
+	conf := &f.Sides[flows.A].Configurations[0]
 	conf.Status.Conditions = []metav1.Condition{{
 		Type: networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, Reason: "NoFreeRange", Message: "no free prefix; " + render.MoreRoom,
 	}}

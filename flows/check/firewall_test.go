@@ -22,8 +22,8 @@ func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 	node := func(address string) flows.NodeFacts {
 		return flows.NodeFacts{Internal: []netip.Addr{netip.MustParseAddr(address)}}
 	}
-	f.Local.Nodes = []flows.NodeFacts{node("172.18.0.2"), node("172.18.0.3")}
-	f.Remote.Nodes = []flows.NodeFacts{node("172.18.0.20")} // nobody to send to
+	f.Sides[flows.A].Nodes = []flows.NodeFacts{node("172.18.0.2"), node("172.18.0.3")}
+	f.Sides[flows.B].Nodes = []flows.NodeFacts{node("172.18.0.20")} // nobody to send to
 	open, failed := check.Openings(f)
 	if len(failed) > 0 {
 		t.Fatal(text(failed))
@@ -35,7 +35,7 @@ func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 	if diff := cmp.Diff(want, open); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	f.Local.Software = flows.Liqo // which has its own ways
+	f.Sides[flows.A].Software = flows.Liqo // which has its own ways
 	if open, _ := check.Openings(f); len(open) != 1 {
 		t.Errorf("got %+v, want the tunnel alone", open)
 	}
@@ -50,7 +50,7 @@ func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 		t.Errorf("by a relay (-want +got)\n%s", diff)
 	}
 
-	f.Local.Clients = []networkingv1beta1.GatewayClient{}
+	f.Sides[flows.A].Clients = []networkingv1beta1.GatewayClient{}
 	if open, failed := check.Openings(f); len(open) > 0 || len(failed) != 1 || failed[0].ID != check.Gateways {
 		t.Errorf("without a client's gateway: got %+v and %s", open, text(failed))
 	}

@@ -49,7 +49,7 @@ type lent struct{ consumer, provider *view.Lending }
 // lendings are what each side uses of the other.
 func lendings(f flows.Facts) (all [2]lent) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		for _, l := range view.Lendings(f.Side(side), f.Side(side.Other()).ID) {
+		for _, l := range view.Lendings(f.Sides[side], f.Sides[side.Other()].ID) {
 			if l.Role == view.Consumer {
 				all[side].consumer = &l
 			} else {

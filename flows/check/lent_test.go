@@ -29,7 +29,7 @@ func lentPair(t *testing.T) flows.Facts {
 	flowtest.MustRun(t, pair, func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{}, network, [2]string{}, f) })
 	pair.Settle()
 	f := flowtest.Facts(pair)
-	m := &f.Local.Lending.Maps[0]
+	m := &f.Sides[flows.A].Lending.Maps[0]
 	m.Spec.DesiredMapping = map[string]string{"shop": "shop-rome"}
 	m.Status.CurrentMapping = map[string]offloadingv1beta1.RemoteNamespaceStatus{"shop": {RemoteNamespace: "shop-rome", Phase: offloadingv1beta1.MappingAccepted}}
 	return f
@@ -186,7 +186,7 @@ func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := lentPair(t)
-			c.edit(f.Local.Lending, f.Remote.Lending)
+			c.edit(f.Sides[flows.A].Lending, f.Sides[flows.B].Lending)
 			for _, r := range check.Diagnose(f, nil) {
 				if r.ID == c.id {
 					if r.State != c.state || !strings.Contains(r.Summary, c.says) || !strings.Contains(command.Join(r.Fix, "\n").String(), c.fix) {
@@ -206,9 +206,9 @@ func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
 // While no packets pass, the tunnel is what is wrong, and not the node.
 func TestANodeWithoutANetworkIsNotTheCause(t *testing.T) {
 	f := lentPair(t)
-	f.Local.Lending.Members[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue}}
-	for i := range f.Remote.Connections {
-		f.Remote.Connections[i].Status.Value = networkingv1beta1.ConnectionError
+	f.Sides[flows.A].Lending.Members[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue}}
+	for i := range f.Sides[flows.B].Connections {
+		f.Sides[flows.B].Connections[i].Status.Value = networkingv1beta1.ConnectionError
 	}
 	results := check.Diagnose(f, nil)
 	i := slices.IndexFunc(results, func(r check.Result) bool { return r.ID == check.LentNode })
@@ -289,10 +289,10 @@ func TestLeftoversAreNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := lentPair(t)
-			f.Local.Software = flows.Operator
-			f.Local.Lending.Nodes[0].Annotations = map[string]string{peering.AnnotationNamespaces: "shop"}
-			f.Remote.Namespaces = append(f.Remote.Namespaces, *peering.Twin(peering.MapCopy(&f.Local.Lending.Maps[0], "rome", "liqo-tenant-rome"), "rome", "shop", "shop-rome"))
-			c.edit(f.Local.Lending, f.Remote.Lending)
+			f.Sides[flows.A].Software = flows.Operator
+			f.Sides[flows.A].Lending.Nodes[0].Annotations = map[string]string{peering.AnnotationNamespaces: "shop"}
+			f.Sides[flows.B].Namespaces = append(f.Sides[flows.B].Namespaces, *peering.Twin(peering.MapCopy(&f.Sides[flows.A].Lending.Maps[0], "rome", "liqo-tenant-rome"), "rome", "shop", "shop-rome"))
+			c.edit(f.Sides[flows.A].Lending, f.Sides[flows.B].Lending)
 			for _, r := range check.Diagnose(f, nil) {
 				if r.ID == check.LentLeftovers {
 					says := strings.Join(append([]string{r.Summary}, r.Evidence...), "; ")

@@ -214,5 +214,5 @@ func (in diagnosis) handshakes() []string {
 }
 
 func (in diagnosis) readingOf(f flows.Facts, side flows.Side) flows.Reading {
-	return f.Side(side).Peer(f.Side(side.Other()).ID).Reading()
+	return f.Peer(side).Reading()
 }

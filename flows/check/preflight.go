@@ -105,7 +105,7 @@ func (in preflight) unfit(side flows.Side) []flows.Step {
 	return flows.UnfitReasons(side, in.cluster(side))
 }
 
-func (in preflight) cluster(side flows.Side) flows.ClusterFacts { return in.facts.Side(side) }
+func (in preflight) cluster(side flows.Side) flows.ClusterFacts { return in.facts.Sides[side] }
 
 func (in preflight) answers(side flows.Side) Result {
 	c := in.cluster(side)
@@ -152,7 +152,7 @@ func (in preflight) different(flows.Side) Result {
 	if s := flows.SameCluster(in.facts); s != nil {
 		return result(Fail, s.Reason, command.Text(s.Hint))
 	}
-	return pass(fmt.Sprintf("kube-system has UID %s and %s", short(in.facts.Local.UID), short(in.facts.Remote.UID)))
+	return pass(fmt.Sprintf("kube-system has UID %s and %s", short(in.facts.Sides[flows.A].UID), short(in.facts.Sides[flows.B].UID)))
 }
 
 // short is enough of a UID to tell two apart.
@@ -165,7 +165,7 @@ func short(uid string) string {
 
 // installs reports whether the plan brings our operator to the side.
 func (in preflight) installs(side flows.Side) bool {
-	return in.params.Install[side] != nil && in.present.Side(side).Installable()
+	return in.params.Install[side] != nil && in.present.Sides[side].Installable()
 }
 
 // unseen is the result of a check that needs to know what is installed, and reports
@@ -281,8 +281,8 @@ func (in preflight) clusterIDs(flows.Side) Result {
 			return result(Warn, err.Error()+"; new clusters can't have it", command.Text("nothing ends by it; for a cluster without peers, install again with another --cluster-id"))
 		}
 	}
-	known := len(in.facts.Local.KnownPeers()) + len(in.facts.Remote.KnownPeers())
-	return pass(fmt.Sprintf("%s and %s, %s known already", in.facts.Local.ID, in.facts.Remote.ID, count(known, "peering", "peerings")))
+	known := len(in.facts.Sides[flows.A].KnownPeers()) + len(in.facts.Sides[flows.B].KnownPeers())
+	return pass(fmt.Sprintf("%s and %s, %s known already", in.facts.Sides[flows.A].ID, in.facts.Sides[flows.B].ID, count(known, "peering", "peerings")))
 }
 
 // samePeer says whether each side's peer of the other's ID is the other.
@@ -295,7 +295,7 @@ func (in preflight) samePeer(flows.Side) Result {
 		return result(Fail, strangers[0].Reason, command.Texts(strings.Split(strangers[0].Hint, "; ")...)...)
 	}
 	r := samePeers(in.facts)
-	if r.State == Inconclusive && in.facts.Local.Identity() != "" && in.facts.Remote.Identity() != "" {
+	if r.State == Inconclusive && in.facts.Sides[flows.A].Identity() != "" && in.facts.Sides[flows.B].Identity() != "" {
 		return result(Planned, r.Summary+": the plan stores it")
 	}
 	return r
@@ -305,7 +305,7 @@ func (in preflight) samePeer(flows.Side) Result {
 func samePeers(f flows.Facts) Result {
 	var known []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		me, other := f.Side(side), f.Side(side.Other())
+		me, other := f.Sides[side], f.Sides[side.Other()]
 		switch peer := me.Peer(other.ID); {
 		case peer.UID() != "" && other.Identity() == "":
 			return result(Inconclusive, fmt.Sprintf("%s has stored UID %s of %s, and Namespace kube-system may not be read there", me.ID, short(peer.UID()), other.ID))
@@ -391,7 +391,7 @@ const commonMTU = 1500
 
 func (in preflight) mtu(flows.Side) Result {
 	mtu := in.adopted.MTU
-	if mtu == render.MaxMTU && in.facts.Local.FindsMTU() && in.facts.Remote.FindsMTU() {
+	if mtu == render.MaxMTU && in.facts.Sides[flows.A].FindsMTU() && in.facts.Sides[flows.B].FindsMTU() {
 		return pass("the gateways send what they find to pass")
 	}
 	if largest := in.largest(); largest > 0 && mtu+wireguardOverhead > largest {

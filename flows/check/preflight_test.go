@@ -22,7 +22,7 @@ import (
 )
 
 func factsOf(p *flowtest.Pair) flows.Facts {
-	return flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts(), At: p.Now()}
+	return flows.Facts{Sides: [2]flows.ClusterFacts{p.A.Facts(), p.B.Facts()}, At: p.Now()}
 }
 
 func nodePort() flows.Params {
@@ -55,7 +55,8 @@ func TestAConnectionThatNobodyMeasuresIsNoProofOfReach(t *testing.T) {
 	if r := find(t, check.Preflight(nodePort(), f, [2]*rights.Review{}), check.Reachability); r.State != check.Pass {
 		t.Errorf("it answers pings: got %s", text([]check.Result{r}))
 	}
-	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+	for side := range f.Sides {
+		c := &f.Sides[side]
 		c.Connections[0].Annotations, c.Connections[0].Status.Latency = nil, networkingv1beta1.ConnectionLatency{}
 	}
 	if r := find(t, check.Preflight(nodePort(), f, [2]*rights.Review{}), check.Reachability); r.State == check.Pass {
@@ -68,8 +69,8 @@ func TestAConnectionThatNobodyMeasuresIsNoProofOfReach(t *testing.T) {
 func TestAnAddressIsNoPacket(t *testing.T) {
 	pair := flowtest.NewPair()
 	f := factsOf(pair)
-	f.Local.Nodes, f.Remote.Nodes = []flows.NodeFacts{node("a", "192.168.7.1", "")}, []flows.NodeFacts{node("b", "192.168.7.2", "")}
-	f.Local.LoadBalancers.Answered, f.Remote.LoadBalancers.Answered = 1, 1
+	f.Sides[flows.A].Nodes, f.Sides[flows.B].Nodes = []flows.NodeFacts{node("a", "192.168.7.1", "")}, []flows.NodeFacts{node("b", "192.168.7.2", "")}
+	f.Sides[flows.A].LoadBalancers.Answered, f.Sides[flows.B].LoadBalancers.Answered = 1, 1
 	for _, service := range []corev1.ServiceType{corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer} {
 		p := nodePort()
 		p.ServiceType = service
@@ -255,7 +256,7 @@ func TestOverlapsAreSymmetric(t *testing.T) {
 			pair.B.Be(b)
 			one := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*rights.Review{}), check.Overlaps)
 			f := factsOf(pair)
-			f.Local, f.Remote = f.Remote, f.Local
+			f.Sides[flows.A], f.Sides[flows.B] = f.Sides[flows.B], f.Sides[flows.A]
 			other := find(t, check.Preflight(nodePort(), f, [2]*rights.Review{}), check.Overlaps)
 			if one.State != tc.want || other.State != tc.want {
 				t.Errorf("got %s, and %s the other way round; want %s\n%s", one.State, other.State, tc.want, text([]check.Result{one, other}))
@@ -350,7 +351,7 @@ func TestSuggestions(t *testing.T) {
 		"a cloud":                 {remote: flows.ClusterFacts{Nodes: []flows.NodeFacts{{Provider: "aws"}}}, server: flows.B, service: corev1.ServiceTypeLoadBalancer},
 	} {
 		tc.local.ID, tc.remote.ID = "rome", "milan"
-		server, why := flows.SuggestServer(flows.Facts{Local: tc.local, Remote: tc.remote})
+		server, why := flows.SuggestServer(flows.Facts{Sides: [2]flows.ClusterFacts{tc.local, tc.remote}})
 		service, because := flows.SuggestServiceType(tc.remote)
 		if server != tc.server || service != tc.service || why == "" || because == "" {
 			t.Errorf("%s: got %s (%s), %s (%s); want %s, %s", name, server, why, service, because, tc.server, tc.service)
@@ -382,8 +383,8 @@ func TestNothingOfATunnelThatWorksIsALeftover(t *testing.T) {
 	connect(t, p)
 	f := flowtest.Facts(p)
 	tenant := render.Tenant{Namespace: "default", Remote: "milan", Name: "second"}
-	f.Local.Configurations = append(f.Local.Configurations, *render.Configuration(tenant, render.Networks{}))
-	f.Local.Clients = append(f.Local.Clients, *render.GatewayClient(render.ClientParams{Tenant: tenant}))
+	f.Sides[flows.A].Configurations = append(f.Sides[flows.A].Configurations, *render.Configuration(tenant, render.Networks{}))
+	f.Sides[flows.A].Clients = append(f.Sides[flows.A].Clients, *render.GatewayClient(render.ClientParams{Tenant: tenant}))
 	leftover := func() check.State {
 		for _, r := range check.Preflight(flows.Defaults(), f, [2]*rights.Review{}) {
 			if r.ID == check.Leftovers && r.Sides[0] == flows.A {
@@ -395,9 +396,9 @@ func TestNothingOfATunnelThatWorksIsALeftover(t *testing.T) {
 	if got := leftover(); got != check.Warn {
 		t.Errorf("a gateway that does not work: got %v, want a warning", got)
 	}
-	second := f.Local.Connections[0].DeepCopy()
+	second := f.Sides[flows.A].Connections[0].DeepCopy()
 	second.Namespace, second.Name = "default", "gw-second"
-	f.Local.Connections = append(f.Local.Connections, *second)
+	f.Sides[flows.A].Connections = append(f.Sides[flows.A].Connections, *second)
 	if got := leftover(); got != check.Pass {
 		t.Errorf("a gateway that works: got %v, want a pass", got)
 	}

@@ -259,5 +259,5 @@ func UntriedWay(p flows.Params, f flows.Facts) []string {
 	if way.Tried() {
 		return nil
 	}
-	return []string{fmt.Sprintf("UDP from %s to %s was not tried: %s", f.Side(p.Server.Other()).Name(), f.Side(p.Server).Name(), way.Unknown)}
+	return []string{fmt.Sprintf("UDP from %s to %s was not tried: %s", f.Sides[p.Server.Other()].Name(), f.Sides[p.Server].Name(), way.Unknown)}
 }

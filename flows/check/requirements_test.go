@@ -120,9 +120,9 @@ func TestOldKernelsStopBeforeAnythingIsApplied(t *testing.T) {
 	old := func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{machine("m1", "4.18.0-513.el8", 0, 0)} }
 	pair.B.Be(old)
 	f := factsOf(pair)
-	there := flows.Facts{Local: f.Remote, At: f.At}
+	there := flows.Facts{Sides: [2]flows.ClusterFacts{f.Sides[flows.B]}, At: f.At}
 	bare := there
-	bare.Local.Software, bare.Local.HasCRDs, bare.Local.ID = flows.NoSoftware, false, ""
+	bare.Sides[flows.A].Software, bare.Sides[flows.A].HasCRDs, bare.Sides[flows.A].ID = flows.NoSoftware, false, ""
 	for name, plan := range map[string]flows.Plan{
 		"connect": flows.PlanConnect(nodePort(), f),
 		"init":    flows.PlanInit(nodePort(), f),

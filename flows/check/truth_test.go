@@ -31,7 +31,8 @@ func TestNoCheckPassesForWhatWasNotMeasured(t *testing.T) {
 		}
 	}
 	tell := func(f *flows.Facts, said [2]saying) {
-		for side, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+		for side := range f.Sides {
+			c := &f.Sides[side]
 			s := said[side]
 			says(c, f.At.Add(-s.age), func(r *render.Report) {
 				r.Reason, r.SentBytes, r.ReceivedBytes, r.Since = s.reason, 900, s.received, &began

@@ -20,7 +20,7 @@ func TestNoWarningsPassesOnlyIfSomebodyHasAsked(t *testing.T) {
 	connect(t, pair)
 	warnings := func(change func(*flows.ClusterFacts)) check.Result {
 		f := factsOf(pair)
-		change(&f.Local)
+		change(&f.Sides[flows.A])
 		return find(t, check.Diagnose(f, nil), check.Warnings) // of A
 	}
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestWhatMayNotBeReadIsNotMissing(t *testing.T) {
 		"Deployments are hidden":  {func(f *flows.ClusterFacts) { f.Software, f.ManagersHidden = flows.NoSoftware, true }, check.Operator, check.Inconclusive},
 	} {
 		f := factsOf(pair)
-		c.change(&f.Local)
+		c.change(&f.Sides[flows.A])
 		r := find(t, check.Diagnose(f, nil), c.id)
 		if r.State != c.want || c.want == check.Inconclusive && (!strings.Contains(r.Summary, "may not be read") || len(r.Fix) == 0) {
 			t.Errorf("%s: got %s %q, want %s", name, r.State, r.Summary, c.want)
@@ -87,19 +87,19 @@ func TestWhatMayNotBeReadIsNotInstalledOver(t *testing.T) {
 		"one namespace may be read":            {func(f *flows.ClusterFacts) { f.PeersHidden = true }, check.Leftovers, check.Inconclusive},
 	} {
 		f := factsOf(flowtest.NewPair())
-		c.change(&f.Local)
+		c.change(&f.Sides[flows.A])
 		r := preflight(nodePort(), f)[string(c.id)+" A"]
 		if r.State != c.want || c.want == check.Inconclusive && (!strings.Contains(r.Summary, "may not be read") || len(r.Fix) == 0) {
 			t.Errorf("%s: got %s %q, want %s", name, r.State, r.Summary, c.want)
 		}
-		if may := strings.HasPrefix(name, "nothing is installed") || strings.HasPrefix(name, "the API is there"); f.Local.Installable() != may {
-			t.Errorf("%s: installable is %t", name, f.Local.Installable())
+		if may := strings.HasPrefix(name, "nothing is installed") || strings.HasPrefix(name, "the API is there"); f.Sides[flows.A].Installable() != may {
+			t.Errorf("%s: installable is %t", name, f.Sides[flows.A].Installable())
 		}
 	}
 	f := factsOf(flowtest.NewPair())
-	bare(&f.Local)
-	hidden(&f.Local)
-	if failed := flows.UnfitSide(flows.A, f.Local); failed == nil || !strings.Contains(failed.Reason, "is not known: Deployments in namespace "+f.Local.Namespace+" may not be read") {
+	bare(&f.Sides[flows.A])
+	hidden(&f.Sides[flows.A])
+	if failed := flows.UnfitSide(flows.A, f.Sides[flows.A]); failed == nil || !strings.Contains(failed.Reason, "is not known: Deployments in namespace "+f.Sides[flows.A].Namespace+" may not be read") {
 		t.Errorf("a plan says %v", failed)
 	}
 }
@@ -177,19 +177,19 @@ func TestAnotherFailureHidesNone(t *testing.T) {
 		fails  []string
 	}{
 		"A does not answer": {func(f *flows.Facts) {
-			f.Local.Problem = &flows.Problem{Kind: flows.Unreachable, Message: "no answer"}
-			bare(&f.Remote)
+			f.Sides[flows.A].Problem = &flows.Problem{Kind: flows.Unreachable, Message: "no answer"}
+			bare(&f.Sides[flows.B])
 		}, []string{"LT-P001 A", "LT-P003 B"}},
 		"the same cluster twice": {func(f *flows.Facts) {
-			bare(&f.Local)
-			bare(&f.Remote)
-			f.Remote.UID = f.Local.UID
+			bare(&f.Sides[flows.A])
+			bare(&f.Sides[flows.B])
+			f.Sides[flows.B].UID = f.Sides[flows.A].UID
 		}, []string{"LT-P002 A,B", "LT-P003 A", "LT-P003 B"}},
 		"an ID that is none, and two operators": {func(f *flows.Facts) {
-			f.Remote.ID, f.Remote.Operator = "007", flows.OperatorFacts{Problem: "Liqo is here", Refuses: true}
+			f.Sides[flows.B].ID, f.Sides[flows.B].Operator = "007", flows.OperatorFacts{Problem: "Liqo is here", Refuses: true}
 		}, []string{"LT-P004 A,B", "LT-P007 B"}},
 		"one ID, and no ranges": {func(f *flows.Facts) {
-			f.Remote.ID, f.Remote.Networks = f.Local.ID, render.Networks{}
+			f.Sides[flows.B].ID, f.Sides[flows.B].Networks = f.Sides[flows.A].ID, render.Networks{}
 		}, []string{"LT-P004 A,B", "LT-P005 B"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -110,11 +110,11 @@ type WarningReader interface {
 // Observe reads only those of connections that don't work, and in the background: a
 // diagnosis that looks once has to ask. The error is of ctx.
 func ReadWarnings(ctx context.Context, f flows.Facts, a, b Cluster) (flows.Facts, error) {
-	namespaces := [2]string{f.Local.Peer(f.Remote.ID).Tenant.Namespace, f.Remote.Peer(f.Local.ID).Tenant.Namespace}
+	namespaces := [2]string{f.Peer(flows.A).Tenant.Namespace, f.Peer(flows.B).Tenant.Namespace}
 	var g sync.WaitGroup
 	for side, cluster := range [2]Cluster{a, b} {
 		reader, ok := cluster.(WarningReader)
-		facts := []*flows.ClusterFacts{&f.Local, &f.Remote}[side]
+		facts := &f.Sides[side]
 		if !ok || facts.Problem != nil {
 			continue
 		}
@@ -142,7 +142,7 @@ func ReadPolicies(ctx context.Context, f flows.Facts, a, b Cluster) (flows.Facts
 	var g errgroup.Group
 	for side, cluster := range [2]Cluster{a, b} {
 		reader, ok := cluster.(PolicyReader)
-		facts := []*flows.ClusterFacts{&f.Local, &f.Remote}[side]
+		facts := &f.Sides[side]
 		if !ok || facts.Problem != nil {
 			continue
 		}

@@ -23,7 +23,7 @@ func AddressOf(ctx context.Context, caller, other Cluster, t address.Target, now
 	if err != nil {
 		return address.Answer{}, f, err
 	}
-	for _, c := range []flows.ClusterFacts{f.Local, f.Remote} {
+	for _, c := range f.Sides {
 		if c.Problem != nil {
 			return address.Answer{}, f, c.Problem
 		}

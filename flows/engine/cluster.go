@@ -47,7 +47,7 @@ func Observe(ctx context.Context, a, b Cluster, now func() time.Time) (flows.Fac
 	if err := g.Wait(); err != nil {
 		return flows.Facts{}, err
 	}
-	return flows.Facts{Local: sides[flows.A], Remote: sides[flows.B], At: now()}, nil
+	return flows.Facts{Sides: [2]flows.ClusterFacts{sides[flows.A], sides[flows.B]}, At: now()}, nil
 }
 
 // Absent stands for a cluster that is not to be asked, for plans that leave it

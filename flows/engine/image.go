@@ -34,7 +34,7 @@ func TryImages(ctx context.Context, p flows.Plan, f *flows.Facts, a, b Cluster, 
 			continue
 		}
 		tried = true
-		facts := []*flows.ClusterFacts{flows.A: &f.Local, flows.B: &f.Remote}[s.Side]
+		facts := &f.Sides[s.Side]
 		trier, ok := [2]Cluster{a, b}[s.Side].(ImageTrier)
 		if !ok {
 			facts.ImageTrial = &trial.Image{Image: s.Try.Image, Unknown: "this program can't run pods there"}
@@ -68,7 +68,7 @@ func askAPIs(ctx context.Context, p flows.Plan, f *flows.Facts, clusters [2]Clus
 			continue
 		}
 		asked = true
-		facts := []*flows.ClusterFacts{flows.A: &f.Local, flows.B: &f.Remote}[s.Side]
+		facts := &f.Sides[s.Side]
 		if asker, ok := clusters[s.Side].(APIAsker); ok {
 			facts.APITrial = new(asker.AskAPI(limited, s.Asks))
 		} else {

@@ -16,8 +16,8 @@ func TestAConnectionIsNotMadeBeforeThePodIsReported(t *testing.T) {
 	if got := flows.NewConnection(flowtest.NodePort(), facts).Connected(flows.B).Status; got != flows.Done {
 		t.Fatalf("got %v of a connection that works, want it done", got)
 	}
-	for i := range facts.Remote.Pods {
-		facts.Remote.Pods[i].Ready = false
+	for i := range facts.Sides[flows.B].Pods {
+		facts.Sides[flows.B].Pods[i].Ready = false
 	}
 	if got := flows.NewConnection(flowtest.NodePort(), facts).Connected(flows.B).Status; got != flows.Waiting {
 		t.Errorf("got %v while the pod is not reported, want it to wait", got)

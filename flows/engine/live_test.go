@@ -83,11 +83,11 @@ func TestALiveConnectionIsChanged(t *testing.T) {
 }
 
 func dialled(f flows.Facts, server flows.Side) string {
-	return f.Side(server.Other()).Peer(f.Side(server).ID).Reading().Endpoint
+	return f.Peer(server.Other()).Reading().Endpoint
 }
 
 func listened(f flows.Facts, server flows.Side) string {
-	return f.Side(server).Peer(f.Side(server.Other()).ID).Reading().Endpoint
+	return f.Peer(server).Reading().Endpoint
 }
 
 // A flag that is left out leaves what it says alone.
@@ -155,7 +155,7 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 				Addresses: client.Spec.Endpoint.Addresses, Port: uint16(client.Spec.Endpoint.Port), MTU: 1300,
 			}))
 			f := flowtest.Facts(p)
-			forget(&f.Local.Connections[0])
+			forget(&f.Sides[flows.A].Connections[0])
 			params := flowtest.NodePort()
 			params.MTU = 1300
 			s, _ := flows.PlanConnect(params, f).Step("connected-a")
@@ -163,7 +163,7 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 				t.Errorf("got %s: %s", s.Status, s.Reason)
 			}
 			const pinged = "answers pings through the tunnel"
-			if a := f.Local.Connections[0].Annotations; strings.Contains(a[render.AnnotationStatus], pinged) {
+			if a := f.Sides[flows.A].Connections[0].Annotations; strings.Contains(a[render.AnnotationStatus], pinged) {
 				const wrong = pinged + "; what was changed last is not in force: no such host"
 				a[render.AnnotationStatus] = strings.Replace(a[render.AnnotationStatus], pinged, wrong, 1)
 				if s, _ := flows.PlanConnect(params, f).Step("connected-a"); !strings.HasSuffix(s.Reason, "newer than the change; the gateway says: the peer's gateway "+wrong) {
@@ -304,10 +304,10 @@ func TestARefusalOfBeforeAChangeIsNotFinal(t *testing.T) {
 	p.Pacing = flowtest.Manual
 	flowtest.PartWay(3, flowtest.NodePort())(t, p)
 	f := flowtest.Facts(p)
-	f.Remote.Servers[0].Status.Endpoint = nil
-	f.Remote.Servers[0].Annotations = map[string]string{render.AnnotationProblem: render.ProblemRefused + "the port is taken"}
+	f.Sides[flows.B].Servers[0].Status.Endpoint = nil
+	f.Sides[flows.B].Servers[0].Annotations = map[string]string{render.AnnotationProblem: render.ProblemRefused + "the port is taken"}
 	for after, want := range map[time.Duration]flows.Status{time.Second: flows.Waiting, time.Minute: flows.Failed} {
-		f.At = f.Remote.Servers[0].CreationTimestamp.Add(after)
+		f.At = f.Sides[flows.B].Servers[0].CreationTimestamp.Add(after)
 		if s, _ := flows.PlanConnect(flowtest.NodePort(), f).Step("endpoint-b"); s.Status != want || s.Reason != render.ProblemRefused+"the port is taken" {
 			t.Errorf("%s after the change: got %s: %s, want %s", after, s.Status, s.Reason, want)
 		}

@@ -177,7 +177,7 @@ func (s *scenario) applyReady(plan func(flows.Facts) flows.Plan) {
 }
 
 func (s *scenario) facts() flows.Facts {
-	return flows.Facts{Local: s.pair.A.Facts(), Remote: s.pair.B.Facts(), At: s.pair.Now()}
+	return flows.Facts{Sides: [2]flows.ClusterFacts{s.pair.A.Facts(), s.pair.B.Facts()}, At: s.pair.Now()}
 }
 
 // lose takes away or damages some of what is there.

@@ -141,7 +141,7 @@ func (t *reachTrial) start(ctx context.Context, side flows.Side, image string) e
 	if side == t.params.Server {
 		r.Service.LoadBalancerIP = t.params.LoadBalancerIP
 	}
-	if c := t.facts.Side(side); c.Software != flows.Operator {
+	if c := t.facts.Sides[side]; c.Software != flows.Operator {
 		if r.Image = image; image == "" && c.ImageTrial != nil {
 			r.Image = c.ImageTrial.Image // which is to be installed
 		}
@@ -160,7 +160,7 @@ func (t *reachTrial) expose(ctx context.Context, side flows.Side) {
 		return
 	}
 	if t.params.ServiceType == corev1.ServiceTypeNodePort {
-		hosts = nodeAddresses(t.facts.Side(side))
+		hosts = nodeAddresses(t.facts.Sides[side])
 	}
 	if p := t.params; side == p.Server && p.ClientAddress != "" {
 		hosts = []string{p.ClientAddress}
@@ -208,7 +208,7 @@ func (t *reachTrial) measure(ctx context.Context, side flows.Side) (render.Probe
 // way is what is known of the way from a side to the other.
 func (t *reachTrial) way(from flows.Side) trial.Way {
 	to := from.Other()
-	name := func(s flows.Side) string { return string(t.facts.Side(s).Name()) }
+	name := func(s flows.Side) string { return string(t.facts.Sides[s].Name()) }
 	w := trial.Way{API: trial.API{URL: t.apis[to].URL, Problem: t.results[from].APIError}}
 	for _, side := range []flows.Side{from, to} {
 		if err := t.problems[side]; err != nil {

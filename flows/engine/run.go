@@ -149,11 +149,11 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	}
 	if tried, err := TryImages(ctx, p, &facts, r.clusters[flows.A], r.clusters[flows.B], r.options.Timeout); tried || err != nil {
 		r.deadline = r.options.Now().Add(r.options.Timeout) // nothing was changed so far
-		r.images = [2]*trial.Image{facts.Local.ImageTrial, facts.Remote.ImageTrial}
+		r.images = [2]*trial.Image{facts.Sides[flows.A].ImageTrial, facts.Sides[flows.B].ImageTrial}
 		return false, err
 	}
 	if asked, err := askAPIs(ctx, p, &facts, r.clusters); asked || err != nil {
-		r.apis = [2]*trial.API{facts.Local.APITrial, facts.Remote.APITrial}
+		r.apis = [2]*trial.API{facts.Sides[flows.A].APITrial, facts.Sides[flows.B].APITrial}
 		return false, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -187,9 +187,9 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 		return flows.Facts{}, flows.Plan{}, err
 	}
 	facts.Measured, facts.Contents = r.measured, r.contents
-	facts.Local.ImageTrial, facts.Remote.ImageTrial = r.images[flows.A], r.images[flows.B]
-	facts.Local.APITrial, facts.Remote.APITrial = r.apis[flows.A], r.apis[flows.B]
-	facts.Local.Policies, facts.Remote.Policies = r.policies[flows.A], r.policies[flows.B]
+	facts.Sides[flows.A].ImageTrial, facts.Sides[flows.B].ImageTrial = r.images[flows.A], r.images[flows.B]
+	facts.Sides[flows.A].APITrial, facts.Sides[flows.B].APITrial = r.apis[flows.A], r.apis[flows.B]
+	facts.Sides[flows.A].Policies, facts.Sides[flows.B].Policies = r.policies[flows.A], r.policies[flows.B]
 	p := r.plan(facts)
 	asked, err := r.readMore(ctx, p, &facts)
 	if asked && err == nil {
@@ -208,7 +208,8 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 // readMore has the clusters say what there is of our installation, and once in a run
 // which NetworkPolicies there are, where the plan has to know it.
 func (r *runner) readMore(ctx context.Context, p flows.Plan, f *flows.Facts) (asked bool, err error) {
-	for side, c := range []*flows.ClusterFacts{flows.A: &f.Local, flows.B: &f.Remote} {
+	for side := range f.Sides {
+		c := &f.Sides[side]
 		if p.Lacks(flows.Side(side), *f) {
 			found := policy.Facts{Unknown: "this program has no way to read them"}
 			if reader, ok := r.clusters[side].(PolicyReader); ok {

@@ -69,7 +69,7 @@ func TestARunThatEndsWithAMeasurement(t *testing.T) {
 			err := engine.Run(t.Context(), flows.Connecting(params), p.A, p.B, r.Emit, engine.Options{
 				Now: p.Now, Measure: func(_ context.Context, f flows.Facts) (flows.Measurement, error) {
 					measured++
-					if c := f.Local.Connections[0].Status.Value; c != "Connected" {
+					if c := f.Sides[flows.A].Connections[0].Status.Value; c != "Connected" {
 						t.Errorf("measured while A says %s", c)
 					}
 					if tc.settles > 0 && measured > tc.settles {
@@ -127,7 +127,7 @@ func TestANamespaceThatDoesNotGoSaysWhy(t *testing.T) {
 	p.Pacing = flowtest.Manual
 	p.A.Put(render.TenantNamespace(p.A.Tenant()))
 	f := flowtest.Facts(p)
-	ns := &f.Local.Namespaces[0]
+	ns := &f.Sides[flows.A].Namespaces[0]
 	ns.DeletionTimestamp = new(metav1.NewTime(f.At.Add(-time.Minute)))
 	ns.Status.Conditions = []corev1.NamespaceCondition{
 		{Type: corev1.NamespaceDeletionDiscoveryFailure, Status: corev1.ConditionFalse, Message: "all is well"},

@@ -337,8 +337,8 @@ func TestANamespaceOfAnotherPeering(t *testing.T) {
 	flowtest.MustRun(t, p, flowtest.Connect(params))
 	third := flowtest.NewPair()
 	f := flowtest.Facts(p)
-	f.Remote = third.B.Facts()
-	f.Remote.ID, f.Remote.UID = "turin", "uid-turin"
+	f.Sides[flows.B] = third.B.Facts()
+	f.Sides[flows.B].ID, f.Sides[flows.B].UID = "turin", "uid-turin"
 	plan := flows.PlanConnect(params, f)
 	if s := plan.Failure(); s == nil || s.Side != flows.A || s.Code != flows.CodeNamespace || !strings.Contains(s.Reason, "milan") {
 		t.Errorf("got %+v, want a failure that names the other peering", s)
@@ -349,7 +349,7 @@ func TestANamespaceOfAnotherPeering(t *testing.T) {
 	}
 	flowtest.MustRun(t, p, flowtest.Reset)
 	p.Settle()
-	f.Local, params.Namespaces[flows.A] = p.A.Facts(), "peers"
+	f.Sides[flows.A], params.Namespaces[flows.A] = p.A.Facts(), "peers"
 	if s := flows.PlanConnect(params, f).Failure(); s != nil {
 		t.Errorf("after the other peering has gone: got %+v", s)
 	}

@@ -92,7 +92,7 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 	if err := flows.Verifiable(f); err != nil {
 		return verify.Result{}, err
 	}
-	v := verify.Result{A: f.Local.ID, B: f.Remote.ID, At: f.At}
+	v := verify.Result{A: f.Sides[flows.A].ID, B: f.Sides[flows.B].ID, At: f.At}
 	limited, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	v.Directions, err = probePair(limited, f, [2]Cluster{a, b}, r, progress)
@@ -129,8 +129,8 @@ func blamePolicies(ctx context.Context, f flows.Facts, clusters [2]Cluster, v *v
 		return // the result stands without
 	}
 	for _, from := range []flows.Side{flows.A, flows.B} {
-		there := f.Side(from.Other())
-		peer := there.Peer(f.Side(from).ID)
+		there := f.Sides[from.Other()]
+		peer := there.Peer(f.Sides[from].ID)
 		if way := &v.Directions[from]; way.Problem != "" && way.Received == 0 && there.Policies != nil {
 			way.Problem += verify.ClosedBy(*there.Policies, peer.Configuration, render.ProbeLabels(peer.Tenant.Remote), peer.Tenant.Namespace)
 		}
@@ -172,7 +172,7 @@ func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, r Verify
 }
 
 func startProbe(ctx context.Context, f flows.Facts, side flows.Side, cluster Cluster, r ProbeRequest, progress func(flows.Side, string)) (Probe, error) {
-	here, there := f.Side(side), f.Side(side.Other())
+	here, there := f.Sides[side], f.Sides[side.Other()]
 	id, peer := here.Name(), here.Peer(there.ID)
 	prober, ok := cluster.(Prober)
 	if !ok {
@@ -203,8 +203,8 @@ func removeProbes(ctx context.Context, probes [2]Probe) error {
 // measure is one direction.
 func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Probe, throughput bool, progress func(flows.Side, string)) (verify.Direction, render.ProbeResult, error) {
 	from, to := probes[side].Pod(), probes[side.Other()].Pod()
-	here, there := f.Side(side).Name(), f.Side(side.Other()).Name()
-	seen, err := address.SeenAs(f.Side(side).Peer(f.Side(side.Other()).ID).Configuration, to.Address)
+	here, there := f.Sides[side].Name(), f.Sides[side.Other()].Name()
+	seen, err := address.SeenAs(f.Peer(side).Configuration, to.Address)
 	if err != nil {
 		return verify.Direction{}, render.ProbeResult{}, fmt.Errorf("%s %s: %w", side, here, err)
 	}

@@ -30,7 +30,7 @@ func Reset(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOption
 // Facts are of clusters whose namespaces were looked into, and hold nothing of
 // others.
 func Facts(p *Pair) flows.Facts {
-	return flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts(), At: p.Now(), Contents: [2]*flows.Contents{{}, {}}}
+	return flows.Facts{Sides: [2]flows.ClusterFacts{p.A.Facts(), p.B.Facts()}, At: p.Now(), Contents: [2]*flows.Contents{{}, {}}}
 }
 
 // Recorder keeps the events of a run.

@@ -28,9 +28,9 @@ func TestConnectingWaitsForTheAgentsThatItBrings(t *testing.T) {
 		"every node has one":           {func(f *flows.ClusterFacts) { f.Nodes = f.Nodes[:2]; f.Agents = []string{"node-1", "node-2"} }, flows.Done, ""},
 	} {
 		pair := flowtest.NewPair()
-		f := flows.Facts{Local: pair.A.Facts(), Remote: pair.B.Facts(), At: pair.Now()}
-		nodes(&f.Remote)
-		test.change(&f.Remote)
+		f := flows.Facts{Sides: [2]flows.ClusterFacts{pair.A.Facts(), pair.B.Facts()}, At: pair.Now()}
+		nodes(&f.Sides[flows.B])
+		test.change(&f.Sides[flows.B])
 		p := installing(t)
 		s, ok := flows.PlanConnect(p, f).Step("agents-b")
 		if !ok || s.Status != test.status || s.Reason != test.says {

@@ -25,7 +25,7 @@ const notYet networkingv1beta1.CIDR = "<known after the installation>"
 // Plan brings our operator to cluster A, or up to date there. What p leaves
 // out stays as it is.
 func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
-	c := f.Local
+	c := f.Sides[flows.A]
 	plan := flows.Plan{A: c.Name()}
 	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
 		return plan

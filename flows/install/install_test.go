@@ -167,7 +167,7 @@ func TestDefinitionsThatCantBeUsedAreNamedBeforeAnythingIsChanged(t *testing.T) 
 func TestWhatAnInstallationWillMakeKnownIsNotInvented(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.B.Bare()
-	plan := flows.PlanConnect(installing(t), flows.Facts{Local: pair.A.Facts(), Remote: pair.B.Facts(), At: pair.Now()})
+	plan := flows.PlanConnect(installing(t), flows.Facts{Sides: [2]flows.ClusterFacts{pair.A.Facts(), pair.B.Facts()}, At: pair.Now()})
 	if plan.B != "milan" {
 		t.Errorf("got B called %q, want the ID that it will have", plan.B)
 	}
@@ -211,7 +211,7 @@ func TestASecondInstallationIsRefused(t *testing.T) {
 				t.Errorf("got writes %v", log)
 			}
 			pair.B.Be(func(f *flows.ClusterFacts) { f.Software, f.ID, f.HasCRDs = flows.Operator, "milan", true })
-			if s := flows.Unfit(flows.Facts{Local: pair.A.Facts(), Remote: pair.B.Facts()}); slices.ContainsFunc(s, func(s flows.Step) bool { return s.Reason == c.reason }) {
+			if s := flows.Unfit(flows.Facts{Sides: [2]flows.ClusterFacts{pair.A.Facts(), pair.B.Facts()}}); slices.ContainsFunc(s, func(s flows.Step) bool { return s.Reason == c.reason }) {
 				t.Errorf("a cluster that has its operator here too is refused: %v", s)
 			}
 		})

@@ -193,7 +193,7 @@ func TestAnOperatorThatMayGiveAccessStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		there.Unknown = c.hidden
-		f.Local.Installation = &there
+		f.Sides[flows.A].Installation = &there
 		plan := planned(render.InstallParams{Peering: c.role})(f)
 		reason := ""
 		if s := plan.Failure(); s != nil {
@@ -243,17 +243,17 @@ func TestUninstallRefusesWhatNobodyWouldCleanUp(t *testing.T) {
 	// After a reset, what is left ends by itself: there is nothing to do about it.
 	ending := flowtest.Facts(pair)
 	now := metav1.NewTime(pair.Now())
-	for i := range ending.Local.Configurations {
-		ending.Local.Configurations[i].DeletionTimestamp = &now
+	for i := range ending.Sides[flows.A].Configurations {
+		ending.Sides[flows.A].Configurations[i].DeletionTimestamp = &now
 	}
 	if s, ok := install.PlanRemoval(ending).Step("peers-a"); ok {
 		t.Errorf("got %s, although a gateway stays", s.Reason)
 	}
-	for i := range ending.Local.Servers {
-		ending.Local.Servers[i].DeletionTimestamp = &now
+	for i := range ending.Sides[flows.A].Servers {
+		ending.Sides[flows.A].Servers[i].DeletionTimestamp = &now
 	}
-	for i := range ending.Local.Clients {
-		ending.Local.Clients[i].DeletionTimestamp = &now
+	for i := range ending.Sides[flows.A].Clients {
+		ending.Sides[flows.A].Clients[i].DeletionTimestamp = &now
 	}
 	if s, ok := install.PlanRemoval(ending).Step("peers-a"); !ok || s.Status != flows.Waiting || s.Reason != "what is left of milan is being deleted" {
 		t.Errorf("while the peering ends: got %v, %s %q", ok, s.Status, s.Reason)
@@ -304,8 +304,8 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 			pair := flowtest.NewPair()
 			f := flowtest.Facts(pair)
 			reserved.Labels[render.LabelManagedBy] = render.ManagedBy
-			f.Local.Configurations, f.Local.ExternalCIDR = c.peers, "10.80.0.0/16"
-			f.Local.Installation = &flows.InstallationFacts{Hosts: c.hosts, Unknown: c.hides, Objects: append([]render.Object{external, reserved}, pods...)}
+			f.Sides[flows.A].Configurations, f.Sides[flows.A].ExternalCIDR = c.peers, "10.80.0.0/16"
+			f.Sides[flows.A].Installation = &flows.InstallationFacts{Hosts: c.hosts, Unknown: c.hides, Objects: append([]render.Object{external, reserved}, pods...)}
 			p := planned(c.p)(f)
 			reason := ""
 			if s := p.Failure(); s != nil {
@@ -371,8 +371,8 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 		},
 	} {
 		f := flowtest.Facts(flowtest.NewPair())
-		f.Local.Installation = &flows.InstallationFacts{Objects: c.objects, Waiting: waiting}
-		f.Local.Nodes = c.nodes
+		f.Sides[flows.A].Installation = &flows.InstallationFacts{Objects: c.objects, Waiting: waiting}
+		f.Sides[flows.A].Nodes = c.nodes
 		if s, ok := planned(c.p)(f).Step(c.step); !ok || s.Reason != want || (s.Status == flows.Done) != c.done {
 			t.Errorf("got %s, %q, want %q", s.Status, s.Reason, want)
 		}
@@ -397,11 +397,11 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "tunnel", Image: image}}
 		d.Status = appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
 		found.Gateways = []appsv1.Deployment{d}
-		f.Local.Installation = &found
+		f.Sides[flows.A].Installation = &found
 		server := render.GatewayServer(render.ServerParams{Tenant: render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}, Template: render.TemplateRef{Name: template, Namespace: "liqo"}})
 		connection := networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan"}}
 		connection.Status.Value = networkingv1beta1.Connected
-		f.Local.Servers, f.Local.Connections = []networkingv1beta1.GatewayServer{*server}, []networkingv1beta1.Connection{connection}
+		f.Sides[flows.A].Servers, f.Sides[flows.A].Connections = []networkingv1beta1.GatewayServer{*server}, []networkingv1beta1.Connection{connection}
 		return f
 	}
 	newer := planned(render.InstallParams{Image: "example.org/gateway:v2"})

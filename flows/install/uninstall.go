@@ -12,7 +12,7 @@ import (
 // stay: deleting them would delete all that they define, on clusters that share
 // them with others too.
 func PlanRemoval(f flows.Facts) flows.Plan {
-	c := f.Local
+	c := f.Sides[flows.A]
 	plan := flows.Plan{A: c.Name()}
 	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
 		return plan

@@ -67,7 +67,7 @@ func TestUpgrades(t *testing.T) {
 					change(o)
 				}
 			}
-			f.Local.Installation = &found
+			f.Sides[flows.A].Installation = &found
 			plan := planned(render.InstallParams{Image: "example.org/gateway:v2"})(f)
 			failed := plan.Failure()
 			if c.refused != "" {
@@ -112,14 +112,14 @@ func TestAnUpgradeChangesTheTemplatesWhenTheNewOperatorWorks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Local.Installation = &found
+		f.Sides[flows.A].Installation = &found
 		return f
 	}
 	if templates, operator := of(seen()); templates.Status != flows.Blocked || operator.Status == flows.Done {
 		t.Errorf("before: templates %s, %q; operator %s", templates.Status, templates.Reason, operator.Status)
 	}
 	broken := seen()
-	broken.Local.Operator.Problem = "its pod does not start"
+	broken.Sides[flows.A].Operator.Problem = "its pod does not start"
 	if templates, _ := of(broken); templates.Status != flows.Ready { // it may be mended while connecting
 		t.Errorf("while the former operator does nothing: templates %s, %q", templates.Status, templates.Reason)
 	}
@@ -140,11 +140,11 @@ func TestAnUpgradeChangesTheTemplatesWhenTheNewOperatorWorks(t *testing.T) {
 		t.Errorf("done in the order %v, %v", order, err)
 	}
 	f := seen()
-	for i, o := range f.Local.Installation.Objects { // a new operator that does not start
+	for i, o := range f.Sides[flows.A].Installation.Objects { // a new operator that does not start
 		if d, ok := o.(*appsv1.Deployment); ok {
 			d = d.DeepCopy()
 			d.Status.AvailableReplicas, d.Status.UpdatedReplicas = 0, 0
-			f.Local.Installation.Objects[i] = d
+			f.Sides[flows.A].Installation.Objects[i] = d
 		}
 	}
 	templates, _ := planned(render.InstallParams{Image: "example.org/gateway:v2", GatewayReplicas: 2})(f).Step("templates-a")

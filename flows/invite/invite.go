@@ -25,14 +25,14 @@ import (
 // random; a server that has one already keeps it.
 func PlanInvite(p flows.Params, peer render.ClusterID, nonce string, f flows.Facts) flows.Plan {
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
-	f.Remote = flows.ClusterFacts{ID: peer, Described: true}
+	f.Sides[flows.B] = flows.ClusterFacts{ID: peer, Described: true}
 	plan, c := flows.NewHalf(p, f)
 	if len(plan.Steps) > 0 {
 		return plan
 	}
 	if client := c.Peers[flows.A].Client; client != nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeInvitation, "invitation", flows.FailedConflict,
-			fmt.Sprintf("%s is already the client of a connection with %s", f.Local.ID, peer),
+			fmt.Sprintf("%s is already the client of a connection with %s", f.Sides[flows.A].ID, peer),
 			"remove it with liqo-tui network disconnect --local-only, or let the other cluster invite this one")}
 		return plan
 	}
@@ -43,11 +43,11 @@ func PlanInvite(p flows.Params, peer render.ClusterID, nonce string, f flows.Fac
 
 // PlanJoin makes cluster A's end of the connection that it is invited to.
 func PlanJoin(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
-	if s := misdirected(l, f.Local); s != nil {
-		return flows.Plan{A: f.Local.Name(), B: l.From.ClusterID, Steps: []flows.Step{*s}}
+	if s := misdirected(l, f.Sides[flows.A]); s != nil {
+		return flows.Plan{A: f.Sides[flows.A].Name(), B: l.From.ClusterID, Steps: []flows.Step{*s}}
 	}
-	f.Remote = described(l.From, f.Local.ID)
-	live := f.Remote.Servers[0].Spec
+	f.Sides[flows.B] = described(l.From, f.Sides[flows.A].ID)
+	live := f.Sides[flows.B].Servers[0].Spec
 	// What the inviter decides is no choice of this side's admin.
 	p.Server, p.MTU, p.Port, p.ServiceType = flows.B, live.MTU, uint16(live.Endpoint.Port), live.Endpoint.ServiceType
 	p.Given |= flows.FieldServer | flows.FieldServiceType | flows.FieldPort | flows.FieldMTU | flows.FieldServerTemplate | flows.FieldClientAddress | flows.FieldClientPort
@@ -57,7 +57,7 @@ func PlanJoin(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	}
 	if c.Peers[flows.A].Server != nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeInvitation, "invitation", flows.FailedConflict,
-			fmt.Sprintf("%s already hosts a gateway server for %s: it has invited that cluster, or is connected with it", f.Local.ID, l.From.ClusterID),
+			fmt.Sprintf("%s already hosts a gateway server for %s: it has invited that cluster, or is connected with it", f.Sides[flows.A].ID, l.From.ClusterID),
 			"agree on who invites; liqo-tui network disconnect --local-only removes this side's gateway")}
 		return plan
 	}
@@ -70,10 +70,10 @@ func PlanJoin(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 
 // PlanAccept completes the connection by the answer to an invitation.
 func PlanAccept(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
-	if s := misdirected(l, f.Local); s != nil {
-		return flows.Plan{A: f.Local.Name(), B: l.From.ClusterID, Steps: []flows.Step{*s}}
+	if s := misdirected(l, f.Sides[flows.A]); s != nil {
+		return flows.Plan{A: f.Sides[flows.A].Name(), B: l.From.ClusterID, Steps: []flows.Step{*s}}
 	}
-	f.Remote = described(l.From, f.Local.ID)
+	f.Sides[flows.B] = described(l.From, f.Sides[flows.A].ID)
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer|flows.FieldClientTemplate
 	plan, c := flows.NewHalf(p, f)
 	if len(plan.Steps) > 0 {
@@ -81,7 +81,7 @@ func PlanAccept(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	}
 	if c.Peers[flows.A].Server == nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeInvitation, "answer", flows.FailedPreflight,
-			fmt.Sprintf("%s has not invited %s, or no longer has the gateway for it", f.Local.ID, l.From.ClusterID),
+			fmt.Sprintf("%s has not invited %s, or no longer has the gateway for it", f.Sides[flows.A].ID, l.From.ClusterID),
 			"invite it: liqo-tui network invite --for "+string(l.From.ClusterID))}
 		return plan
 	}
@@ -134,7 +134,7 @@ func described(d peerfile.Description, peer render.ClusterID) flows.ClusterFacts
 // NewInvitation is what cluster A sends to peer, once [PlanInvite] is done.
 func NewInvitation(p flows.Params, peer render.ClusterID, f flows.Facts, valid time.Duration) (peerfile.File, error) {
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
-	f.Remote = flows.ClusterFacts{ID: peer, Described: true}
+	f.Sides[flows.B] = flows.ClusterFacts{ID: peer, Described: true}
 	p, _ = flows.Adopt(p, f)
 	c := flows.NewConnection(p, f)
 	addresses, port, reason := c.Dial(flows.A)
@@ -161,7 +161,7 @@ func misanswered(c flows.Connection, l peerfile.File) *flows.Step {
 	if err != nil || l.Answers == nil {
 		return nil
 	}
-	me, peer := c.Facts.Local.ID, l.From.ClusterID
+	me, peer := c.Facts.Sides[flows.A].ID, l.From.ClusterID
 	var reason string
 	switch {
 	case l.Answers.Nonce != invitation.Nonce:
@@ -178,7 +178,7 @@ func misanswered(c flows.Connection, l peerfile.File) *flows.Step {
 // NewAnswer is what cluster A sends to the cluster that has invited it, once
 // [PlanJoin] is done.
 func NewAnswer(invitation peerfile.File, f flows.Facts, valid time.Duration) (peerfile.File, error) {
-	f.Remote = described(invitation.From, f.Local.ID)
+	f.Sides[flows.B] = described(invitation.From, f.Sides[flows.A].ID)
 	l, err := newFile(flows.NewConnection(flows.Params{Server: flows.B}, f), peerfile.Answer, invitation.From.MTU, valid)
 	if invitation.Nonce != "" {
 		l.Answers = &peerfile.Reference{Nonce: invitation.Nonce, Digest: invitation.Digest()}
@@ -189,11 +189,11 @@ func NewAnswer(invitation peerfile.File, f flows.Facts, valid time.Duration) (pe
 func newFile(c flows.Connection, kind peerfile.Kind, mtu int, valid time.Duration) (peerfile.File, error) {
 	key := c.Peers[flows.A].Key
 	if key == nil {
-		return peerfile.File{}, fmt.Errorf("write to %s: the gateway's public key is not known", c.Facts.Remote.ID)
+		return peerfile.File{}, fmt.Errorf("write to %s: the gateway's public key is not known", c.Facts.Sides[flows.B].ID)
 	}
-	f, now := c.Facts.Local, c.Facts.At.UTC().Truncate(time.Second)
+	f, now := c.Facts.Sides[flows.A], c.Facts.At.UTC().Truncate(time.Second)
 	return peerfile.File{
-		Kind: kind, For: c.Facts.Remote.ID, Created: now, Expires: now.Add(valid),
+		Kind: kind, For: c.Facts.Sides[flows.B].ID, Created: now, Expires: now.Add(valid),
 		From: peerfile.Description{
 			ClusterID: f.ID, UID: f.Identity(), PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External,
 			PublicKey: key.String(), MTU: mtu,

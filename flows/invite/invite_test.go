@@ -26,7 +26,9 @@ func (a admin) run(t *testing.T, plan func(flows.Facts) flows.Plan) error {
 	return engine.Run(t.Context(), plan, a.cluster, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: a.pair.Now})
 }
 
-func (a admin) facts() flows.Facts { return flows.Facts{Local: a.cluster.Facts(), At: a.pair.Now()} }
+func (a admin) facts() flows.Facts {
+	return flows.Facts{Sides: [2]flows.ClusterFacts{a.cluster.Facts()}, At: a.pair.Now()}
+}
 
 // sent is a file as it arrives.
 func sent(t *testing.T, l peerfile.File, err error) peerfile.File {

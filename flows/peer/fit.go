@@ -26,7 +26,7 @@ func (p pair) unfit() []flows.Step {
 		steps = append(steps, flows.Refuse(side, code, title, flows.FailedPreflight, reason, hint))
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		c := p.Facts.Side(side)
+		c := p.Facts.Sides[side]
 		if reason, hint := p.unfitSoftware(side); reason != "" {
 			refuse(side, check.Lending, "Liqo", reason, hint)
 		} else if missing := p.missing(side); len(missing) > 0 {
@@ -77,7 +77,7 @@ func (p pair) unread() (steps []flows.Step) {
 // Liqo as a consumer sends the labels and annotations of all objects along, and an admission
 // policy of ours takes none: they steer programs of the provider (render/provider.yaml).
 func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
-	c, other := p.Facts.Side(side), p.Facts.Side(side.Other())
+	c, other := p.Facts.Sides[side], p.Facts.Sides[side.Other()]
 	role := c.Operator.Peering
 	switch {
 	case c.Software == flows.Liqo:
@@ -105,7 +105,7 @@ func (p pair) missing(side flows.Side) []string {
 }
 
 // ours reports whether our operator is on a side.
-func (p pair) ours(side flows.Side) bool { return p.Facts.Side(side).Software == flows.Operator }
+func (p pair) ours(side flows.Side) bool { return p.Facts.Sides[side].Software == flows.Operator }
 
 // needs are the programs of Liqo without which a side does not do its part.
 func (p pair) needs(side flows.Side) []string {
@@ -131,7 +131,7 @@ func (p pair) down(side flows.Side, name string) string {
 
 // unfitNamespace: Liqo finds the namespace by its labels alone.
 func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
-	t, c := p.tenant(side), p.Facts.Side(side)
+	t, c := p.tenant(side), p.Facts.Sides[side]
 	var labelled []string
 	for _, ns := range c.Namespaces {
 		if ns.Labels[render.LabelRemoteCluster] == string(t.Remote) && ns.Labels[render.LabelTenantNamespace] != "" {
@@ -160,9 +160,9 @@ func (p pair) unfitKey() (reason, hint string) {
 	l := p.lending(p.con)
 	if l.Request == nil {
 		if p.ours(p.con) {
-			return l.RequestProblem, fmt.Sprintf("the operator makes it; to read it takes the right to get secrets in namespace %s", p.Facts.Side(p.con).Namespace)
+			return l.RequestProblem, fmt.Sprintf("the operator makes it; to read it takes the right to get secrets in namespace %s", p.Facts.Sides[p.con].Namespace)
 		}
-		return l.RequestProblem, fmt.Sprintf("Liqo makes it when its authentication module is on; to read it takes the right to get secrets in namespace %s", p.Facts.Side(p.con).Namespace)
+		return l.RequestProblem, fmt.Sprintf("Liqo makes it when its authentication module is on; to read it takes the right to get secrets in namespace %s", p.Facts.Sides[p.con].Namespace)
 	}
 	var other []string
 	if p.ours(p.pro) { // it gives another certificate to who has signed its nonce
@@ -190,7 +190,7 @@ func (p pair) unfitConsumer() (reason, hint string) {
 	}
 	if c := p.cluster(p.con); c != nil && c.Annotations[peering.AnnotationUnreachable] == "true" {
 		return fmt.Sprintf("Liqo on %s was told that %s is gone for good", p.id(p.con), p.id(p.pro)),
-			fmt.Sprintf("take that back: %s", p.Facts.Side(p.con).Kubectl("annotate", "foreigncluster", c.Name, peering.AnnotationUnreachable+"-"))
+			fmt.Sprintf("take that back: %s", p.Facts.Sides[p.con].Kubectl("annotate", "foreigncluster", c.Name, peering.AnnotationUnreachable+"-"))
 	}
 	if !p.wants(p.params.Slice, true) {
 		return "", ""
@@ -200,7 +200,7 @@ func (p pair) unfitConsumer() (reason, hint string) {
 			return fmt.Sprintf("there is a ResourceSlice %s in namespace %s, and its name has to be unique", name, s.Namespace), "delete it, if it is not needed any more"
 		}
 	}
-	if p.wantsNode() && p.slice() == nil && slices.ContainsFunc(p.Facts.Side(p.con).Nodes, func(n flows.NodeFacts) bool { return n.Name == name }) {
+	if p.wantsNode() && p.slice() == nil && slices.ContainsFunc(p.Facts.Sides[p.con].Nodes, func(n flows.NodeFacts) bool { return n.Name == name }) {
 		return fmt.Sprintf("there is a node %s already, and the virtual node gets the name of the provider", name), fmt.Sprintf("use --create-virtual-node=false, and make one of another name: %s", command.Of("liqoctl", "create", "virtualnode"))
 	}
 	return "", ""
@@ -215,7 +215,7 @@ func (p pair) unfitProvider() (reason, hint string) {
 		return fmt.Sprintf("%s knows %s already, as a user or a group with rights: %s. Liqo would give the consumer a certificate of that name, and the rights with it", p.id(p.pro), p.id(p.con), binding),
 			fmt.Sprintf("take that subject out of %s, or install Liqo on the consumer with another cluster ID", binding)
 	}
-	if v := p.Facts.Side(p.pro).Operator.Version; tooOld(v) {
+	if v := p.Facts.Sides[p.pro].Operator.Version; tooOld(v) {
 		return fmt.Sprintf("%s runs Liqo %s, which takes keys in another form", p.id(p.pro), v), "upgrade Liqo there to v1.0.2 or later"
 	}
 	for _, o := range l.Tenants {
@@ -255,7 +255,7 @@ func before(version string, minor int) bool {
 // notes are what an admin should know of a peering, a sentence each.
 func (p pair) notes() []string {
 	var out []string
-	pro, con := p.Facts.Side(p.pro), p.Facts.Side(p.con)
+	pro, con := p.Facts.Sides[p.pro], p.Facts.Sides[p.con]
 	if live := p.accepted(); live != nil {
 		if live.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
 			out = append(out, fmt.Sprintf("an admin of %s has cordoned %s: it gives nothing new; to take that back: liqoctl uncordon tenant %s", pro.ID, con.ID, con.ID))

@@ -100,8 +100,9 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 // resources alone are wanted.
 func TestAnOldInstallationOfOurs(t *testing.T) {
 	p := flowtest.LiqoPair()
-	f := flows.Facts{Local: p.A.Facts(), Remote: p.B.Facts()}
-	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+	f := flows.Facts{Sides: [2]flows.ClusterFacts{p.A.Facts(), p.B.Facts()}}
+	for side := range f.Sides {
+		c := &f.Sides[side]
 		c.Software, c.Operator.Peering = flows.Operator, render.PeeringBoth
 		c.Lending.Missing = []string{"virtualnodes.offloading.liqo.io/v1beta1", "namespacemaps.offloading.liqo.io/v1beta1"}
 	}

@@ -14,10 +14,10 @@ const connectOnly = "connect"
 // resources too, and how much. There is nothing to ask where neither can use the other.
 func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 	options := []setting.Option{{Value: connectOnly, Word: "connect only"}}
-	if canUse(f.Local, f.Remote) {
+	if canUse(f.Sides[flows.A], f.Sides[flows.B]) {
 		options = append(options, setting.Option{Value: "Local", Word: a + " uses " + b})
 	}
-	if canUse(f.Remote, f.Local) {
+	if canUse(f.Sides[flows.B], f.Sides[flows.A]) {
 		options = append(options, setting.Option{Value: "Remote", Word: b + " uses " + a})
 	}
 	if len(options) == 1 {

@@ -187,7 +187,7 @@ func (p pair) makeAccess() flows.Step {
 	return s
 }
 
-func (p pair) now(side flows.Side) time.Time { return p.Facts.At.Add(p.Facts.Side(side).ClockAhead) }
+func (p pair) now(side flows.Side) time.Time { return p.Facts.At.Add(p.Facts.Sides[side].ClockAhead) }
 
 func expired(certificate []byte, now time.Time) bool {
 	c, err := peering.Certificate(certificate)
@@ -277,5 +277,5 @@ func (p pair) makeReachable() flows.Step {
 
 // sayWhere tells the provider's operator where consumers reach its API server.
 func (p pair) sayWhere() command.Command {
-	return command.Ours("install").Flag("--api-server", "URL").On(p.Facts.Side(p.pro).Flags())
+	return command.Ours("install").Flag("--api-server", "URL").On(p.Facts.Sides[p.pro].Flags())
 }

@@ -15,7 +15,7 @@ import (
 // said it and there is a choice: through the tunnel if a pod of the consumer gets no
 // answer otherwise. The step is nil if nothing is to be decided.
 func (p *pair) chooseWay() (step *flows.Step, notes []string) {
-	tried, url := p.Facts.Side(p.con).APITrial, ""
+	tried, url := p.Facts.Sides[p.con].APITrial, ""
 	if l := p.lending(p.pro); p.params.InBand == "" && p.params.ProxyURL == "" && len(l.Proxies) > 0 && (tried != nil || p.accepted() == nil) {
 		url = p.apiServer()
 	}
@@ -44,7 +44,7 @@ func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 // Our operator finds it out by itself, unless an admin has said it.
 func (p pair) apiServer() string {
 	if p.ours(p.pro) {
-		return p.Facts.Side(p.pro).Operator.APIServer
+		return p.Facts.Sides[p.pro].Operator.APIServer
 	}
 	l := p.lending(p.pro)
 	return l.APIServer()
@@ -55,7 +55,7 @@ func (p pair) unfitProxy() (reason, hint string) {
 	if p.params.InBand != yes || p.params.ProxyURL != "" {
 		return "", ""
 	}
-	l, name := p.lending(p.pro), fmt.Sprintf("IP %s in namespace %s", peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
+	l, name := p.lending(p.pro), fmt.Sprintf("IP %s in namespace %s", peering.ProxyIPName, p.Facts.Sides[p.pro].Namespace)
 	hint = "switch Liqo's proxy on there (Helm value proxy.enabled), or name another one: --proxy-url"
 	switch {
 	case len(l.Proxies) > 0:
@@ -105,9 +105,9 @@ func (p pair) proxy() (url, missing string) {
 		}
 		return "", fmt.Sprintf("%s's proxy %s is not in its external range", p.id(p.pro), address)
 	}
-	missing = fmt.Sprintf("needs the address of %s's proxy: IP %s in its namespace %s", p.id(p.pro), peering.ProxyIPName, p.Facts.Side(p.pro).Namespace)
+	missing = fmt.Sprintf("needs the address of %s's proxy: IP %s in its namespace %s", p.id(p.pro), peering.ProxyIPName, p.Facts.Sides[p.pro].Namespace)
 	if p.ours(p.pro) {
-		missing += fmt.Sprintf(", which the operator makes; one of a former release does not: %s", p.Facts.Side(p.pro).Ours("install"))
+		missing += fmt.Sprintf(", which the operator makes; one of a former release does not: %s", p.Facts.Sides[p.pro].Ours("install"))
 	}
 	return "", missing
 }

@@ -95,7 +95,7 @@ func (p OffloadParams) Validate() error {
 
 // Offload lets pods of a cluster's namespaces run on its virtual nodes.
 func Offload(p OffloadParams, f flows.Facts) flows.Plan {
-	plan := flows.Plan{A: f.Local.Name()}
+	plan := flows.Plan{A: f.Sides[flows.A].Name()}
 	if plan.Steps = unfitConsumer(f); len(plan.Steps) > 0 {
 		return plan
 	}
@@ -103,13 +103,13 @@ func Offload(p OffloadParams, f flows.Facts) flows.Plan {
 		plan.Steps = append(plan.Steps, p.offload(name, f)...)
 	}
 	for _, name := range p.Namespaces {
-		if _, there := offloading(f.Local, name); !there {
+		if _, there := offloading(f.Sides[flows.A], name); !there {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("pods that run in %s already stay where they are", name))
 		}
 	}
-	if ours(f.Local) {
-		plan.Kept = append(plan.Kept, "ConfigMaps and Secrets that pods on a virtual node mention go along with them: the provider's admins can read them", tolerance(f.Local))
-		if p.Pods == string(offloadingv1beta1.RemotePodOffloadingStrategyType) && !tolerated(f.Local) {
+	if ours(f.Sides[flows.A]) {
+		plan.Kept = append(plan.Kept, "ConfigMaps and Secrets that pods on a virtual node mention go along with them: the provider's admins can read them", tolerance(f.Sides[flows.A]))
+		if p.Pods == string(offloadingv1beta1.RemotePodOffloadingStrategyType) && !tolerated(f.Sides[flows.A]) {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("nothing keeps pods from this cluster's own nodes but their own nodeSelector: {%s: %s}", peering.LabelNodeType, peering.NodeType))
 		}
 	}
@@ -143,7 +143,7 @@ func unfitConsumer(f flows.Facts) []flows.Step {
 	if steps := flows.NoAnswer(f, flows.A); len(steps) > 0 {
 		return steps
 	}
-	c := f.Local
+	c := f.Sides[flows.A]
 	switch {
 	case c.Software != flows.Liqo && !ours(c) || c.Lending == nil:
 		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has no Liqo (%s), and no operator of ours that is told that the cluster is a consumer", c.Name(), c.Software),
@@ -167,8 +167,8 @@ func offloading(c flows.ClusterFacts, namespace string) (*offloadingv1beta1.Name
 
 // offload are the steps for one namespace.
 func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
-	live, there := offloading(f.Local, name)
-	want, reason, hint := p.wanted(name, live, f.Local)
+	live, there := offloading(f.Sides[flows.A], name)
+	want, reason, hint := p.wanted(name, live, f.Sides[flows.A])
 	if reason != "" {
 		return []flows.Step{flows.Refuse(flows.A, check.Offloading, "namespace "+name, flows.FailedPreflight, reason, hint)}
 	}
@@ -178,11 +178,11 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 		wait.Status, wait.Reason, wait.Code = flows.Blocked, "needs the NamespaceOffloading", ""
 		return []flows.Step{s, wait}
 	}
-	wait.Hint = fmt.Sprintf("see: %s", f.Local.See(s.Object))
+	wait.Hint = fmt.Sprintf("see: %s", f.Sides[flows.A].See(s.Object))
 	switch phase := live.Status.OffloadingPhase; {
 	case live.Status.ObservedGeneration != live.Generation || phase == "" || phase == offloadingv1beta1.InProgressOffloadingPhaseType:
 		who := "Liqo"
-		if ours(f.Local) {
+		if ours(f.Sides[flows.A]) {
 			who = "the operators"
 		}
 		wait.Reason = fmt.Sprintf("waiting for %s to make it on the providers%s", who, failing(live))
@@ -192,8 +192,8 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 		wait.Status, wait.Code, wait.Reason = flows.Done, "", "no virtual node is selected: pods stay here"
 	default:
 		wait.Reason = string(phase) + failing(live)
-		if f.At.Add(f.Local.ClockAhead).Sub(changed(live)) > deniedTime {
-			wait.Fail(flows.FailedConflict, check.Offloading, wait.Reason, fmt.Sprintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", unoffload(name, f.Local)))
+		if f.At.Add(f.Sides[flows.A].ClockAhead).Sub(changed(live)) > deniedTime {
+			wait.Fail(flows.FailedConflict, check.Offloading, wait.Reason, fmt.Sprintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", unoffload(name, f.Sides[flows.A])))
 		}
 	}
 	return []flows.Step{s, wait}
@@ -290,16 +290,16 @@ func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffl
 
 // Unoffload takes that back: the namespaces on the providers go, with all in them.
 func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
-	plan := flows.Plan{A: f.Local.Name()}
+	plan := flows.Plan{A: f.Sides[flows.A].Name()}
 	if plan.Steps = unfitConsumer(f); len(plan.Steps) > 0 {
 		return plan
 	}
 	for _, name := range namespaces {
-		live, _ := offloading(f.Local, name)
+		live, _ := offloading(f.Sides[flows.A], name)
 		interrupts := ""
 		if live != nil && len(ready(live)) > 0 {
 			interrupts = fmt.Sprintf("namespace %s on %s is deleted, with everything in it", live.Status.RemoteNamespaceName, strings.Join(ready(live), ", "))
-			if n := running(f.Local, name); n > 0 {
+			if n := running(f.Sides[flows.A], name); n > 0 {
 				interrupts += fmt.Sprintf("; pods that run there and end: %d", n)
 			}
 		}
@@ -307,7 +307,7 @@ func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
 		s := flows.Remove(flows.A, "offloading-"+name, object, live, interrupts)
 		s.Title = "offloading of namespace " + name
 		if s.Status == flows.Waiting {
-			s.Hint = fmt.Sprintf("it waits for the providers; see: %s", f.Local.See(object))
+			s.Hint = fmt.Sprintf("it waits for the providers; see: %s", f.Sides[flows.A].See(object))
 		}
 		plan.Steps = append(plan.Steps, s)
 	}
@@ -322,7 +322,7 @@ func running(c flows.ClusterFacts, namespace string) int {
 func Offloaded(namespaces []string, f flows.Facts) string {
 	var out []string
 	for _, name := range namespaces {
-		live, _ := offloading(f.Local, name)
+		live, _ := offloading(f.Sides[flows.A], name)
 		switch {
 		case live == nil:
 		case live.Status.OffloadingPhase == offloadingv1beta1.NoClusterSelectedOffloadingPhaseType:
@@ -331,7 +331,7 @@ func Offloaded(namespaces []string, f flows.Facts) string {
 			out = append(out, fmt.Sprintf("Pods of namespace %s may run on %s, in namespace %s.", name, strings.Join(ready(live), ", "), live.Status.RemoteNamespaceName))
 		}
 	}
-	if len(out) > 0 && ours(f.Local) && !tolerated(f.Local) {
+	if len(out) > 0 && ours(f.Sides[flows.A]) && !tolerated(f.Sides[flows.A]) {
 		out = append(out, "They need "+tolerations()+".")
 	}
 	return strings.Join(out, "\n")

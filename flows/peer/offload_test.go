@@ -55,7 +55,7 @@ func TestOffloadingByOurOperatorNamesTheToleration(t *testing.T) {
 	p.A.PutAs("kubectl", namespace("demo"))
 	flowtest.MustRun(t, p, offload(peer.OffloadParams{Namespaces: []string{"demo"}}))
 	f := flowtest.Facts(p)
-	f.Local.Software, f.Local.Operator.Peering = flows.Operator, render.PeeringConsumer
+	f.Sides[flows.A].Software, f.Sides[flows.A].Operator.Peering = flows.Operator, render.PeeringConsumer
 	const toleration = "tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists, effect: NoExecute}]"
 	if got := peer.Offloaded([]string{"demo"}, f); !strings.Contains(got, "may run on milan") || !strings.Contains(got, toleration) {
 		t.Errorf("got %q", got)
@@ -65,17 +65,17 @@ func TestOffloadingByOurOperatorNamesTheToleration(t *testing.T) {
 		t.Errorf("the plan fails with %v, and says %s", plan.Failure(), kept)
 	}
 	for version, asks := range map[string]bool{"v1.35.4": true, "v1.36.0": false, "v1.37.1+k3s1": false, "": true} {
-		f.Local.Version = version
+		f.Sides[flows.A].Version = version
 		kept := strings.Join(peer.Offload(peer.OffloadParams{Namespaces: []string{"demo"}}, f).Kept, "\n")
 		if strings.Contains(kept, toleration) != asks || strings.Contains(peer.Offloaded([]string{"demo"}, f), toleration) != asks || !strings.Contains(kept, "ConfigMaps and Secrets") {
 			t.Errorf("Kubernetes %q: the plan says %s", version, kept)
 		}
 	}
-	f.Local.Operator.Peering = render.PeeringProvider
+	f.Sides[flows.A].Operator.Peering = render.PeeringProvider
 	if s := peer.Offload(peer.OffloadParams{Namespaces: []string{"demo"}}, f).Failure(); s == nil || !strings.Contains(s.Hint, "install --peering consumer") {
 		t.Errorf("on a provider: got %+v", s)
 	}
-	f.Local.Operator.Peering, f.Local.Lending.Missing = render.PeeringConsumer, []string{"namespacemaps.offloading.liqo.io/v1beta1"}
+	f.Sides[flows.A].Operator.Peering, f.Sides[flows.A].Lending.Missing = render.PeeringConsumer, []string{"namespacemaps.offloading.liqo.io/v1beta1"}
 	if s := peer.Unoffload([]string{"demo"}, f).Failure(); s == nil || !strings.Contains(s.Hint, "liqo-tui install --context") {
 		t.Errorf("with an old installation: got %+v", s)
 	}

@@ -17,7 +17,7 @@ func (p *Params) Whole(network func(flows.Facts) flows.Plan, namespaces [2]strin
 // Plan is what it takes to peer two clusters on which Liqo runs, and how far it is: one
 // plan over both. network plans their network; nil leaves that alone.
 func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, f flows.Facts) flows.Plan {
-	plan := flows.Plan{A: f.Local.Name(), B: f.Remote.Name()}
+	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if network != nil {
 		plan = network(f)
 	} else {
@@ -62,11 +62,11 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 // ToObserve are the rights to observe what such plans look at on a side, besides the
 // network. Without a plan nobody makes the tenant namespace that they are for.
 func ToObserve(namespaces [2]string, f flows.Facts, side flows.Side) []rights.Permission {
-	c, tenant := f.Side(side), ""
-	if f.Local.ID != "" && f.Remote.ID != "" {
+	c, tenant := f.Sides[side], ""
+	if f.Sides[flows.A].ID != "" && f.Sides[flows.B].ID != "" {
 		tenant = newPair(Params{}, namespaces, f).tenant(side).Namespace
 	}
-	if (f.Local.Problem != nil || f.Remote.Problem != nil) && c.FindNamespace(tenant) == nil {
+	if (f.Sides[flows.A].Problem != nil || f.Sides[flows.B].Problem != nil) && c.FindNamespace(tenant) == nil {
 		tenant = ""
 	}
 	return rights.ToPeer(c.Namespace, tenant)

@@ -64,8 +64,8 @@ func TestPeeringMakesANodeAndASecondRunChangesNothing(t *testing.T) {
 	p := flowtest.LiqoPair()
 	r := flowtest.MustRun(t, p, peering(peer.Params{CPU: "2", Other: []string{"nvidia.com/gpu=1"}})())
 	f := flowtest.Facts(p)
-	if len(f.Local.Lending.Members) != 1 || len(f.Remote.Lending.Members) != 0 {
-		t.Fatalf("got %d and %d virtual nodes, want one on the consumer", len(f.Local.Lending.Members), len(f.Remote.Lending.Members))
+	if len(f.Sides[flows.A].Lending.Members) != 1 || len(f.Sides[flows.B].Lending.Members) != 0 {
+		t.Fatalf("got %d and %d virtual nodes, want one on the consumer", len(f.Sides[flows.A].Lending.Members), len(f.Sides[flows.B].Lending.Members))
 	}
 	want := "rome uses resources of milan: Node milan is Ready with cpu 2, memory 8Gi, nvidia.com/gpu 1, pods 110."
 	if got := peer.Peered(peer.Params{}, f); got != want {
@@ -74,13 +74,14 @@ func TestPeeringMakesANodeAndASecondRunChangesNothing(t *testing.T) {
 	if !peer.TakesPods(peer.Params{}, f) {
 		t.Error("no pods can run on the virtual node")
 	}
-	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} { // as if our operators had made it
+	for side := range f.Sides { // as if our operators had made it
+		c := &f.Sides[side]
 		c.Software, c.Operator.Peering = flows.Operator, render.PeeringBoth
 	}
 	if got := peer.Peered(peer.Params{}, f); got != want || !peer.TakesPods(peer.Params{}, f) {
 		t.Errorf("with our operators: got %s", got)
 	}
-	if f.Remote.Peer("rome").Server == nil || f.Local.Peer("milan").Client == nil {
+	if f.Sides[flows.B].Peer("rome").Server == nil || f.Sides[flows.A].Peer("milan").Client == nil {
 		t.Error("the provider has not the gateway server, or the consumer not the client")
 	}
 	for _, e := range r.Events {
@@ -112,20 +113,20 @@ func TestWithoutNodeSliceOrNetwork(t *testing.T) {
 	p := flowtest.LiqoPair()
 	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{Slice: "false"}, nil, [2]string{}, f) })
 	f := flowtest.Facts(p)
-	if len(f.Local.Lending.Slices) != 0 || len(f.Local.Lending.Identities) != 1 || len(f.Local.Configurations) != 0 {
+	if len(f.Sides[flows.A].Lending.Slices) != 0 || len(f.Sides[flows.A].Lending.Identities) != 1 || len(f.Sides[flows.A].Configurations) != 0 {
 		t.Errorf("access alone: got %v", names(p))
 	}
 	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan {
 		return peer.Plan(peer.Params{VirtualNode: "false"}, nil, [2]string{}, f)
 	})
 	p.Settle()
-	if f = flowtest.Facts(p); len(f.Local.Lending.Slices) != 1 || len(f.Local.Lending.Members) != 0 {
+	if f = flowtest.Facts(p); len(f.Sides[flows.A].Lending.Slices) != 1 || len(f.Sides[flows.A].Lending.Members) != 0 {
 		t.Errorf("without a virtual node: got %v", names(p))
 	}
 	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan {
 		return peer.Plan(peer.Params{VirtualNode: "true"}, nil, [2]string{}, f)
 	})
-	if f = flowtest.Facts(p); len(f.Local.Lending.Members) != 1 {
+	if f = flowtest.Facts(p); len(f.Sides[flows.A].Lending.Members) != 1 {
 		t.Errorf("with one: got %v", names(p))
 	}
 }
@@ -140,9 +141,9 @@ func TestInBand(t *testing.T) {
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Proxy = "10.70.0.9" })
 	flowtest.MustRun(t, p, peering(peer.Params{InBand: "true"})())
 	f := flowtest.Facts(p)
-	seen := strings.TrimSuffix(string(f.Local.Peer("milan").Configuration.Status.Remote.CIDR.External[0]), "0.0/16")
+	seen := strings.TrimSuffix(string(f.Sides[flows.A].Peer("milan").Configuration.Status.Remote.CIDR.External[0]), "0.0/16")
 	want := "http://" + seen + "0.9:8118"
-	if got := f.Local.Lending.Identities[0].Spec.AuthParams.ProxyURL; got == nil || *got != want {
+	if got := f.Sides[flows.A].Lending.Identities[0].Spec.AuthParams.ProxyURL; got == nil || *got != want {
 		t.Errorf("got proxy %v, want %s", got, want)
 	}
 	p.Settle()
@@ -173,7 +174,7 @@ func TestUnpeeringLeavesWhatLiqoKeeps(t *testing.T) {
 func TestAResetWaitsForUnpeer(t *testing.T) {
 	p := peered(t)
 	swapped := flowtest.Facts(p)
-	swapped.Local, swapped.Remote = swapped.Remote, swapped.Local
+	swapped.Sides[flows.A], swapped.Sides[flows.B] = swapped.Sides[flows.B], swapped.Sides[flows.A]
 	local := flows.RemoveOptions{LocalOnly: true}
 	for name, c := range map[string]struct {
 		o    flows.RemoveOptions
@@ -201,7 +202,7 @@ func TestAResetWaitsForUnpeer(t *testing.T) {
 func TestSecretsThatMayNotBeReadAreNamed(t *testing.T) {
 	p := peered(t)
 	f := flowtest.Facts(p)
-	f.Remote.Lending.Unread = []string{"liqo-tenant-oslo", "liqo-tenant-rome"}
+	f.Sides[flows.B].Lending.Unread = []string{"liqo-tenant-oslo", "liqo-tenant-rome"}
 	for name, plan := range map[string]func(flows.Facts) flows.Plan{"peer": peering(peer.Params{})(), "unpeer": unpeering(peer.RemoveOptions{})()} {
 		s := plan(f).Failure()
 		if s == nil || s.Code != flows.CodePermission || !strings.Contains(s.Reason, "liqo-tenant-rome") || !strings.Contains(s.Hint, "rbac --peering") {
@@ -304,7 +305,7 @@ func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
 				before = names(connected)
 			}
 			f := flowtest.Facts(p)
-			f.Remote.Unattended = []string{"milan-2"}
+			f.Sides[flows.B].Unattended = []string{"milan-2"}
 			plan := peer.Removing(peer.RemoveOptions{KeepNetwork: c.keep})(f)
 			goes := slices.ContainsFunc(plan.Steps, func(s flows.Step) bool { return strings.HasPrefix(string(s.ID), "gateway-") && s.Status != flows.Done })
 			if said := strings.Join(plan.Kept, "; "); strings.Contains(said, "keep their routes to rome until one is: milan-2") != goes {
@@ -338,13 +339,13 @@ func TestBothWays(t *testing.T) {
 	flowtest.MustRun(t, p, peering(peer.Params{Consumer: flows.B})())
 	p.Settle()
 	both := flowtest.Facts(p)
-	if len(both.Local.Lending.Members) != 1 || len(both.Remote.Lending.Members) != 1 {
+	if len(both.Sides[flows.A].Lending.Members) != 1 || len(both.Sides[flows.B].Lending.Members) != 1 {
 		t.Fatalf("got %v, want a virtual node on each", names(p))
 	}
 	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
 	p.Settle()
 	f := flowtest.Facts(p)
-	if len(f.Local.Lending.Members) != 0 || len(f.Remote.Lending.Members) != 1 || len(f.Local.Clients) != 1 {
+	if len(f.Sides[flows.A].Lending.Members) != 0 || len(f.Sides[flows.B].Lending.Members) != 1 || len(f.Sides[flows.A].Clients) != 1 {
 		t.Errorf("got %v, want the other virtual node and the network to stay", names(p))
 	}
 	p.Forget()
@@ -513,13 +514,13 @@ func TestUnpeeringRefusesToEmptyWhatItCanNotSee(t *testing.T) {
 	p := peered(t)
 	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {
 		f := flowtest.Facts(p)
-		f.Local.Lending.Hidden = map[string]bool{kind: true}
+		f.Sides[flows.A].Lending.Hidden = map[string]bool{kind: true}
 		failed := unpeering(peer.RemoveOptions{})()(f).Failure()
 		if failed == nil || failed.Kind != flows.FailedAccess || !strings.Contains(failed.Reason, "of kind "+kind+" on rome") || !strings.Contains(failed.Hint, "rbac --peering") {
 			t.Errorf("%s: got %v", kind, failed)
 		}
-		f.Local.Lending = flowtest.Facts(p).Local.Lending
-		f.Remote.Lending.Hidden = map[string]bool{kind: true} // the provider has no virtual node of this peering
+		f.Sides[flows.A].Lending = flowtest.Facts(p).Sides[flows.A].Lending
+		f.Sides[flows.B].Lending.Hidden = map[string]bool{kind: true} // the provider has no virtual node of this peering
 		if failed = unpeering(peer.RemoveOptions{})()(f).Failure(); failed != nil {
 			t.Errorf("%s of the provider: got %v", kind, failed)
 		}

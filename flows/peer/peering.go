@@ -42,13 +42,13 @@ func newPair(p Params, namespaces [2]string, f flows.Facts) pair {
 	return pair{Connection: flows.NewConnection(flows.Params{Namespaces: namespaces}, f), params: p, con: p.Consumer, pro: p.Consumer.Other(), made: map[string]flows.Step{}}
 }
 
-func (p pair) id(side flows.Side) render.ClusterID { return p.Facts.Side(side).Name() }
+func (p pair) id(side flows.Side) render.ClusterID { return p.Facts.Sides[side].Name() }
 
 func (p pair) tenant(side flows.Side) render.Tenant { return p.Peers[side].Tenant }
 
 // lending are the facts of a side; the zero value where it was not asked.
 func (p pair) lending(side flows.Side) lending.Facts {
-	if l := p.Facts.Side(side).Lending; l != nil {
+	if l := p.Facts.Sides[side].Lending; l != nil {
 		return *l
 	}
 	return lending.Facts{}
@@ -166,7 +166,7 @@ func (p pair) age(side flows.Side, o metav1.Object) time.Duration {
 }
 
 func (p pair) since(side flows.Side, t metav1.Time) time.Duration {
-	return p.Facts.At.Add(p.Facts.Side(side).ClockAhead).Sub(t.Time)
+	return p.Facts.At.Add(p.Facts.Sides[side].ClockAhead).Sub(t.Time)
 }
 
 // explain adds to the steps that wait what the cluster has said of them.
@@ -194,7 +194,7 @@ func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows
 
 // readLog is where to look when a controller of Liqo, or of our operator, does nothing.
 func (p pair) readLog(side flows.Side, deployment string) string {
-	c := p.Facts.Side(side)
+	c := p.Facts.Sides[side]
 	if p.ours(side) {
 		deployment = render.OperatorName
 	}

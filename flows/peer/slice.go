@@ -162,7 +162,7 @@ func (p pair) denial(s *authv1beta1.ResourceSlice) string {
 		return fmt.Sprintf("an admin of %s has set tenant %s to %s; to take that back: %s", p.id(p.pro), p.id(p.con), state, command.Of("liqoctl", back, "tenant", string(p.id(p.con))))
 	}
 	if p.ours(p.pro) {
-		return fmt.Sprintf("ask for less, such as --cpu 1 --memory 1Gi; who may lend more on %s: %s, or %s", p.id(p.pro), p.Facts.Side(p.pro).Ours("install").Add("--lend"),
+		return fmt.Sprintf("ask for less, such as --cpu 1 --memory 1Gi; who may lend more on %s: %s, or %s", p.id(p.pro), p.Facts.Sides[p.pro].Ours("install").Add("--lend"),
 			p.Kubectl(p.pro, "annotate", "tenant", string(p.id(p.con)), peering.AnnotationLend+"=cpu=4,memory=8Gi"))
 	}
 	return fmt.Sprintf("whoever runs class %q on %s says why: %s", s.Spec.Class, p.id(p.pro), p.Kubectl(p.pro, "describe", "resourceslice", s.Name))

@@ -40,7 +40,7 @@ func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 		return reset
 	}
 	if o.LocalOnly {
-		f.Remote.ID = reset.B
+		f.Sides[flows.B].ID = reset.B
 	}
 	p := newPair(Params{Consumer: o.Consumer}, o.Namespaces, f)
 	r := removal{pair: p, local: o.LocalOnly}
@@ -99,7 +99,7 @@ func withoutContents(f flows.Facts) flows.Facts {
 
 // networkOf are facts of the network alone: the rest of the peering goes before it.
 func networkOf(f flows.Facts) flows.Facts {
-	f.Local.Lending, f.Remote.Lending = nil, nil
+	f.Sides[flows.A].Lending, f.Sides[flows.B].Lending = nil, nil
 	return f
 }
 
@@ -123,8 +123,8 @@ func owed(o RemoveOptions, f flows.Facts) []command.Command {
 		return nil
 	}
 	consumer := [...]string{"Remote", "Local"}[o.Consumer]
-	c := command.Ours("unpeer").Add("--local-only", "--consumer", consumer, "--remote-cluster-id", string(f.Local.Name()))
-	return []command.Command{c.For(string(f.Remote.Name()))}
+	c := command.Ours("unpeer").Add("--local-only", "--consumer", consumer, "--remote-cluster-id", string(f.Sides[flows.A].Name()))
+	return []command.Command{c.For(string(f.Sides[flows.B].Name()))}
 }
 
 // removal is a pair while its peering is removed.
@@ -148,7 +148,7 @@ func (r removal) unasked() map[string]bool {
 	for _, m := range r.lending(r.pro).Maps {
 		asked[peering.TwinOf(&m)] = len(copied) > 0 || !r.ours(r.pro)
 	}
-	for _, ns := range r.Facts.Side(r.pro).Namespaces {
+	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
 		if r.lent(&ns) && !asked[ns.Annotations[peering.AnnotationMapped]] {
 			out[ns.Name] = true
 		}
@@ -172,7 +172,7 @@ func (r removal) asked(side flows.Side) bool { return side == flows.A || !r.loca
 
 func (r removal) unfit() []flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		c := r.Facts.Side(side)
+		c := r.Facts.Sides[side]
 		ours := c.Software == flows.Operator && (c.Operator.Peering.Consumes() || c.Operator.Peering.Provides())
 		if r.asked(side) && c.Software != flows.Liqo && !ours {
 			return []flows.Step{flows.Refuse(side, check.Lending, "Liqo", flows.FailedPreflight,
@@ -330,10 +330,10 @@ func (r removal) drain() flows.Step {
 			s.Interrupts = fmt.Sprintf("%d pods on %s end; whoever made them starts others elsewhere", len(pods), r.nodeName())
 		}
 		s.Reason = "evicted as PodDisruptionBudgets allow: " + some(pods)
-		s.Hint = fmt.Sprintf("a budget that allows no eviction holds a pod for ever: %s", r.Facts.Side(r.con).Kubectl("get", "poddisruptionbudgets", "-A"))
+		s.Hint = fmt.Sprintf("a budget that allows no eviction holds a pod for ever: %s", r.Facts.Sides[r.con].Kubectl("get", "poddisruptionbudgets", "-A"))
 	default:
 		s.Status, s.Code, s.Reason = flows.Waiting, check.Drain, fmt.Sprintf("pods that are still ending: %d", ending)
-		s.Hint = fmt.Sprintf("see: %s", r.Facts.Side(r.con).Kubectl("get", "pods", "-A", "--field-selector", "spec.nodeName="+r.nodeName()))
+		s.Hint = fmt.Sprintf("see: %s", r.Facts.Sides[r.con].Kubectl("get", "pods", "-A", "--field-selector", "spec.nodeName="+r.nodeName()))
 	}
 	return s
 }
@@ -381,7 +381,7 @@ func (r removal) left() (names []string) {
 	for _, o := range r.copies() {
 		names = append(names, flows.RefTo(o).Title())
 	}
-	for _, ns := range r.Facts.Side(r.pro).Namespaces {
+	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
 		if r.lent(&ns) {
 			names = append(names, "Namespace "+ns.Name)
 		}
@@ -411,7 +411,7 @@ func (r removal) copies() (all []render.Object) {
 func (r removal) evictConsumer() []flows.Step {
 	var steps []flows.Step
 	interrupts := ""
-	for _, ns := range r.Facts.Side(r.pro).Namespaces {
+	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
 		if r.lent(&ns) {
 			interrupts = r.podsEnd()
 		}
@@ -428,7 +428,7 @@ func (r removal) evictConsumer() []flows.Step {
 
 // removeNobodys removes the namespaces that nobody else does.
 func (r removal) removeNobodys() (steps []flows.Step) {
-	for _, ns := range r.Facts.Side(r.pro).Namespaces {
+	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
 		if r.nobodys[ns.Name] && r.lent(&ns) {
 			steps = append(steps, ending(r.remove(r.pro, "namespace", &ns, r.podsEnd()), "", nil))
 		}

@@ -37,16 +37,16 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 		return plan
 	}
 	given := p.delegation()
-	switch server := u.Server(f.Local); {
-	case f.Local.Software != flows.Operator:
-		return refuse(flows.CodeSoftware, "operator", fmt.Sprintf("%s has %s, whose own program makes such users", p.id(p.pro), f.Local.Software),
+	switch server := u.Server(f.Sides[flows.A]); {
+	case f.Sides[flows.A].Software != flows.Operator:
+		return refuse(flows.CodeSoftware, "operator", fmt.Sprintf("%s has %s, whose own program makes such users", p.id(p.pro), f.Sides[flows.A].Software),
 			"liqoctl generate peering-user --consumer-cluster-id "+string(u.Consumer))
 	case loopback(server):
 		return refuse(flows.CodeUsage, "API server's URL", fmt.Sprintf("%s's API server is %s, which another machine can't reach", p.id(p.pro), server),
 			fmt.Sprintf("give a URL that the admin of %s can reach: --api-server", u.Consumer))
 	case !slices.Contains(given.Bounds, peering.UserPolicy):
 		return refuse(flows.CodeUnfit, "bounds of the account", fmt.Sprintf("%s has no admission policy %s, without which the account could do more than it should", p.id(p.pro), peering.UserPolicy),
-			fmt.Sprintf("bring the installation up to date: %s; Kubernetes before 1.30 has no such policies", f.Local.Ours("install")))
+			fmt.Sprintf("bring the installation up to date: %s; Kubernetes before 1.30 has no such policies", f.Sides[flows.A].Ours("install")))
 	}
 	plan.Steps = []flows.Step{p.TenantNamespace(p.pro)}
 	for _, o := range u.objects(p) {
@@ -55,11 +55,11 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 	plan.Kept = []string{
 		fmt.Sprintf("the file that this writes lets its holder connect %s and %s, have %s let in, and take both back; it shows nothing of other peers, and of Secrets the nonce alone", p.id(p.pro), u.Consumer, u.Consumer),
 	}
-	if !f.Local.Operator.Peering.Provides() {
+	if !f.Sides[flows.A].Operator.Peering.Provides() {
 		plan.Kept = append(plan.Kept, fmt.Sprintf("the operator on %s is not told that the cluster is a provider: until then the file is good for the network alone", p.id(p.pro)))
 	}
 	if len(given.CA) == 0 {
-		plan.Kept = append(plan.Kept, fmt.Sprintf("the kubeconfig of context %s names no certificate authority, so the file names none, and is good where the API server's certificate is trusted anyway", f.Local.Context.Name))
+		plan.Kept = append(plan.Kept, fmt.Sprintf("the kubeconfig of context %s names no certificate authority, so the file names none, and is good where the API server's certificate is trusted anyway", f.Sides[flows.A].Context.Name))
 	}
 	return plan
 }
@@ -67,7 +67,7 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 // Revoke removes the account: what it was good for ends at once, whatever state the operator
 // is in. What was connected or peered with it stays, and so does the namespace then.
 func (u User) Revoke(f flows.Facts) flows.Plan {
-	plan := flows.Plan{A: f.Local.Name(), B: u.Consumer}
+	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: u.Consumer}
 	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
 		return plan
 	}
@@ -88,13 +88,13 @@ func (u User) Revoke(f flows.Facts) flows.Plan {
 
 // pair is of cluster A, which lends, and a consumer of which nothing is known but its ID.
 func (u User) pair(f flows.Facts) pair {
-	f.Remote = flows.ClusterFacts{ID: u.Consumer, Described: true}
+	f.Sides[flows.B] = flows.ClusterFacts{ID: u.Consumer, Described: true}
 	return newPair(Params{Consumer: flows.B}, [2]string{}, f)
 }
 
 // delegation are the facts about such accounts on the provider.
 func (p pair) delegation() flows.DelegationFacts {
-	if d := p.Facts.Side(p.pro).Delegation; d != nil {
+	if d := p.Facts.Sides[p.pro].Delegation; d != nil {
 		return *d
 	}
 	return flows.DelegationFacts{}
@@ -108,7 +108,7 @@ type object struct {
 
 func (u User) objects(p pair) (out []object) {
 	facts, tenant := p.delegation(), p.tenant(p.pro)
-	for _, want := range peering.User(tenant, p.Facts.Side(p.pro).Namespace) {
+	for _, want := range peering.User(tenant, p.Facts.Sides[p.pro].Namespace) {
 		o := object{want: want}
 		switch want.(type) {
 		case *corev1.ServiceAccount:

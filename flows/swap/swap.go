@@ -47,11 +47,11 @@ func Connecting(p flows.Params, asked flows.Fields) func(flows.Facts) flows.Plan
 		case f.At.Sub(since) >= patience(c):
 			server := plan.Params.Server
 			why = fmt.Sprintf("%s hosts the server now, because its gateway got no answer from %s for %s",
-				f.Side(server.Other()).Name(), f.Side(server).Name(), patience(c))
+				f.Sides[server.Other()].Name(), f.Sides[server].Name(), patience(c))
 			p = plan.Params
 			p.Server = server.Other()
 			if !asked.Has(flows.FieldServiceType) {
-				p.ServiceType, _ = flows.SuggestServiceType(f.Side(p.Server))
+				p.ServiceType, _ = flows.SuggestServiceType(f.Sides[p.Server])
 			}
 			p.Given = flows.AllFields
 			run = flows.Connecting(p)

@@ -28,7 +28,7 @@ type DelegateParams struct {
 // gateway and one public key there; all of it belongs to that gateway, and goes
 // with it.
 func Delegate(p DelegateParams, f flows.Facts) flows.Plan {
-	plan := flows.Plan{A: f.Local.Name(), B: f.Remote.Name()}
+	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if steps := flows.Unfit(f); len(steps) > 0 {
 		plan.Steps = steps
 		return plan
@@ -59,7 +59,7 @@ type delegation struct {
 
 // unfit is what stands against delegating, on one side.
 func (d delegation) unfit(side flows.Side) *flows.Step {
-	c, peer := d.Facts.Side(side), d.Peers[side]
+	c, peer := d.Facts.Sides[side], d.Peers[side]
 	var s flows.Step
 	switch host := hostOf(d.server(side)); {
 	case c.Software != flows.Operator:
@@ -91,7 +91,7 @@ func (d delegation) server(side flows.Side) string {
 	if d.params.APIServer[side] != "" {
 		return d.params.APIServer[side]
 	}
-	return d.Facts.Side(side).Server
+	return d.Facts.Sides[side].Server
 }
 
 func hostOf(server string) string {
@@ -148,7 +148,7 @@ func (d delegation) tokenSecret(side flows.Side, want *corev1.Secret) flows.Step
 }
 
 func (d delegation) known(side flows.Side) flows.DelegationFacts {
-	if facts := d.Facts.Side(side).Delegation; facts != nil {
+	if facts := d.Facts.Sides[side].Delegation; facts != nil {
 		return *facts
 	}
 	return flows.DelegationFacts{}
@@ -183,7 +183,7 @@ func (d delegation) access(side flows.Side) flows.Step {
 	name := render.DelegateAccessName(d.Gateway(side).GetName())
 	object := flows.ObjectRef{Kind: "Secret", Namespace: d.Peers[side].Tenant.Namespace, Name: name}
 	if d.token(other).Status != flows.Done {
-		return flows.BlockedStep(side, flows.Create, "delegate-access", object, fmt.Sprintf("needs the token from %s", d.Facts.Side(other).ID))
+		return flows.BlockedStep(side, flows.Create, "delegate-access", object, fmt.Sprintf("needs the token from %s", d.Facts.Sides[other].ID))
 	}
 	given, ca := d.given(side), d.known(other).CA
 	token, expires := given.Token, given.Expires
@@ -213,7 +213,7 @@ func (d delegation) access(side flows.Side) flows.Step {
 	}
 	s := flows.Ensure(side, "delegate-access", render.Named(d.known(side).Secrets, want), want)
 	s.Reason = fmt.Sprintf("%s's operator will carry %s to %s, at %s; it replaces its token by one for %.0f hours, and renews that",
-		d.Facts.Side(side).ID, carries, d.Facts.Side(other).ID, access.Server, render.DelegateTokenLife.Hours())
+		d.Facts.Sides[side].ID, carries, d.Facts.Sides[other].ID, access.Server, render.DelegateTokenLife.Hours())
 	return s
 }
 

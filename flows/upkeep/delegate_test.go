@@ -38,16 +38,16 @@ func connectedPair() flows.Facts {
 	endpoint := networkingv1beta1.EndpointStatus{Addresses: []string{"198.51.100.7"}, Port: 31840}
 	rome.Clients = []networkingv1beta1.GatewayClient{{ObjectMeta: meta("milan"), Spec: networkingv1beta1.GatewayClientSpec{Endpoint: endpoint}}}
 	milan.Servers = []networkingv1beta1.GatewayServer{{ObjectMeta: meta("rome"), Status: networkingv1beta1.GatewayServerStatus{Endpoint: &endpoint}}}
-	return flows.Facts{Local: rome, Remote: milan}
+	return flows.Facts{Sides: [2]flows.ClusterFacts{rome, milan}}
 }
 
 // apply does what the ready steps of the plan say, and makes the tokens.
 func applyDelegation(t *testing.T, f *flows.Facts, p flows.Plan) {
 	t.Helper()
 	for _, s := range p.Steps {
-		facts := f.Local.Delegation
+		facts := f.Sides[flows.A].Delegation
 		if s.Side == flows.B {
-			facts = f.Remote.Delegation
+			facts = f.Sides[flows.B].Delegation
 		}
 		for _, o := range s.Objects {
 			switch o := o.(type) {
@@ -94,8 +94,8 @@ func TestDelegationComesInThreeRounds(t *testing.T) {
 		token, ca        string
 		carries, outside string
 	}{
-		{f.Local.Delegation, "token for the peer of liqo-tenant-rome", "CA of milan", "key", "liqo-tenant-rome"},
-		{f.Remote.Delegation, "token for the peer of liqo-tenant-milan", "CA of rome", "endpoint and key", "liqo-tenant-milan"},
+		{f.Sides[flows.A].Delegation, "token for the peer of liqo-tenant-rome", "CA of milan", "key", "liqo-tenant-rome"},
+		{f.Sides[flows.B].Delegation, "token for the peer of liqo-tenant-milan", "CA of rome", "endpoint and key", "liqo-tenant-milan"},
 	} {
 		i := slices.IndexFunc(side.facts.Secrets, func(s corev1.Secret) bool { return s.Labels[render.LabelDelegate] == render.DelegateAccess })
 		access, err := render.ParsePeerAccess(&side.facts.Secrets[i])
@@ -119,7 +119,7 @@ func TestATokenThatExpiresIsKeptAsLongAsItIsGood(t *testing.T) {
 	for range 3 {
 		applyDelegation(t, &f, upkeep.Delegate(upkeep.DelegateParams{}, f))
 	}
-	for _, facts := range []*flows.DelegationFacts{f.Local.Delegation, f.Remote.Delegation} {
+	for _, facts := range []*flows.DelegationFacts{f.Sides[flows.A].Delegation, f.Sides[flows.B].Delegation} {
 		facts.Secrets = slices.DeleteFunc(facts.Secrets, func(s corev1.Secret) bool { return s.Type == corev1.SecretTypeServiceAccountToken })
 		facts.Secrets[0].Annotations["liqo-tui.dev/token-expires"] = f.At.Add(render.DelegateTokenLife).UTC().Format(time.RFC3339)
 	}
@@ -137,11 +137,11 @@ func TestATokenThatExpiresIsKeptAsLongAsItIsGood(t *testing.T) {
 
 func TestAnAddressThatAnAdminChoseStays(t *testing.T) {
 	f := connectedPair()
-	f.Local.Clients[0].Spec.Endpoint.Addresses = []string{"203.0.113.1"} // of a router in front of milan
+	f.Sides[flows.A].Clients[0].Spec.Endpoint.Addresses = []string{"203.0.113.1"} // of a router in front of milan
 	for range 3 {
 		applyDelegation(t, &f, upkeep.Delegate(upkeep.DelegateParams{}, f))
 	}
-	for _, s := range f.Remote.Delegation.Secrets {
+	for _, s := range f.Sides[flows.B].Delegation.Secrets {
 		if access, err := render.ParsePeerAccess(&s); err == nil && access.Endpoint {
 			t.Error("milan's operator would overwrite the address with its own")
 		}
@@ -173,7 +173,7 @@ func TestDelegatingAgainDoesNotEndWhatIsCarried(t *testing.T) {
 			for range 3 {
 				applyDelegation(t, &f, upkeep.Delegate(upkeep.DelegateParams{}, f))
 			}
-			server, client := &f.Remote.Servers[0], &f.Local.Clients[0]
+			server, client := &f.Sides[flows.B].Servers[0], &f.Sides[flows.A].Clients[0]
 			server.Status.Endpoint = server.Status.Endpoint.DeepCopy()
 			tc.change(server, client)
 			plan := upkeep.Delegate(upkeep.DelegateParams{}, f)
@@ -197,14 +197,14 @@ func TestDelegationIsRefusedBeforeAnythingIsChanged(t *testing.T) {
 		change func(*flows.Facts, *upkeep.DelegateParams)
 		want   string
 	}{
-		"Liqo on one side": {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Remote.Software = flows.Liqo }, "milan is connected by Liqo"},
-		"not connected":    {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Local.Clients = nil }, "rome has no gateway with a public key for milan"},
-		"a local address":  {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Local.Server = "https://127.0.0.1:6443" }, "rome's API server is https://127.0.0.1:6443"},
+		"Liqo on one side": {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Sides[flows.B].Software = flows.Liqo }, "milan is connected by Liqo"},
+		"not connected":    {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Sides[flows.A].Clients = nil }, "rome has no gateway with a public key for milan"},
+		"a local address":  {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Sides[flows.A].Server = "https://127.0.0.1:6443" }, "rome's API server is https://127.0.0.1:6443"},
 		"no https":         {func(_ *flows.Facts, p *upkeep.DelegateParams) { p.APIServer[flows.B] = "milan.example" }, `milan's API server "milan.example" is not an https:// URL`},
 		"overridden, fine": {func(f *flows.Facts, p *upkeep.DelegateParams) {
-			f.Local.Server, p.APIServer[flows.A] = "https://localhost", "https://rome.example"
+			f.Sides[flows.A].Server, p.APIServer[flows.A] = "https://localhost", "https://rome.example"
 		}, ""},
-		"its name is local": {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Local.Server = "https://localhost:6443" }, "which another machine can't reach"},
+		"its name is local": {func(f *flows.Facts, _ *upkeep.DelegateParams) { f.Sides[flows.A].Server = "https://localhost:6443" }, "which another machine can't reach"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, p := connectedPair(), upkeep.DelegateParams{}

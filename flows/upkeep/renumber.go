@@ -79,10 +79,10 @@ func (p RenumberParams) sides() []flows.Side {
 
 // peer is which cluster B is; "" if that is not clear.
 func (p RenumberParams) peer(f flows.Facts) render.ClusterID {
-	known := f.Local.KnownPeers()
+	known := f.Sides[flows.A].KnownPeers()
 	switch {
 	case !p.LocalOnly:
-		return f.Remote.ID
+		return f.Sides[flows.B].ID
 	case p.Peer == "" && len(known) == 1:
 		return known[0]
 	}
@@ -91,7 +91,7 @@ func (p RenumberParams) peer(f flows.Facts) render.ClusterID {
 
 func (p RenumberParams) connection(r Renumbering, f flows.Facts) flows.Connection {
 	if p.LocalOnly {
-		f.Remote.ID = r.Peer
+		f.Sides[flows.B].ID = r.Peer
 	}
 	return flows.NewConnection(flows.Params{}, f)
 }
@@ -100,7 +100,7 @@ func (p RenumberParams) connection(r Renumbering, f flows.Facts) flows.Connectio
 // gateways know both for a while. The wire carries real addresses, so the cluster
 // that is seen notices nothing but the new addresses of its clients.
 func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
-	plan := flows.Plan{A: f.Local.Name(), B: f.Remote.Name()}
+	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if plan.Steps = p.unfit(r, f); len(plan.Steps) > 0 {
 		return plan
 	}
@@ -130,7 +130,7 @@ func (p RenumberParams) unfit(r Renumbering, f flows.Facts) []flows.Step {
 		if steps := flows.NoAnswer(f, flows.A); len(steps) > 0 {
 			return steps
 		}
-		if s := flows.UnfitSide(flows.A, f.Local); s != nil {
+		if s := flows.UnfitSide(flows.A, f.Sides[flows.A]); s != nil {
 			return []flows.Step{*s}
 		}
 	} else if steps := flows.Unfit(f); len(steps) > 0 {
@@ -139,17 +139,17 @@ func (p RenumberParams) unfit(r Renumbering, f flows.Facts) []flows.Step {
 	refuse := func(reason, hint string) []flows.Step {
 		return []flows.Step{flows.Refuse(flows.A, flows.CodeUnnamedPeer, "the peer is known", flows.FailedPreflight, reason, hint)}
 	}
-	known := f.Local.KnownPeers()
+	known := f.Sides[flows.A].KnownPeers()
 	switch {
 	case len(known) == 0:
 		return []flows.Step{flows.Refuse(flows.A, flows.CodeNotConnected, "peers", flows.FailedPreflight,
-			fmt.Sprintf("%s has no peers", f.Local.ID), "connect the clusters first: liqo-tui network connect")}
+			fmt.Sprintf("%s has no peers", f.Sides[flows.A].ID), "connect the clusters first: liqo-tui network connect")}
 	case r.Peer == "":
-		return refuse(fmt.Sprintf("%s is peered with %s", f.Local.ID, flows.Joined(known)), "name one: liqo-tui network renumber PEER")
+		return refuse(fmt.Sprintf("%s is peered with %s", f.Sides[flows.A].ID, flows.Joined(known)), "name one: liqo-tui network renumber PEER")
 	case p.Peer != "" && p.Peer != r.Peer:
 		return refuse(fmt.Sprintf("the remote cluster is %s, not %s", r.Peer, p.Peer), "leave the peer's name out, or choose another --remote-context")
 	case !slices.Contains(known, r.Peer):
-		return refuse(fmt.Sprintf("%s has no peer %s; its peers: %s", f.Local.ID, r.Peer, flows.Joined(known)), "name one of them")
+		return refuse(fmt.Sprintf("%s has no peer %s; its peers: %s", f.Sides[flows.A].ID, r.Peer, flows.Joined(known)), "name one of them")
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (p RenumberParams) unfit(r Renumbering, f flows.Facts) []flows.Step {
 // unrenumberable is what stands against it on one side, as a failed step; nil if
 // nothing does.
 func unrenumberable(c flows.Connection, side flows.Side) *flows.Step {
-	f, conf := c.Facts.Side(side), c.Peers[side].Configuration
+	f, conf := c.Facts.Sides[side], c.Peers[side].Configuration
 	switch {
 	case f.Software == flows.Liqo:
 		return new(flows.Refuse(side, flows.CodeSoftware, "operator", flows.FailedPreflight,
@@ -165,7 +165,7 @@ func unrenumberable(c flows.Connection, side flows.Side) *flows.Step {
 			"liqo-tui network reset, then network connect, chooses them again; traffic stops until the clusters are connected"))
 	case conf == nil || !flows.CIDRsConfigured(conf):
 		return new(flows.Refuse(side, flows.CodeNotConnected, "ranges of the peer", flows.FailedPreflight,
-			fmt.Sprintf("%s sees %s under no ranges yet", f.ID, c.Facts.Side(side.Other()).ID), "connect the clusters first: liqo-tui network connect"))
+			fmt.Sprintf("%s sees %s under no ranges yet", f.ID, c.Facts.Sides[side.Other()].ID), "connect the clusters first: liqo-tui network connect"))
 	}
 	return nil
 }
@@ -179,14 +179,14 @@ type renumbering struct {
 }
 
 func (r renumbering) plan() (steps []flows.Step, kept []string) {
-	me, other := r.c.Facts.Side(r.side).ID, r.c.Facts.Side(r.side.Other()).ID
+	me, other := r.c.Facts.Sides[r.side].ID, r.c.Facts.Sides[r.side.Other()].ID
 	if len(r.asked.Leave) == 0 {
 		return []flows.Step{{
 			ID: flows.IDOf(r.side, stepRenumber), Side: r.side, Action: flows.Update, Title: "ranges of " + string(other), Status: flows.Done,
 			Reason: fmt.Sprintf("%s sees %s under its own ranges, and nothing overlaps them", me, other),
 		}}, nil
 	}
-	becomes, err := check.Renumbered(r.c.Facts.Side(r.side), r.conf, r.asked.Leave)
+	becomes, err := check.Renumbered(r.c.Facts.Sides[r.side], r.conf, r.asked.Leave)
 	if err != nil {
 		return []flows.Step{flows.Refuse(r.side, flows.CodeRemapping, "another range", flows.FailedPreflight,
 			fmt.Sprintf("%s has no room for %s: %v", me, other, err), render.MoreRoom)}, nil
@@ -205,7 +205,7 @@ func (r renumbering) plan() (steps []flows.Step, kept []string) {
 // their authors': nobody changes them here.
 func (r renumbering) policies(becomes []check.Becomes) string {
 	const rule = "NetworkPolicies that name it have to name the new range before the change"
-	f := r.c.Facts.Side(r.side).Policies
+	f := r.c.Facts.Sides[r.side].Policies
 	switch {
 	case f == nil:
 		return rule
@@ -225,7 +225,7 @@ func (r renumbering) policies(becomes []check.Becomes) string {
 // outdated are the NetworkPolicies that name a range that is left and not the next one,
 // and which ranges they need.
 func (r renumbering) outdated(becomes []check.Becomes) (names []string, next []netip.Prefix) {
-	f := r.c.Facts.Side(r.side).Policies
+	f := r.c.Facts.Sides[r.side].Policies
 	if f == nil {
 		return nil, nil
 	}
@@ -287,11 +287,11 @@ func (r renumbering) ask(becomes []check.Becomes) flows.Step {
 	var ends []string
 	if names, next := r.outdated(becomes); len(names) > 0 {
 		ends = append(ends, fmt.Sprintf("on %s, NetworkPolicy %s would no longer match %s: name %s in it, too, before you go on",
-			r.c.Facts.Side(r.side).ID, flows.Some(names), r.c.Facts.Side(r.side.Other()).ID, joinedRanges(next)))
+			r.c.Facts.Sides[r.side].ID, flows.Some(names), r.c.Facts.Sides[r.side.Other()].ID, joinedRanges(next)))
 	}
 	if r.asked.Keep <= 0 {
 		ends = append(ends, fmt.Sprintf("on %s, connections that use addresses in %s end: add --keep to have them work for a while",
-			r.c.Facts.Side(r.side).ID, joinedRanges(r.asked.Leave)))
+			r.c.Facts.Sides[r.side].ID, joinedRanges(r.asked.Leave)))
 	}
 	s.Interrupts = strings.Join(ends, "; ")
 	return s
@@ -302,7 +302,7 @@ func (r renumbering) ask(becomes []check.Becomes) flows.Step {
 func (r renumbering) change(becomes []check.Becomes) flows.Step {
 	s := flows.Step{
 		ID: flows.IDOf(r.side, stepChange), Side: r.side, Action: flows.Wait, Status: flows.Waiting, Code: flows.CodeRemapping,
-		Title: fmt.Sprintf("%s's nodes and gateway have both ranges", r.c.Facts.Side(r.side).ID),
+		Title: fmt.Sprintf("%s's nodes and gateway have both ranges", r.c.Facts.Sides[r.side].ID),
 	}
 	condition := meta.FindStatusCondition(r.conf.Status.Conditions, render.ConditionRenumbering)
 	switch {
@@ -329,7 +329,7 @@ func (r renumbering) change(becomes []check.Becomes) flows.Step {
 func (r renumbering) former() flows.Step {
 	s := flows.Step{
 		ID: flows.IDOf(r.side, stepFormer), Side: r.side, Action: flows.Wait, Status: flows.Done,
-		Title: "former range of " + string(r.c.Facts.Side(r.side.Other()).ID),
+		Title: "former range of " + string(r.c.Facts.Sides[r.side.Other()].ID),
 	}
 	condition := meta.FindStatusCondition(r.conf.Status.Conditions, render.ConditionRenumbering)
 	switch {

@@ -102,7 +102,7 @@ func TestRenumberMovesBothRangesToThosePredicted(t *testing.T) {
 func TestRenumberLeavesOnlyWhatOverlaps(t *testing.T) {
 	p := newConnected(t)
 	f := flowtest.Facts(p)
-	conf := &f.Local.Configurations[0]
+	conf := &f.Sides[flows.A].Configurations[0]
 	external := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.External[0]))
 	lan := ipam.Reservation{Prefix: netip.PrefixFrom(external.Addr(), 24), Reason: "a route of node control"}
 	conf.Status.Conditions = append(conf.Status.Conditions, metav1.Condition{
@@ -162,7 +162,7 @@ func TestRenumberNamesPoliciesThatNameTheRange(t *testing.T) {
 		"another range":     {allowing("240.0.7.0/24"), "", "no NetworkPolicy names it alone"},
 		"may not be listed": {&policy.Facts{Unknown: "forbidden"}, "", "they can't be read: forbidden"},
 	} {
-		f.Local.Policies = c.facts
+		f.Sides[flows.A].Policies = c.facts
 		plan := upkeep.Renumber(params, r, f)
 		if got := strings.Join(plan.Interrupts(), " "); !strings.Contains(got, c.interrupts) || c.interrupts == "" && got != "" {
 			t.Errorf("%s: got %q as what is interrupted, want %q", name, got, c.interrupts)

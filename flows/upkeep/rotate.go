@@ -25,7 +25,7 @@ func StartRotation(f flows.Facts) Rotation {
 	var r Rotation
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		peer := c.Peers[side]
-		if peer.Key == nil || f.Side(side).Software != flows.Operator {
+		if peer.Key == nil || f.Sides[side].Software != flows.Operator {
 			continue // of Liqo's own gateways, only Liqo can replace the keys
 		}
 		r.Old[side] = *peer.Key
@@ -69,7 +69,7 @@ func Rotated(p flows.Plan) string {
 // A peer that runs Liqo can't, and misses packets for one handshake; its own key
 // stays. Where both do, nothing can be replaced, and the plan fails.
 func Rotate(r Rotation, f flows.Facts) flows.Plan {
-	plan := flows.Plan{A: f.Local.Name(), B: f.Remote.Name()}
+	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if plan.Steps = flows.Unfit(f); len(plan.Steps) > 0 {
 		return plan
 	}
@@ -78,7 +78,7 @@ func Rotate(r Rotation, f flows.Facts) flows.Plan {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if !flows.Live(c.AnyGateway(side)) {
 			plan.Steps = []flows.Step{flows.Refuse(side, flows.CodeNotConnected, "gateway", flows.FailedPreflight,
-				fmt.Sprintf("%s has no gateway to %s", f.Side(side).ID, f.Side(side.Other()).ID), "connect the clusters first: liqo-tui network connect")}
+				fmt.Sprintf("%s has no gateway to %s", f.Sides[side].ID, f.Sides[side.Other()].ID), "connect the clusters first: liqo-tui network connect")}
 			return plan
 		}
 	}
@@ -89,14 +89,14 @@ func Rotate(r Rotation, f flows.Facts) flows.Plan {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		steps := rotate(c, r, side)
 		if r.keeps(side) {
-			plan.Kept = append(plan.Kept, fmt.Sprintf("the key of %s's gateway stays: %s", f.Side(side).ID, keptKey))
+			plan.Kept = append(plan.Kept, fmt.Sprintf("the key of %s's gateway stays: %s", f.Sides[side].ID, keptKey))
 		}
 		if !plan.Done() {
 			// With both at once, each would dial with a key of the other that is
 			// no longer valid.
 			for i := range steps {
 				if steps[i].Status == flows.Ready {
-					steps[i].Status, steps[i].Reason, steps[i].Objects = flows.Blocked, fmt.Sprintf("needs %s's key to be replaced first", f.Side(side.Other()).ID), nil
+					steps[i].Status, steps[i].Reason, steps[i].Objects = flows.Blocked, fmt.Sprintf("needs %s's key to be replaced first", f.Sides[side.Other()].ID), nil
 				}
 			}
 		}
@@ -118,18 +118,18 @@ func (r Rotation) keeps(side flows.Side) bool { return r.Old[side] == wgtypes.Ke
 // unrotatable is what stands against a rotation, as a failed step; nil if nothing does.
 func unrotatable(c flows.Connection, r Rotation) *flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		if r.keeps(side) && c.Facts.Side(side).Software == flows.Operator {
+		if r.keeps(side) && c.Facts.Sides[side].Software == flows.Operator {
 			return new(flows.Refuse(side, flows.CodeKey, "key of the gateway", flows.FailedPreflight,
-				fmt.Sprintf("%s's gateway has not published its key yet", c.Facts.Side(side).ID),
+				fmt.Sprintf("%s's gateway has not published its key yet", c.Facts.Sides[side].ID),
 				fmt.Sprintf("try again in a few seconds; if the error remains, see the operator's log: %s",
-					c.Facts.Side(side).KubectlIn(c.Facts.Side(side).Namespace, "logs", "deployment/"+render.OperatorName))))
+					c.Facts.Sides[side].KubectlIn(c.Facts.Sides[side].Namespace, "logs", "deployment/"+render.OperatorName))))
 		}
 	}
 	if !r.keeps(flows.A) || !r.keeps(flows.B) {
 		return nil
 	}
 	return new(flows.Refuse(flows.A, flows.CodeKeysKept, "a gateway that can replace its key", flows.FailedPreflight,
-		fmt.Sprintf("the gateways of %s and %s are Liqo's own, which can't replace a key in operation", c.Facts.Local.ID, c.Facts.Remote.ID),
+		fmt.Sprintf("the gateways of %s and %s are Liqo's own, which can't replace a key in operation", c.Facts.Sides[flows.A].ID, c.Facts.Sides[flows.B].ID),
 		"liqo-tui network disconnect, then network connect, makes new gateways with new keys; traffic stops until they are connected"))
 }
 
@@ -138,7 +138,7 @@ func rotate(c flows.Connection, r Rotation, side flows.Side) []flows.Step {
 	old := r.Old[side]
 	if r.keeps(side) {
 		return []flows.Step{{
-			ID: flows.IDOf(side, stepKeptKey), Side: side, Action: flows.Update, Title: "key of " + string(c.Facts.Side(side).ID), Status: flows.Done, Reason: "kept: " + keptKey,
+			ID: flows.IDOf(side, stepKeptKey), Side: side, Action: flows.Update, Title: "key of " + string(c.Facts.Sides[side].ID), Status: flows.Done, Reason: "kept: " + keptKey,
 		}}
 	}
 	k := keyRotation{c, side, old, wgtypes.Key{}, c.Peers[side].Key != nil && *c.Peers[side].Key != old}
@@ -173,7 +173,7 @@ func (r keyRotation) make() flows.Step {
 	ask := r.asking(map[string]string{render.AnnotationRotateKey: r.old.String()})
 	s := flows.Step{
 		ID: flows.IDOf(r.side, "next-key"), Side: r.side, Action: flows.Update, Object: flows.RefTo(ask),
-		Title: "next key of " + string(r.c.Facts.Side(r.side).ID),
+		Title: "next key of " + string(r.c.Facts.Sides[r.side].ID),
 	}
 	switch {
 	case r.next != wgtypes.Key{}:
@@ -188,7 +188,7 @@ func (r keyRotation) make() flows.Step {
 
 // prepared reports whether the peer can get ready for a key.
 func (r keyRotation) prepared() bool {
-	return r.c.Facts.Side(r.side.Other()).Software == flows.Operator
+	return r.c.Facts.Sides[r.side.Other()].Software == flows.Operator
 }
 
 // key is the PublicKey on the other side, that says which key this side has.
@@ -204,7 +204,7 @@ func (r keyRotation) announce() flows.Step {
 	other := r.side.Other()
 	s := flows.Step{
 		ID: flows.IDOf(other, "announce-key"), Side: other, Action: flows.Update, Status: flows.Done,
-		Title: fmt.Sprintf("%s learns %s's next key", r.c.Facts.Side(other).ID, r.c.Facts.Side(r.side).ID),
+		Title: fmt.Sprintf("%s learns %s's next key", r.c.Facts.Sides[other].ID, r.c.Facts.Sides[r.side].ID),
 	}
 	live := r.c.Peers[other].PublicKey
 	switch {
@@ -228,7 +228,7 @@ func (r keyRotation) heard() flows.Step {
 	other := r.side.Other()
 	s := flows.Step{
 		ID: flows.IDOf(other, "key-ready"), Side: other, Action: flows.Wait, Status: flows.Done,
-		Title: fmt.Sprintf("%s's gateway is ready for it", r.c.Facts.Side(other).ID),
+		Title: fmt.Sprintf("%s's gateway is ready for it", r.c.Facts.Sides[other].ID),
 	}
 	switch {
 	case r.switched || !r.prepared():
@@ -250,11 +250,11 @@ func (r keyRotation) use() flows.Step {
 	ask := r.asking(map[string]string{render.AnnotationRotateKey: r.old.String(), render.AnnotationUseKey: r.next.String()})
 	s := flows.Step{
 		ID: flows.IDOf(r.side, stepUseKey), Side: r.side, Action: flows.Update, Object: flows.RefTo(ask),
-		Title: fmt.Sprintf("%s's gateway uses it", r.c.Facts.Side(r.side).ID),
+		Title: fmt.Sprintf("%s's gateway uses it", r.c.Facts.Sides[r.side].ID),
 	}
 	if !r.prepared() && !r.switched {
 		s.Interrupts = fmt.Sprintf("traffic between %s and %s stops for one handshake, up to a few seconds: Liqo's gateway can't hold two keys of a peer",
-			r.c.Facts.Local.ID, r.c.Facts.Remote.ID)
+			r.c.Facts.Sides[flows.A].ID, r.c.Facts.Sides[flows.B].ID)
 	}
 	switch {
 	case r.switched:
@@ -272,7 +272,7 @@ func (r keyRotation) use() flows.Step {
 // known makes the next key the peer's only one.
 func (r keyRotation) known() flows.Step {
 	other := r.side.Other()
-	title := fmt.Sprintf("%s forgets %s's old key", r.c.Facts.Side(other).ID, r.c.Facts.Side(r.side).ID)
+	title := fmt.Sprintf("%s forgets %s's old key", r.c.Facts.Sides[other].ID, r.c.Facts.Sides[r.side].ID)
 	if !r.switched {
 		return flows.Step{ID: flows.IDOf(other, "forget-key"), Side: other, Action: flows.Update, Title: title, Status: flows.Blocked, Reason: "needs the gateway to use the key"}
 	}

@@ -23,7 +23,7 @@ func rotate(r upkeep.Rotation) func(flows.Facts) flows.Plan {
 func keysOf(p *flowtest.Pair) (own, known [2]wgtypes.Key) {
 	f := flowtest.Facts(p)
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		here, there := f.Side(side), f.Side(side.Other())
+		here, there := f.Sides[side], f.Sides[side.Other()]
 		own[side] = *here.Peer(there.ID).Key
 		copy(known[side][:], there.Peer(here.ID).PublicKey.Spec.PublicKey)
 	}
@@ -155,7 +155,7 @@ func TestRotateNeedsTheKeysOfOurGateways(t *testing.T) {
 	p := flowtest.NewPair()
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	f := flowtest.Facts(p)
-	f.Remote.Keys = nil
+	f.Sides[flows.B].Keys = nil
 	s := upkeep.Rotate(upkeep.StartRotation(f), f).Failure()
 	if s == nil || s.Code != flows.CodeKey || s.Side != flows.B || s.Kind != flows.FailedPreflight {
 		t.Errorf("got %+v, want the failure that milan's key is not known", s)
@@ -192,7 +192,7 @@ func TestConnectLeavesARotationAlone(t *testing.T) {
 			}
 		}
 		for _, side := range []flows.Side{flows.A, flows.B} {
-			if key := f.Side(side).PublicKeys[0]; key.Annotations[render.AnnotationNextPublicKey] != "" {
+			if key := f.Sides[side].PublicKeys[0]; key.Annotations[render.AnnotationNextPublicKey] != "" {
 				seen++
 				step, _ := flows.PlanConnect(flows.Defaults(), f).Step(flows.StepID("public-key-" + strings.ToLower(side.String())))
 				if step.Status == flows.Ready && strings.Contains(step.Diff, "-    "+render.AnnotationNextPublicKey) && !strings.Contains(step.Diff, "-  publicKey") {

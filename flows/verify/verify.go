@@ -142,7 +142,7 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 
 // GatewayPings is what the side's gateway says of its pings to the other one.
 func GatewayPings(f flows.Facts, side flows.Side) Direction {
-	here, there := f.Side(side), f.Side(side.Other())
+	here, there := f.Sides[side], f.Sides[side.Other()]
 	way := Direction{From: "gateway of " + string(here.Name()), To: "gateway of " + string(there.Name())}
 	if here.Problem != nil {
 		way.Problem = here.Problem.Message

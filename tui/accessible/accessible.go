@@ -68,7 +68,7 @@ func Run(ctx context.Context, o session.Options, in io.Reader, out io.Writer) er
 }
 
 func (w *wizard) facts() flows.Facts {
-	return flows.Facts{Local: w.sides[flows.A].facts, Remote: w.sides[flows.B].facts, At: w.options.Now()}
+	return flows.Facts{Sides: [2]flows.ClusterFacts{w.sides[flows.A].facts, w.sides[flows.B].facts}, At: w.options.Now()}
 }
 
 // id names a side's cluster in sentences.

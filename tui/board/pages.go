@@ -72,8 +72,8 @@ func (s Screen) leavePage(e session.Env) (Screen, tea.Cmd) {
 // that does not answer now is known from before.
 func (s Screen) factsOf(e session.Env, p *peering) flows.Facts {
 	refs, _ := s.contextsOf(p)
-	f := flows.Facts{Local: e.Fleet.Member(refs[0]).Latest, Remote: e.Fleet.Member(refs[1]).Latest, At: e.Now}
-	f.Local.ID, f.Remote.ID = p.ends[0].ID, p.ends[1].ID
+	f := flows.Facts{Sides: [2]flows.ClusterFacts{e.Fleet.Member(refs[0]).Latest, e.Fleet.Member(refs[1]).Latest}, At: e.Now}
+	f.Sides[flows.A].ID, f.Sides[flows.B].ID = p.ends[0].ID, p.ends[1].ID
 	return f
 }
 

@@ -63,7 +63,7 @@ func (c scene) planned() bool { return c.on(flows.A).Asked && c.on(flows.B).Aske
 
 // facts are the latest of both sides.
 func (c scene) facts() flows.Facts {
-	return c.tried.addTo(flows.Facts{Local: c.on(flows.A).Latest, Remote: c.on(flows.B).Latest, At: c.Now}, c.pair)
+	return c.tried.addTo(flows.Facts{Sides: [2]flows.ClusterFacts{c.on(flows.A).Latest, c.on(flows.B).Latest}, At: c.Now}, c.pair)
 }
 
 // id is the side's cluster ID, if it was ever known, or the one that it will have.

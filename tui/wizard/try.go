@@ -35,7 +35,7 @@ type (
 // addTo adds to the facts of a pair what was found for it.
 func (t tries) addTo(f flows.Facts, pair [2]flows.ContextRef) flows.Facts {
 	if t.pair == pair {
-		f.Local.ImageTrial, f.Remote.ImageTrial, f.Reach = t.images[flows.A], t.images[flows.B], t.reach
+		f.Sides[flows.A].ImageTrial, f.Sides[flows.B].ImageTrial, f.Reach = t.images[flows.A], t.images[flows.B], t.reach
 	}
 	return f
 }
@@ -76,7 +76,7 @@ func (w Wizard) takeTrial(e session.Env, msg triedMsg) Wizard {
 	if msg.err != nil {
 		e.Post(session.NoteMsg("Trying has failed: " + msg.err.Error()))
 	}
-	w.tried.images, w.tried.reach = [2]*trial.Image{msg.facts.Local.ImageTrial, msg.facts.Remote.ImageTrial}, msg.facts.Reach
+	w.tried.images, w.tried.reach = [2]*trial.Image{msg.facts.Sides[flows.A].ImageTrial, msg.facts.Sides[flows.B].ImageTrial}, msg.facts.Reach
 	if w.tried.pair == w.pair && w.Planned(e) {
 		w = w.suggest(e).replan(e)
 	}

@@ -359,7 +359,7 @@ func (w Wizard) offerInstallation(f flows.Facts) Wizard {
 		return w
 	}
 	for _, s := range []flows.Side{flows.A, flows.B} {
-		facts := f.Side(s)
+		facts := f.Sides[s]
 		if w.wanted.Install[s] != nil || !facts.Installable() {
 			continue
 		}

@@ -155,7 +155,7 @@ func (w *World) connect(ctx context.Context) (more bool) {
 		p := flows.Defaults()
 		p.ServiceType, p.Given = r.service, flows.AllFields
 		a, b := w.cluster(string(r.a)), w.cluster(string(r.b))
-		plan := flows.PlanConnect(p, flows.Facts{Local: a.Facts(), Remote: b.Facts(), At: w.Now()})
+		plan := flows.PlanConnect(p, flows.Facts{Sides: [2]flows.ClusterFacts{a.Facts(), b.Facts()}, At: w.Now()})
 		for _, s := range plan.Steps {
 			c := []*simulated.Cluster{a, b}[s.Side]
 			if s.Status != flows.Ready {

@@ -98,7 +98,7 @@ func TestKeysBreakWhatTheyAreFor(t *testing.T) {
 		t.Errorf("rome is %s after %s, want %s", w.state("rome", "milan"), within, want)
 	}
 	facts := func() flows.Facts {
-		return flows.Facts{Local: w.cluster("rome").Facts(), Remote: w.cluster("milan").Facts(), At: w.Now()}
+		return flows.Facts{Sides: [2]flows.ClusterFacts{w.cluster("rome").Facts(), w.cluster("milan").Facts()}, At: w.Now()}
 	}
 	play(session.CutUDP, "is cut")
 	becomes(flows.StateDown, 15*time.Second)
@@ -117,14 +117,14 @@ func TestKeysBreakWhatTheyAreFor(t *testing.T) {
 	becomes(flows.StateConnected, 90*time.Second)
 	play(session.SlowLink, "slow")
 	becomes(flows.StateDegraded, time.Minute)
-	if r := facts().Local.Peer("milan").Reading(); r.Latency < 100*ms {
+	if r := facts().Sides[flows.A].Peer("milan").Reading(); r.Latency < 100*ms {
 		t.Errorf("a slow link has a round trip of %s", r.Latency)
 	}
 	play(session.SlowLink, "as it was")
 	becomes(flows.StateConnected, 90*time.Second)
 	play(session.KillGateway, "gateway of milan")
 	becomes(flows.StateDown, 15*time.Second)
-	if p := facts().Remote.Peer("rome").Pod; p == nil || p.Waiting == "" {
+	if p := facts().Sides[flows.B].Peer("rome").Pod; p == nil || p.Waiting == "" {
 		t.Errorf("the pod of milan's gateway: got %+v, want one that is started", p)
 	}
 	becomes(flows.StateConnected, restart+90*time.Second)
@@ -221,7 +221,7 @@ func TestPeersOfOneRangeAreSeenApart(t *testing.T) {
 		t.Errorf("rome was to see %v, and sees %v", predicted, got)
 	}
 	seen := map[networkingv1beta1.CIDR]string{}
-	for _, c := range after.Local.Configurations {
+	for _, c := range after.Sides[flows.A].Configurations {
 		for _, r := range append(slices.Clone(c.Status.Remote.CIDR.Pod), c.Status.Remote.CIDR.External...) {
 			if seen[r] != "" {
 				t.Errorf("rome sees both %s and %s as %s", seen[r], c.Name, r)

@@ -24,7 +24,7 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 	plan := planned(readable(f))
 	var needs [2][]rights.Permission
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		if problem := f.Side(side).Problem; problem != nil && problem.Kind != flows.Forbidden {
+		if problem := f.Sides[side].Problem; problem != nil && problem.Kind != flows.Forbidden {
 			return fmt.Errorf("%s: %w", side, problem)
 		}
 		needs[side] = append(observe(f, side), rights.Needed(plan, side)...)
@@ -47,7 +47,7 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 		if all {
 			missing = needs[side]
 		}
-		if err := writeRolesOf(out, side, f.Side(side), user, missing, tenantNamespaces(plan, side)); err != nil {
+		if err := writeRolesOf(out, side, f.Sides[side], user, missing, tenantNamespaces(plan, side)); err != nil {
 			return err
 		}
 	}
@@ -60,7 +60,8 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 // readable takes what may not be read for what is not there yet, but for Liqo: so the
 // plan, and with it the rights, say what it takes to make it.
 func readable(f flows.Facts) flows.Facts {
-	for _, c := range []*flows.ClusterFacts{&f.Local, &f.Remote} {
+	for side := range f.Sides {
+		c := &f.Sides[side]
 		if c.Problem != nil && c.Problem.Kind == flows.Forbidden {
 			c.Problem = nil
 			if c.Software == flows.NoSoftware {

@@ -87,8 +87,8 @@ func (d *document) Begin(command string, a, b flows.ContextRef) {
 
 func (d *document) Event(e engine.Event) {
 	d.transcript.Event(e)
-	d.A.introduce(d.facts.Local)
-	d.B.introduce(d.facts.Remote)
+	d.A.introduce(d.facts.Sides[flows.A])
+	d.B.introduce(d.facts.Sides[flows.B])
 	d.A.ID, d.B.ID = string(e.Plan.A), string(e.Plan.B)
 	d.Steps = d.stepsOf(e.Plan)
 	d.add(e.Changes)

@@ -19,7 +19,7 @@ type milestone struct {
 func milestones(f flows.Facts) []milestone {
 	var out []milestone
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		c := f.Side(side)
+		c := f.Sides[side]
 		if c.Problem != nil || c.ID == "" {
 			continue
 		}
@@ -30,7 +30,7 @@ func milestones(f flows.Facts) []milestone {
 		if len(c.Networks.Pod) > 0 {
 			add("networks", "network configuration: pods %s, external %s", flows.Joined(c.Networks.Pod), cmp.Or(flows.Joined(c.Networks.External), "unknown"))
 		}
-		other := f.Side(side.Other()).ID
+		other := f.Sides[side.Other()].ID
 		if other == "" || other == c.ID {
 			continue
 		}

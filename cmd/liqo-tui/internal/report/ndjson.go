@@ -206,8 +206,8 @@ func (n *NDJSON) Observed(f flows.Facts) {
 	}
 	start := *n.start
 	n.start = nil
-	start.A.introduce(f.Local)
-	start.B.introduce(f.Remote)
+	start.A.introduce(f.Sides[flows.A])
+	start.B.introduce(f.Sides[flows.B])
 	n.encode(start)
 }
 

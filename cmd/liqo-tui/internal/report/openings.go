@@ -29,7 +29,7 @@ type Opening struct {
 
 // OpeningsOf is the list as a document.
 func OpeningsOf(f flows.Facts, open []check.Opening) OpeningsDocument {
-	d := OpeningsDocument{V: SchemaVersion, At: f.At.UTC(), A: string(f.Local.ID), B: string(f.Remote.ID)}
+	d := OpeningsDocument{V: SchemaVersion, At: f.At.UTC(), A: string(f.Sides[flows.A].ID), B: string(f.Sides[flows.B].ID)}
 	for _, o := range open {
 		d.Openings = append(d.Openings, Opening(o))
 	}

@@ -57,8 +57,8 @@ func (s *Session) Run(command string, a, b flows.ContextRef, work func(*Session)
 
 // Observed tells programs who the clusters are.
 func (s *Session) Observed(f flows.Facts) {
-	s.made.A.introduce(f.Local)
-	s.made.B.introduce(f.Remote)
+	s.made.A.introduce(f.Sides[flows.A])
+	s.made.B.introduce(f.Sides[flows.B])
 	if s.Events != nil {
 		s.Events.Observed(f)
 	}

@@ -32,7 +32,7 @@ func (t *transcript) Observed(f flows.Facts) { t.facts = f }
 
 func (t *transcript) Event(e engine.Event) {
 	for _, m := range t.told.news(t.facts) {
-		t.line(t.err, e.At, e.At.Sub(e.Started), m.side, t.facts.Side(m.side).ID, m.text)
+		t.line(t.err, e.At, e.At.Sub(e.Started), m.side, t.facts.Sides[m.side].ID, m.text)
 	}
 	for _, r := range engine.Narrate(t.last, e) {
 		if r.Type == engine.RecordStart {

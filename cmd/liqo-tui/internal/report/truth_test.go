@@ -50,7 +50,7 @@ func TestNoRunTellsMoreThanWasSeen(t *testing.T) {
 					return flows.PlanConnect(params, f)
 				}
 				works := func(side flows.Side) bool {
-					state, _ := seen.Side(side).Peer(seen.Side(side.Other()).ID).Reading().State(seen.At)
+					state, _ := seen.Peer(side).Reading().State(seen.At)
 					return state.Works()
 				}
 				err := engine.Run(t.Context(), plan, p.A, p.B, func(e engine.Event) {
@@ -64,8 +64,8 @@ func TestNoRunTellsMoreThanWasSeen(t *testing.T) {
 							t.Fatal(err)
 						}
 						side := map[any]flows.Side{"a": flows.A, "b": flows.B}[said["side"]]
-						c := seen.Side(side)
-						peer := c.Peer(seen.Side(side.Other()).ID)
+						c := seen.Sides[side]
+						peer := c.Peer(seen.Sides[side.Other()].ID)
 						ok := true
 						switch done := said["type"] == "step.end" && said["result"] == "done"; {
 						case done && strings.HasPrefix(fmt.Sprint(said["step"]), "connected-"):
