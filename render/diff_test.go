@@ -5,36 +5,49 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-func server() *networkingv1beta1.GatewayServer {
-	return render.GatewayServer(render.ServerParams{
-		Tenant:   render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"},
-		Template: render.TemplateRef{Name: "wireguard-server", Namespace: "liqo"}, ServiceType: "NodePort", Port: 51840, MTU: 1340,
-	})
+// clock is when what an API server made was made.
+var clock = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// gateway is one of the objects that plans have most.
+func gateway() *networkingv1beta1.GatewayServer {
+	return &networkingv1beta1.GatewayServer{
+		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: networkingv1beta1.GatewayServerKind},
+		ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: "liqo-tenant-rome", Labels: map[string]string{"app.kubernetes.io/managed-by": "liqo-tui", "liqo.io/remote-cluster-id": "rome"}},
+		Spec: networkingv1beta1.GatewayServerSpec{
+			MTU: 1340, Endpoint: networkingv1beta1.Endpoint{Port: 51840, ServiceType: corev1.ServiceTypeNodePort},
+			ServerTemplateRef: corev1.ObjectReference{
+				APIVersion: networkingv1beta1.GroupVersion.String(), Kind: networkingv1beta1.WgGatewayServerTemplateKind, Name: "wireguard-server", Namespace: "liqo",
+			},
+		},
+	}
 }
 
 // live is what an API server makes of o: with its own fields, and without the
 // kind, which typed clients drop.
 func live[O interface {
 	render.Object
-	SetGroupVersionKind(gvk schemaKind)
+	SetGroupVersionKind(gvk schema.GroupVersionKind)
 }](o O) O {
 	o.SetUID("5e3b")
 	o.SetResourceVersion("17")
 	o.SetGeneration(3)
-	o.SetCreationTimestamp(metav1.NewTime(reportTime))
+	o.SetCreationTimestamp(metav1.NewTime(clock))
 	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})
-	o.SetGroupVersionKind(schemaKind{})
+	o.SetGroupVersionKind(schema.GroupVersionKind{})
 	return o
 }
 
@@ -60,7 +73,7 @@ func TestContains(t *testing.T) {
 		return s
 	}
 	edited := func(edit func(*networkingv1beta1.GatewayServer)) *networkingv1beta1.GatewayServer {
-		s := live(server())
+		s := live(gateway())
 		edit(s)
 		return s
 	}
@@ -102,18 +115,18 @@ func TestContains(t *testing.T) {
 		live, want render.Object
 		contained  bool
 	}{
-		{"the same", server(), server(), true},
-		{"what an API server adds", live(server()), server(), true},
+		{"the same", gateway(), gateway(), true},
+		{"what an API server adds", live(gateway()), gateway(), true},
 		{"a status", edited(func(s *networkingv1beta1.GatewayServer) {
 			s.Status.Endpoint = &networkingv1beta1.EndpointStatus{Port: 1}
-		}), server(), true},
-		{"more labels", edited(func(s *networkingv1beta1.GatewayServer) { s.Labels["more"] = "yes" }), server(), true},
-		{"a field that is not wanted", edited(func(s *networkingv1beta1.GatewayServer) { s.Spec.Endpoint.NodePort = new(int32(31000)) }), server(), true},
-		{"a changed number", edited(func(s *networkingv1beta1.GatewayServer) { s.Spec.MTU = 1400 }), server(), false},
-		{"a changed string deep inside", edited(func(s *networkingv1beta1.GatewayServer) { s.Spec.ServerTemplateRef.Name = "else" }), server(), false},
-		{"a missing label", edited(func(s *networkingv1beta1.GatewayServer) { s.Labels = nil }), server(), false},
-		{"nothing", nil, server(), false},
-		{"a nil pointer", (*networkingv1beta1.GatewayServer)(nil), server(), false},
+		}), gateway(), true},
+		{"more labels", edited(func(s *networkingv1beta1.GatewayServer) { s.Labels["more"] = "yes" }), gateway(), true},
+		{"a field that is not wanted", edited(func(s *networkingv1beta1.GatewayServer) { s.Spec.Endpoint.NodePort = new(int32(31000)) }), gateway(), true},
+		{"a changed number", edited(func(s *networkingv1beta1.GatewayServer) { s.Spec.MTU = 1400 }), gateway(), false},
+		{"a changed string deep inside", edited(func(s *networkingv1beta1.GatewayServer) { s.Spec.ServerTemplateRef.Name = "else" }), gateway(), false},
+		{"a missing label", edited(func(s *networkingv1beta1.GatewayServer) { s.Labels = nil }), gateway(), false},
+		{"nothing", nil, gateway(), false},
+		{"a nil pointer", (*networkingv1beta1.GatewayServer)(nil), gateway(), false},
 		{"defaults inside a list", deployment(func(c *corev1.Container) {
 			c.ImagePullPolicy, c.TerminationMessagePath = "Always", "/dev/termination-log"
 		}), deployment(nil), true},
@@ -124,14 +137,14 @@ func TestContains(t *testing.T) {
 		{"another owner", owned("other"), owned("mine"), false},
 		{"no owner", owned(), owned("mine"), false},
 		{"no owner wanted", owned("other"), owned(), true},
-		{"a field that we applied and want no more", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, nodePort)), server(), false},
-		{"one that another manager applied", applied(withNodePort.DeepCopy(), fieldsOf("argocd", nodePort)), server(), true},
-		{"one that we and another manager applied", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, nodePort), fieldsOf("argocd", nodePort)), server(), true},
+		{"a field that we applied and want no more", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, nodePort)), gateway(), false},
+		{"one that another manager applied", applied(withNodePort.DeepCopy(), fieldsOf("argocd", nodePort)), gateway(), true},
+		{"one that we and another manager applied", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, nodePort), fieldsOf("argocd", nodePort)), gateway(), true},
 		{"one that we wrote by an update", applied(withNodePort.DeepCopy(), metav1.ManagedFieldsEntry{
 			Manager: render.FieldManager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(nodePort),
-		}), server(), true},
-		{"one that we applied and that is gone already", applied(live(server()), fieldsOf(render.FieldManager, nodePort)), server(), true},
-		{"fields that can't be read", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, `{"k:unknown":{}}`)), server(), true},
+		}), gateway(), true},
+		{"one that we applied and that is gone already", applied(live(gateway()), fieldsOf(render.FieldManager, nodePort)), gateway(), true},
+		{"fields that can't be read", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, `{"k:unknown":{}}`)), gateway(), true},
 		{"an owner that we want no more", childOf(ownerFields("gone"), "gone"), owned(), false},
 		{"an owner that we still want", childOf(ownerFields("mine"), "mine", "other"), owned("mine"), true},
 		{"a port's field that we want no more", service(func(*corev1.ServicePort) {}), func() render.Object {
@@ -160,7 +173,7 @@ func TestContains(t *testing.T) {
 }
 
 func TestDiff(t *testing.T) {
-	changed := live(server())
+	changed := live(gateway())
 	changed.Spec.MTU = 1400
 	changed.Annotations = map[string]string{"somebody": "else"}
 	const want = `--- live
@@ -175,20 +188,20 @@ func TestDiff(t *testing.T) {
      apiVersion: networking.liqo.io/v1beta1
      kind: WgGatewayServerTemplate
 `
-	if got := render.Diff(changed, server()); got != want {
+	if got := render.Diff(changed, gateway()); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }
 
 func TestDiffShowsWhatGoes(t *testing.T) {
-	labelled := live(server())
+	labelled := live(gateway())
 	labelled.Labels["ours"], labelled.Labels["theirs"] = "once", "still"
 	labelled.Annotations = map[string]string{"only": "ours"}
 	labelled.ManagedFields = []metav1.ManagedFieldsEntry{
 		fieldsOf("theirs", `{"f:metadata":{"f:labels":{"f:theirs":{}}}}`),
 		fieldsOf(render.FieldManager, `{"f:metadata":{"f:annotations":{"f:only":{}},"f:labels":{"f:ours":{}}}}`),
 	}
-	got := render.Diff(labelled, server())
+	got := render.Diff(labelled, gateway())
 	for _, line := range []string{"-  annotations:\n", "-    only: ours\n", "-    ours: once\n"} {
 		if !strings.Contains(got, line) {
 			t.Errorf("the diff does not have the line %q:\n%s", line, got)
@@ -234,14 +247,14 @@ func TestWithdrawTakesOnlyWhatGoes(t *testing.T) {
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Protocol: "UDP", Port: 2})
 	})
 	render.Withdraw(render.FieldManager, live, port(func(*corev1.Service) {}))
-	if d := compare(want.Object, live.Object); d != "" {
+	if d := cmp.Diff(want.Object, live.Object); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 
 func TestDiffOfANewObjectShowsAllOfIt(t *testing.T) {
-	got := render.Diff(nil, server())
-	text, err := render.YAML(server())
+	got := render.Diff(nil, gateway())
+	text, err := render.YAML(gateway())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +304,7 @@ func TestDiffDoesNotChangeItsArguments(t *testing.T) {
 }
 
 func TestWanted(t *testing.T) {
-	s := live(server())
+	s := live(gateway())
 	s.Kind, s.APIVersion = "GatewayServer", "networking.liqo.io/v1beta1"
 	s.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.1"}, Port: 1}
 	s.Finalizers = []string{"keep"}
@@ -299,11 +312,11 @@ func TestWanted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clean, err := render.Wanted(func() render.Object { c := server(); c.Finalizers = s.Finalizers; return c }())
+	clean, err := render.Wanted(func() render.Object { c := gateway(); c.Finalizers = s.Finalizers; return c }())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := compare(clean.Object, got.Object); d != "" {
+	if d := cmp.Diff(clean.Object, got.Object); d != "" {
 		t.Errorf("what an API server made is still there (-clean +got):\n%s", d)
 	}
 	spec := got.Object["spec"].(map[string]any)
@@ -331,10 +344,10 @@ func TestWantedKeepsEmptyValuesInLists(t *testing.T) {
 }
 
 func TestName(t *testing.T) {
-	untyped := server()
+	untyped := gateway()
 	untyped.TypeMeta = metav1.TypeMeta{}
 	for want, o := range map[string]render.Object{
-		"GatewayServer liqo-tenant-rome/rome": server(),
+		"GatewayServer liqo-tenant-rome/rome": gateway(),
 		"Namespace liqo-tenant-rome":          render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-rome"}),
 	} {
 		if got := render.Name(o); got != want {

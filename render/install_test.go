@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -210,6 +211,6 @@ func TestYAMLIsStable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(first) != string(again) {
-		t.Errorf("the order of the arguments changes the output:\n%s", compare(string(first), string(again)))
+		t.Errorf("the order of the arguments changes the output:\n%s", cmp.Diff(string(first), string(again)))
 	}
 }

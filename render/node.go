@@ -78,7 +78,7 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 		mtu = strconv.Itoa(r.MTU)
 	}
 	o := &networkingv1beta1.InternalNode{
-		TypeMeta: networkingType(networkingv1beta1.InternalNodeKind),
+		TypeMeta: metav1.TypeMeta{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: networkingv1beta1.InternalNodeKind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, Labels: map[string]string{LabelManagedBy: ManagedBy},
 			Annotations: map[string]string{

@@ -10,16 +10,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// schemaKind is what typed objects call their kind.
-type schemaKind = schema.GroupVersionKind
-
-func compare(want, got any) string { return cmp.Diff(want, got) }
+func server() *networkingv1beta1.GatewayServer {
+	return render.GatewayServer(render.ServerParams{
+		Tenant:   render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"},
+		Template: render.TemplateRef{Name: "wireguard-server", Namespace: "liqo"}, ServiceType: "NodePort", Port: 51840, MTU: 1340,
+	})
+}
 
 func values(edit func(*networkingv1beta1.GatewayServerSpec)) render.Values {
 	spec := server().Spec
@@ -88,7 +89,7 @@ func TestTemplate(t *testing.T) {
 			if g, w := asYAML(t, got), asYAML(t, parse(t, tc.want)); g != w {
 				t.Errorf("got:\n%swant:\n%s", g, w)
 			}
-			if d := compare(parse(t, tc.template), tmpl); d != "" {
+			if d := cmp.Diff(parse(t, tc.template), tmpl); d != "" {
 				t.Errorf("the template was changed:\n%s", d)
 			}
 		})
