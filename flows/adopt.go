@@ -9,7 +9,9 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // Adopt completes wanted parameters by those of the gateways that exist: what
@@ -78,7 +80,7 @@ func adoptServer(p Params, side Side, server *networkingv1beta1.GatewayServer) P
 	keep(p.Given, FieldPort, &p.Port, uint16(s.Endpoint.Port))
 	keep(p.Given, FieldMTU, &p.MTU, s.MTU)
 	if p.Given&(FieldClientAddress|FieldClientPort) == 0 {
-		keep(p.Given, FieldRelay, &p.Relay, render.RelayOf(server))
+		keep(p.Given, FieldRelay, &p.Relay, wire.RelayOf(server))
 	}
 	if p.Server != side {
 		return p // the rest is about the cluster that hosts the server
@@ -114,7 +116,7 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 // differs from the server's own may also be out of date: it counts as chosen
 // when the connection works with it.
 func adoptEndpoint(p Params, client, server Peer, now time.Time) Params {
-	if server.Server == nil || server.Server.Status.Endpoint == nil || render.RelayOf(server.Server) != "" || !settled(client, server, now) {
+	if server.Server == nil || server.Server.Status.Endpoint == nil || wire.RelayOf(server.Server) != "" || !settled(client, server, now) {
 		return p
 	}
 	dialled, own := client.Client.Spec.Endpoint, server.Server.Status.Endpoint
@@ -129,7 +131,7 @@ func adoptEndpoint(p Params, client, server Peer, now time.Time) Params {
 }
 
 // Live reports whether o exists and is not being deleted.
-func Live(o render.Object) bool { return Exists(o) && o.GetDeletionTimestamp() == nil }
+func Live(o wire.Object) bool { return Exists(o) && o.GetDeletionTimestamp() == nil }
 
 // patience is how long a gateway may go on saying Connected after its peer has
 // fallen silent: it gives up after five pings, and reports within ten seconds.
@@ -167,7 +169,7 @@ func (c Connection) others() []string {
 	stays := func(what string, is any, takeBack func(*networkingv1beta1.Endpoint)) {
 		without := s.DeepCopy()
 		takeBack(&without.Spec.Endpoint)
-		if render.Contains(render.FieldManager, s, without) {
+		if apply.Contains(wire.FieldManager, s, without) {
 			out = append(out, fmt.Sprintf("%s stays %v, because liqo-tui did not set it: kubectl edit takes it back", what, is))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -37,7 +38,7 @@ func TestAdoptingALiqoctlConnectionKeepsItsSpec(t *testing.T) {
 	p, _ := flows.Adopt(flows.Defaults(), f)
 	for _, s := range flows.PlanConnect(p, f).Steps {
 		for line := range strings.Lines(s.Diff) {
-			if strings.HasPrefix(line, "-  ") || strings.HasPrefix(line, "+  ") && !strings.Contains(line, render.LabelManagedBy) && !strings.Contains(line, "annotations:") && !strings.Contains(line, render.AnnotationPeerUID) {
+			if strings.HasPrefix(line, "-  ") || strings.HasPrefix(line, "+  ") && !strings.Contains(line, wire.LabelManagedBy) && !strings.Contains(line, "annotations:") && !strings.Contains(line, wire.AnnotationPeerUID) {
 				t.Errorf("%s would change %q", s.Title, line)
 			}
 		}
@@ -187,7 +188,7 @@ func TestARelayIsKeptUntilItIsTakenBack(t *testing.T) {
 	p.Relay = "relay.example.org:4242"
 	flowtest.MustRun(t, pair, flowtest.Connect(p))
 	server := pair.B.Facts().Servers[0]
-	if got := render.RelayOf(&server); got != p.Relay {
+	if got := wire.RelayOf(&server); got != p.Relay {
 		t.Errorf("the server dials %q, want %s", got, p.Relay)
 	}
 	if r := pair.B.Facts().Peer("rome").Reading(); !r.Relayed || r.Endpoint != "UDP relay.example.org:4243" {
@@ -202,7 +203,7 @@ func TestARelayIsKeptUntilItIsTakenBack(t *testing.T) {
 	without.Given = flows.FieldRelay
 	flowtest.MustRun(t, pair, flowtest.Connect(without))
 	server = pair.B.Facts().Servers[0]
-	if got, dials := render.RelayOf(&server), pair.A.Facts().Clients[0].Spec.Endpoint; got != "" || slices.Contains(dials.Addresses, "relay.example.org") {
+	if got, dials := wire.RelayOf(&server), pair.A.Facts().Clients[0].Spec.Endpoint; got != "" || slices.Contains(dials.Addresses, "relay.example.org") {
 		t.Errorf("the server dials %q and the client %v, want that the client dials the server", got, dials)
 	}
 }
@@ -221,8 +222,8 @@ func TestARelayLeavesNothingToDialBesides(t *testing.T) {
 	direct := flows.Defaults()
 	direct.ClientAddress, direct.ClientPort, direct.Given = "gw.example.org", 7, flows.FieldClientAddress|flows.FieldClientPort
 	flowtest.MustRun(t, pair, flowtest.Connect(direct))
-	if server := pair.B.Facts().Servers[0]; render.RelayOf(&server) != "" {
-		t.Errorf("the server still dials %q", render.RelayOf(&server))
+	if server := pair.B.Facts().Servers[0]; wire.RelayOf(&server) != "" {
+		t.Errorf("the server still dials %q", wire.RelayOf(&server))
 	}
 }
 

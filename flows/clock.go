@@ -3,7 +3,7 @@ package flows
 import (
 	"time"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // ours is when something was by this machine's clock that the cluster's objects
@@ -16,12 +16,12 @@ func (p Peer) ours(t time.Time) time.Time {
 }
 
 // specChanged is when the spec of one of the peering's objects was last written.
-func (p Peer) specChanged(o render.Object) time.Time { return p.ours(specChanged(o)) }
+func (p Peer) specChanged(o wire.Object) time.Time { return p.ours(specChanged(o)) }
 
 // report is what the gateway says of its tunnel, as [render.ParseReport] reads
 // it, with times by this machine's clock.
-func (p Peer) report() (r render.Report, ok bool, err error) {
-	r, ok, err = render.ParseReport(p.Connection.Annotations)
+func (p Peer) report() (r wire.Report, ok bool, err error) {
+	r, ok, err = wire.ParseReport(p.Connection.Annotations)
 	r.At = p.ours(r.At)
 	for _, t := range []**time.Time{&r.Since, &r.Handshake, &r.PodTraffic} {
 		if *t != nil {

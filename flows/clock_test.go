@@ -12,20 +12,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // A gateway's report is as old as it is, whatever this machine's clock says.
 func TestAWrongClockMakesNoGatewayOlderOrYounger(t *testing.T) {
 	now := flowtest.Epoch()
-	meta := metav1.ObjectMeta{Name: "milan", Namespace: "liqo-tenant-milan", Labels: map[string]string{render.LabelRemoteCluster: "milan"}}
+	meta := metav1.ObjectMeta{Name: "milan", Namespace: "liqo-tenant-milan", Labels: map[string]string{wire.LabelRemoteCluster: "milan"}}
 	ours := func(at time.Time) networkingv1beta1.Connection {
-		text, err := json.Marshal(render.Report{At: at, Since: &at, Handshake: &at, Interval: 10})
+		text, err := json.Marshal(wire.Report{At: at, Since: &at, Handshake: &at, Interval: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := networkingv1beta1.Connection{ObjectMeta: meta, Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}}
-		c.Annotations = map[string]string{render.AnnotationStatus: string(text)}
+		c.Annotations = map[string]string{wire.AnnotationStatus: string(text)}
 		return c
 	}
 	liqos := func(at time.Time) networkingv1beta1.Connection {

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Flags are how commands find the context.
@@ -20,7 +20,7 @@ func (r ContextRef) Flags() (c command.Cluster) {
 func (c ClusterFacts) Flags() command.Cluster {
 	out := c.Context.Flags()
 	out.Cluster, out.User = c.Instead.Cluster, c.Instead.User
-	if c.Namespace != render.DefaultNamespace {
+	if c.Namespace != wire.DefaultNamespace {
 		out.Namespace = c.Namespace
 	}
 	return out

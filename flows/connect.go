@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -179,7 +180,7 @@ func NewConnection(p Params, f Facts) Connection {
 
 // object is what a step of this kind is about: what is there, by its name, or
 // what will be.
-func (c Connection) object(side Side, kind string, live render.Object) ObjectRef {
+func (c Connection) object(side Side, kind string, live wire.Object) ObjectRef {
 	tenant := c.Peers[side].Tenant
 	ref := ObjectRef{Kind: kind, Namespace: tenant.Namespace, Name: tenant.ObjectName()}
 	if Exists(live) {
@@ -211,14 +212,14 @@ func (c Connection) Elsewhere(side Side) *Step {
 func (c Connection) TenantNamespace(side Side) Step {
 	peer := c.Peers[side]
 	ns, want := peer.Namespace, render.TenantNamespace(peer.Tenant)
-	labelled := ns != nil && ns.Labels[render.LabelRemoteCluster] == string(peer.Tenant.Remote)
+	labelled := ns != nil && ns.Labels[wire.LabelRemoteCluster] == string(peer.Tenant.Remote)
 	if ns == nil || ns.DeletionTimestamp != nil || render.CreatedByUs(ns) && !labelled {
 		return Ensure(side, "namespace", ns, want)
 	}
 	object := RefTo(want)
 	s := Step{ID: IDOf(side, "namespace"), Side: side, Action: Update, Object: object, Title: object.Title(), Status: Done}
 	if labelled {
-		s.Want = []render.Object{want} // what is taken out of manifests, GitOps deletes
+		s.Want = []wire.Object{want} // what is taken out of manifests, GitOps deletes
 		return s
 	}
 	s.Reason = "used as it is: liqo-tui did not create it"
@@ -245,10 +246,10 @@ func (c Connection) Configuration(side Side) Step {
 	want := render.Configuration(peer.Tenant, other.Networks)
 	KeepName(want, peer.Configuration)
 	// Without what a renumbering has asked for, the operator would break it off.
-	keepAnnotation(want, peer.Configuration, render.AnnotationRenumber)
-	keepAnnotation(want, peer.Configuration, render.AnnotationKeep)
+	keepAnnotation(want, peer.Configuration, wire.AnnotationRenumber)
+	keepAnnotation(want, peer.Configuration, wire.AnnotationKeep)
 	if peer.Configuration == nil && c.Params.ForPeering || forPeering(peer.Configuration) {
-		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationForPeering, "true")
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationForPeering, "true")
 	}
 	interrupts := c.identify(side, want)
 	s := Ensure(side, "configuration", peer.Configuration, want)
@@ -260,7 +261,7 @@ func (c Connection) Configuration(side Side) Step {
 // Configuration in another namespace.
 func KeepName[T any, O interface {
 	*T
-	render.Object
+	wire.Object
 }](want O, live *T) {
 	if live != nil {
 		want.SetName(O(live).GetName())
@@ -271,12 +272,12 @@ func KeepName[T any, O interface {
 // keepRequests has a gateway keep what a rotation of its key has asked of the
 // operator: without that, it would drop the next key, which the peer may have been
 // told of.
-func keepRequests(want, live render.Object) {
-	keepAnnotation(want, live, render.AnnotationRotateKey)
-	keepAnnotation(want, live, render.AnnotationUseKey)
+func keepRequests(want, live wire.Object) {
+	keepAnnotation(want, live, wire.AnnotationRotateKey)
+	keepAnnotation(want, live, wire.AnnotationUseKey)
 }
 
-func keepAnnotation(want, live render.Object, name string) {
+func keepAnnotation(want, live wire.Object, name string) {
 	if !Exists(live) || live.GetAnnotations()[name] == "" {
 		return
 	}
@@ -350,12 +351,12 @@ func (c Connection) GatewayServer(side Side) Step {
 	})
 	KeepName(want, peer.Server)
 	keepRequests(want, peer.Server)
-	keepAnnotation(want, peer.Server, render.AnnotationInvitation)
+	keepAnnotation(want, peer.Server, wire.AnnotationInvitation)
 	if c.gatewaysForPeering() {
-		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationForPeering, "true")
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationForPeering, "true")
 	}
-	if c.Nonce != "" && want.Annotations[render.AnnotationInvitation] == "" {
-		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationInvitation, c.Nonce)
+	if c.Nonce != "" && want.Annotations[wire.AnnotationInvitation] == "" {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationInvitation, c.Nonce)
 	}
 	s := Ensure(side, stepServer, peer.Server, want)
 	if s.Action == Update && peer.Server != nil {
@@ -376,7 +377,7 @@ func (c Connection) template(side Side, t render.TemplateRef) render.TemplateRef
 
 // Dial is where the client finds the server; reason says why that is unknown.
 func (c Connection) Dial(server Side) (addresses []string, port uint16, reason string) {
-	if relay, err := render.ParseRelay(c.Params.Relay); err == nil {
+	if relay, err := wire.ParseRelay(c.Params.Relay); err == nil {
 		return []string{relay.Host}, relay.Port, ""
 	}
 	outdated := ""
@@ -400,7 +401,7 @@ func (c Connection) Dial(server Side) (addresses []string, port uint16, reason s
 	case outdated != "":
 		reason = outdated
 	case len(addresses) == 0 && c.Params.ServiceType == corev1.ServiceTypeLoadBalancer:
-		reason = "the load balancer has given no address to Service " + render.GatewayObjectName(c.gatewayName(server)) + " yet"
+		reason = "the load balancer has given no address to Service " + wire.GatewayObjectName(c.gatewayName(server)) + " yet"
 	case len(addresses) == 0:
 		reason = "the gateway server has no address yet"
 	default:
@@ -445,7 +446,7 @@ func (c Connection) Endpoint(server Side) Step {
 		s.Status, s.Reason = Blocked, "needs the GatewayServer"
 	default:
 		s.Reason, s.Code = reason, CodeEndpoint
-		if why := c.Peers[server].Server.Annotations[render.AnnotationEndpoint]; why != "" {
+		if why := c.Peers[server].Server.Annotations[wire.AnnotationEndpoint]; why != "" {
 			s.Reason += ": " + why
 		}
 	}
@@ -468,7 +469,7 @@ func (c Connection) GatewayClient(side Side) Step {
 	KeepName(want, peer.Client)
 	keepRequests(want, peer.Client)
 	if c.gatewaysForPeering() {
-		metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationForPeering, "true")
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationForPeering, "true")
 	}
 	s := Ensure(side, stepClient, peer.Client, want)
 	if s.Action == Update && peer.Client != nil {
@@ -497,7 +498,7 @@ func (c Connection) PublicKey(side Side) Step {
 	want := render.PublicKey(peer.Tenant, *other.Key, owner)
 	KeepName(want, peer.PublicKey)
 	if peer.PublicKey != nil && bytes.Equal(peer.PublicKey.Spec.PublicKey, want.Spec.PublicKey) {
-		keepAnnotation(want, peer.PublicKey, render.AnnotationNextPublicKey)
+		keepAnnotation(want, peer.PublicKey, wire.AnnotationNextPublicKey)
 		if len(peer.PublicKey.OwnerReferences) == 0 {
 			want.OwnerReferences = nil // made by hand: it does not go with a gateway, and disconnect removes it
 		}
@@ -507,7 +508,7 @@ func (c Connection) PublicKey(side Side) Step {
 
 // Gateway is the side's own end of the tunnel as the parameters want it, with its
 // kind set; nil if there is none.
-func (c Connection) Gateway(side Side) render.Object {
+func (c Connection) Gateway(side Side) wire.Object {
 	role := c.Peers[side]
 	if side == c.Params.Server {
 		role.Client = nil

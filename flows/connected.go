@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Connected waits for the side's own claim that it reaches the other gateway.
@@ -34,7 +34,7 @@ func (c Connection) Connected(side Side) Step {
 	default:
 		s.Status, s.Reason = Done, "Connected"
 		if r.Latency > 0 {
-			s.Reason += ", latency " + render.FormatLatency(r.Latency)
+			s.Reason += ", latency " + wire.FormatLatency(r.Latency)
 		}
 	}
 	if s.Status == Waiting && r.Waiting != "" {
@@ -45,7 +45,7 @@ func (c Connection) Connected(side Side) Step {
 
 // current reports whether a Connection's claim is newer than what the gateway was told last.
 // Ours say of which generation they speak. Of others the time has to do, to the second.
-func (p Peer) current(r Reading, owner render.Object) bool {
+func (p Peer) current(r Reading, owner wire.Object) bool {
 	if r.Generation > 0 {
 		return r.Generation >= owner.GetGeneration()
 	}
@@ -67,7 +67,7 @@ func later(a, b time.Time) time.Time {
 }
 
 // specChanged is when an object's spec was last written, to the second, by the cluster's clock.
-func specChanged(o render.Object) time.Time {
+func specChanged(o wire.Object) time.Time {
 	changed := o.GetCreationTimestamp().Time
 	for _, e := range o.GetManagedFields() {
 		if e.Subresource == "" && e.Time != nil && touchesSpec(e) {

@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func configMap(namespace, name string) *corev1.ConfigMap {
@@ -78,7 +78,7 @@ func TestAConnectionIsFoundInAnyNamespace(t *testing.T) {
 		c.PutAs("kubernetes", ns)
 	}
 	flowtest.MustRun(t, p, flowtest.Connect(params))
-	for _, peers := range []map[render.ClusterID]*flows.Peer{p.A.Facts().Peers(), p.B.Facts().Peers()} {
+	for _, peers := range []map[wire.ClusterID]*flows.Peer{p.A.Facts().Peers(), p.B.Facts().Peers()} {
 		for id, peer := range peers {
 			if peer.Tenant.Namespace != "default" || peer.Connection == nil {
 				t.Errorf("peer %s: got namespace %s, Connection %v", id, peer.Tenant.Namespace, peer.Connection)

@@ -22,6 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -93,7 +94,7 @@ type ClusterFacts struct {
 	// it names none.
 	ContextNamespace string
 
-	ID        render.ClusterID
+	ID        wire.ClusterID
 	Software  Software
 	Namespace string // where Liqo or our operator lives
 	// Elsewhere is what is installed in another namespace; none if unknown.
@@ -126,7 +127,7 @@ type ClusterFacts struct {
 	// Agents are the nodes of which an agent has said something, sorted.
 	Agents []string
 	// AgentStatus is what each of them says of its work, by node; zero if it says nothing.
-	AgentStatus map[string]render.NodeStatus
+	AgentStatus map[string]wire.NodeStatus
 	// AgentsUnknown: what agents say may not be read.
 	AgentsUnknown bool
 	// Unattended are those of Agents that no agent is ready on now, sorted: what the agent
@@ -252,8 +253,8 @@ type EventFacts struct {
 
 // Name is how a plan calls the cluster: by its ID, or as long as that isn't
 // known, as the admin did.
-func (c ClusterFacts) Name() render.ClusterID {
-	return cmp.Or(c.ID, render.ClusterID(c.Context.String()))
+func (c ClusterFacts) Name() wire.ClusterID {
+	return cmp.Or(c.ID, wire.ClusterID(c.Context.String()))
 }
 
 // PodFacts is a gateway's pod as a waiting step speaks of it.
@@ -338,12 +339,12 @@ func (f Facts) Peer(side Side) Peer { return f.Sides[side].Peer(f.Sides[side.Oth
 
 // Peer finds the objects of the peering with remote, by label: names are not
 // fixed, and what another tool made is found too.
-func (c ClusterFacts) Peer(remote render.ClusterID) Peer { return c.peerIn("", remote) }
+func (c ClusterFacts) Peer(remote wire.ClusterID) Peer { return c.peerIn("", remote) }
 
 // peerIn is Peer, with the namespace to use where no peering exists; "" is
 // Liqo's default.
-func (c ClusterFacts) peerIn(namespace string, remote render.ClusterID) Peer {
-	namespace = c.homes(remote)[remote].namespace(cmp.Or(namespace, render.TenantNamespaceName(remote)))
+func (c ClusterFacts) peerIn(namespace string, remote wire.ClusterID) Peer {
+	namespace = c.homes(remote)[remote].namespace(cmp.Or(namespace, wire.TenantNamespaceName(remote)))
 	p := Peer{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, ClockAhead: c.ClockAhead, Namespace: c.FindNamespace(namespace)}
 	if p.Configuration = find[networkingv1beta1.Configuration](c.Configurations, p.Tenant); p.Configuration == nil {
 		p.Configuration = c.farConfiguration(remote)
@@ -421,25 +422,25 @@ func (h home) namespace(standard string) string {
 }
 
 // homes are where the peerings are, or only the one with a peer.
-func (c ClusterFacts) homes(only render.ClusterID) map[render.ClusterID]home {
-	all := map[render.ClusterID]home{}
+func (c ClusterFacts) homes(only wire.ClusterID) map[wire.ClusterID]home {
+	all := map[wire.ClusterID]home{}
 	for i := range c.Namespaces {
 		ns := &c.Namespaces[i]
-		remote := render.ClusterID(ns.Labels[render.LabelRemoteCluster])
+		remote := wire.ClusterID(ns.Labels[wire.LabelRemoteCluster])
 		if remote != "" && (only == "" || only == remote) && all[remote].labelled == "" {
 			all[remote] = home{labelled: ns.Name}
 		}
 	}
 	for i := range c.Connections {
 		o := &c.Connections[i]
-		remote := render.ClusterID(o.Labels[render.LabelRemoteCluster])
+		remote := wire.ClusterID(o.Labels[wire.LabelRemoteCluster])
 		if h := all[remote]; remote != "" && h.works == "" && o.Status.Value == networkingv1beta1.Connected {
 			h.works = o.Namespace
 			all[remote] = h
 		}
 	}
 	for o := range c.connections() {
-		remote := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])
+		remote := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
 		if remote == "" || only != "" && only != remote {
 			continue
 		}
@@ -458,9 +459,9 @@ func (c ClusterFacts) homes(only render.ClusterID) map[render.ClusterID]home {
 
 // farConfiguration is the Configuration of a peering that has none beside its
 // gateway. Liqo takes it from any namespace; our operator does not.
-func (c ClusterFacts) farConfiguration(remote render.ClusterID) *networkingv1beta1.Configuration {
+func (c ClusterFacts) farConfiguration(remote wire.ClusterID) *networkingv1beta1.Configuration {
 	for i := range c.Configurations {
-		if o := &c.Configurations[i]; c.Software == Liqo && o.Labels[render.LabelRemoteCluster] == string(remote) {
+		if o := &c.Configurations[i]; c.Software == Liqo && o.Labels[wire.LabelRemoteCluster] == string(remote) {
 			return o
 		}
 	}
@@ -469,8 +470,8 @@ func (c ClusterFacts) farConfiguration(remote render.ClusterID) *networkingv1bet
 
 // connections are the objects that make up connections, those that follow from
 // them left out. Their peer is in a label.
-func (c ClusterFacts) connections() iter.Seq[render.Object] {
-	return func(yield func(render.Object) bool) {
+func (c ClusterFacts) connections() iter.Seq[wire.Object] {
+	return func(yield func(wire.Object) bool) {
 		for i := range c.Configurations {
 			if !yield(&c.Configurations[i]) {
 				return
@@ -491,9 +492,9 @@ func (c ClusterFacts) connections() iter.Seq[render.Object] {
 
 // peeringIn is another peer than remote whose peering a namespace has objects
 // of; "" is none.
-func (c ClusterFacts) peeringIn(namespace string, remote render.ClusterID) render.ClusterID {
+func (c ClusterFacts) peeringIn(namespace string, remote wire.ClusterID) wire.ClusterID {
 	for o := range c.connections() {
-		of := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])
+		of := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
 		if o.GetNamespace() == namespace && of != "" && of != remote {
 			return of
 		}
@@ -503,11 +504,11 @@ func (c ClusterFacts) peeringIn(namespace string, remote render.ClusterID) rende
 
 func find[T any, O interface {
 	*T
-	render.Object
+	wire.Object
 }](all []T, t render.Tenant) *T {
 	for i := range all {
 		o := O(&all[i])
-		if o.GetNamespace() == t.Namespace && o.GetLabels()[render.LabelRemoteCluster] == string(t.Remote) {
+		if o.GetNamespace() == t.Namespace && o.GetLabels()[wire.LabelRemoteCluster] == string(t.Remote) {
 			return &all[i]
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Unfit is what stands against planning anything for the two clusters, as
@@ -172,7 +172,7 @@ func RefusedNodePort(p Params, f Facts) *Step {
 	}
 	for i := range server.Servers {
 		s := &server.Servers[i]
-		if n := s.Spec.Endpoint.NodePort; n != nil && *n == int32(p.NodePort) && s.Labels[render.LabelRemoteCluster] != string(client) {
+		if n := s.Spec.Endpoint.NodePort; n != nil && *n == int32(p.NodePort) && s.Labels[wire.LabelRemoteCluster] != string(client) {
 			return refuse("%d is GatewayServer %s/%s's", p.NodePort, s.Namespace, s.Name)
 		}
 	}

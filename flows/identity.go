@@ -8,7 +8,7 @@ import (
 
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // UID is which cluster the peer is, by the UID of its namespace kube-system; "" if that was
@@ -17,7 +17,7 @@ func (p Peer) UID() string {
 	if p.Configuration == nil {
 		return ""
 	}
-	return p.Configuration.Annotations[render.AnnotationPeerUID]
+	return p.Configuration.Annotations[wire.AnnotationPeerUID]
 }
 
 // Identity is the UID by which the cluster is known to its peers; "" if it may not be read.
@@ -90,7 +90,7 @@ func (p Peer) knows(key wgtypes.Key) bool {
 	if p.PublicKey == nil {
 		return true
 	}
-	return bytes.Equal(p.PublicKey.Spec.PublicKey, key[:]) || p.PublicKey.Annotations[render.AnnotationNextPublicKey] == key.String()
+	return bytes.Equal(p.PublicKey.Spec.PublicKey, key[:]) || p.PublicKey.Annotations[wire.AnnotationNextPublicKey] == key.String()
 }
 
 // calls is how an admin finds a side again.
@@ -116,17 +116,17 @@ func (f Facts) strangerHint(side Side) string {
 
 // identify has a Configuration say which cluster the peer is. One that can't be asked stays
 // who it was.
-func (c Connection) identify(side Side, want render.Object) (interrupts string) {
+func (c Connection) identify(side Side, want wire.Object) (interrupts string) {
 	uid := c.Facts.Sides[side.Other()].Identity()
 	if uid == "" {
-		keepAnnotation(want, c.Peers[side].Configuration, render.AnnotationPeerUID)
+		keepAnnotation(want, c.Peers[side].Configuration, wire.AnnotationPeerUID)
 		return ""
 	}
 	annotations := maps.Clone(want.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[render.AnnotationPeerUID] = uid
+	annotations[wire.AnnotationPeerUID] = uid
 	want.SetAnnotations(annotations)
 	if why := c.Facts.stranger(side); why != "" {
 		return fmt.Sprintf("%s; the former %s loses its connection", why, c.Facts.Sides[side.Other()].ID)

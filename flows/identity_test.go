@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // third is another cluster with milan's ID, in place of milan in front of the admin.
@@ -108,7 +108,7 @@ func TestAPlanThatDoesNotSeeThePeerKeepsItsUID(t *testing.T) {
 	f := flowtest.Facts(pair)
 	f.Sides[flows.B].UID = ""
 	c := flows.NewConnection(flowtest.NodePort(), f)
-	if s := c.Configuration(flows.A); s.Status != flows.Done || s.Want[0].GetAnnotations()[render.AnnotationPeerUID] != "uid-of-milan" {
+	if s := c.Configuration(flows.A); s.Status != flows.Done || s.Want[0].GetAnnotations()[wire.AnnotationPeerUID] != "uid-of-milan" {
 		t.Errorf("got %s %s", s.Status, s.Diff)
 	}
 }

@@ -3,14 +3,14 @@ package flows
 import (
 	appsv1 "k8s.io/api/apps/v1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Installation is our operator as it is to be brought to one cluster. Package
 // install makes them.
 type Installation interface {
 	// ClusterID is by which name the peers will know the cluster.
-	ClusterID() render.ClusterID
+	ClusterID() wire.ClusterID
 	// PlacesAgents reports whether an admin has said on which nodes agents run.
 	PlacesAgents() bool
 	// Bring is what a plan for a connection has of the installation on a side: its
@@ -23,7 +23,7 @@ type Installation interface {
 type InstallationFacts struct {
 	// Objects are those that an installation consists of, with the Networks of the
 	// cluster itself and what the fabric said of nodes. Their kinds are set.
-	Objects []render.Object
+	Objects []wire.Object
 	// Gateways are the Deployments of the cluster's gateways.
 	Gateways []appsv1.Deployment
 	// Hosts counts the IPs that have an address of the external range.

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows/setting"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -107,9 +108,9 @@ func (w WaitLevel) String() string { return waitLevels[w] }
 func Defaults() Params {
 	return Params{
 		Server: B, ServiceType: corev1.ServiceTypeLoadBalancer,
-		Port: render.DefaultPort, MTU: render.DefaultMTU,
-		ServerTemplate: render.TemplateRef{Name: render.ServerTemplate},
-		ClientTemplate: render.TemplateRef{Name: render.ClientTemplate},
+		Port: wire.DefaultPort, MTU: wire.DefaultMTU,
+		ServerTemplate: render.TemplateRef{Name: wire.ServerTemplate},
+		ClientTemplate: render.TemplateRef{Name: wire.ClientTemplate},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -58,7 +59,7 @@ const (
 // Reading is what one cluster says of its peering with one other: small plain
 // values, so that two readings can be compared with ==.
 type Reading struct {
-	Peer      render.ClusterID
+	Peer      wire.ClusterID
 	Namespace string    // the tenant's
 	Role      Role      // "" without a gateway
 	Created   time.Time // the gateway; zero without one
@@ -89,12 +90,12 @@ type Reading struct {
 	Latency  time.Duration // round trip; 0: not measured
 	// Reported is true if the gateway gives more than value and latency.
 	Reported       bool
-	Reason         render.Reason
+	Reason         wire.Reason
 	Message        string
 	Handshake      time.Time
-	Loss           float64         // share of pings, 0 to 1; see Lost
-	Received, Sent uint64          // bytes since the tunnel was made
-	Lately         render.Movement // since pings are no longer answered
+	Loss           float64       // share of pings, 0 to 1; see Lost
+	Received, Sent uint64        // bytes since the tunnel was made
+	Lately         wire.Movement // since pings are no longer answered
 	// PodTraffic is when packets of pods were last seen to pass both ways; zero: never,
 	// or the gateway does not look.
 	PodTraffic time.Time
@@ -119,7 +120,7 @@ func (r Reading) StaleAt() time.Time {
 	if !r.Exists {
 		return time.Time{}
 	}
-	return render.StaleAt(r.At, r.Interval)
+	return wire.StaleAt(r.At, r.Interval)
 }
 
 // Stale reports whether the reading is too old to be believed.
@@ -152,7 +153,7 @@ func (r Reading) Answered(now time.Time) bool {
 
 // Cause is the reason that the gateway gives for its state; "" if it gives none,
 // or if that is too old to be believed.
-func (r Reading) Cause(now time.Time) render.Reason {
+func (r Reading) Cause(now time.Time) wire.Reason {
 	if r.Stale(now) {
 		return ""
 	}
@@ -193,7 +194,7 @@ func (r Reading) claim(now time.Time) (state State, why string) {
 		}
 		return StateConnected, why
 	case networkingv1beta1.Connecting:
-		if r.Reason == render.ReasonPinged {
+		if r.Reason == wire.ReasonPinged {
 			return StateConnecting, "pings are answered, waiting for the state" // the gateway writes its reason first
 		}
 		return StateConnecting, why
@@ -261,7 +262,7 @@ func (p Peer) Reading() Reading {
 	switch {
 	case p.Server != nil:
 		r.Role, r.Created, e = RoleServer, p.ours(p.Server.CreationTimestamp.Time), p.Server.Status.Endpoint
-		if relay, err := render.ParseRelay(render.RelayOf(p.Server)); err == nil {
+		if relay, err := wire.ParseRelay(wire.RelayOf(p.Server)); err == nil {
 			_, end := relay.Ends()
 			e, r.Relayed = &end, true
 		}
@@ -345,7 +346,7 @@ func (p Peer) readConnection(r *Reading) {
 
 // Peers are the views of the cluster on all its peerings, by the peer's ID. It
 // goes through the objects once, where [ClusterFacts.Peer] does so for each peer.
-func (c ClusterFacts) Peers() map[render.ClusterID]*Peer {
+func (c ClusterFacts) Peers() map[wire.ClusterID]*Peer {
 	x := newPeerIndex(c)
 	assign(x, c.Configurations, func(p *Peer) **networkingv1beta1.Configuration { return &p.Configuration })
 	assign(x, c.Servers, func(p *Peer) **networkingv1beta1.GatewayServer { return &p.Server })
@@ -399,9 +400,9 @@ func (p Peer) GatewayName() string {
 }
 
 // Objects are all there are of the peering, in the order in which they come to be.
-func (p Peer) Objects() []render.Object {
-	var all []render.Object
-	add := func(exists bool, o render.Object) {
+func (p Peer) Objects() []wire.Object {
+	var all []wire.Object
+	add := func(exists bool, o wire.Object) {
 		if exists {
 			all = append(all, o)
 		}
@@ -417,13 +418,13 @@ func (p Peer) Objects() []render.Object {
 
 // peerIndex finds the view that an object belongs to.
 type peerIndex struct {
-	homes map[render.ClusterID]home
+	homes map[wire.ClusterID]home
 	named map[string]*corev1.Namespace
-	peers map[render.ClusterID]*Peer
+	peers map[wire.ClusterID]*Peer
 }
 
 func newPeerIndex(c ClusterFacts) peerIndex {
-	x := peerIndex{c.homes(""), make(map[string]*corev1.Namespace, len(c.Namespaces)), map[render.ClusterID]*Peer{}}
+	x := peerIndex{c.homes(""), make(map[string]*corev1.Namespace, len(c.Namespaces)), map[wire.ClusterID]*Peer{}}
 	for i := range c.Namespaces {
 		x.named[c.Namespaces[i].Name] = &c.Namespaces[i]
 	}
@@ -432,13 +433,13 @@ func newPeerIndex(c ClusterFacts) peerIndex {
 
 // view is the view that the object belongs to; nil if it is no part of a peering.
 func (x peerIndex) view(o metav1.Object) *Peer {
-	remote := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])
+	remote := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
 	if remote == "" {
 		return nil
 	}
 	p, known := x.peers[remote]
 	if !known {
-		namespace := x.homes[remote].namespace(render.TenantNamespaceName(remote))
+		namespace := x.homes[remote].namespace(wire.TenantNamespaceName(remote))
 		p = &Peer{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, Namespace: x.named[namespace]}
 	}
 	if o.GetNamespace() != p.Tenant.Namespace {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func TestStateOfOneEnd(t *testing.T) {
@@ -22,12 +22,12 @@ func TestStateOfOneEnd(t *testing.T) {
 	server := &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}
 	pod := func(waiting string) *flows.PodFacts { return &flows.PodFacts{Gateway: "milan", Waiting: waiting} }
 	reported := func(value networkingv1beta1.ConnectionStatusValue, age time.Duration, loss float64) *networkingv1beta1.Connection {
-		text, err := json.Marshal(render.Report{At: now.Add(-age), Interval: 10, Message: "as the gateway says", Loss: loss})
+		text, err := json.Marshal(wire.Report{At: now.Add(-age), Interval: 10, Message: "as the gateway says", Loss: loss})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return &networkingv1beta1.Connection{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{render.AnnotationStatus: string(text)}},
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{wire.AnnotationStatus: string(text)}},
 			Status:     networkingv1beta1.ConnectionStatus{Value: value},
 		}
 	}
@@ -37,7 +37,7 @@ func TestStateOfOneEnd(t *testing.T) {
 		}}
 	}
 	unreadable := liqo(networkingv1beta1.Connected, "", time.Time{})
-	unreadable.Annotations = map[string]string{render.AnnotationStatus: "{"}
+	unreadable.Annotations = map[string]string{wire.AnnotationStatus: "{"}
 	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
 	for name, test := range map[string]struct {
 		peer flows.Peer
@@ -81,8 +81,8 @@ func TestStateOfOneEnd(t *testing.T) {
 // An old report gives no cause, and no share of lost pings where none is counted.
 func TestWhatAReadingDoesNotKnow(t *testing.T) {
 	now := flowtest.Epoch()
-	r := flows.Reading{Exists: true, Reported: true, Value: networkingv1beta1.Connecting, Reason: render.ReasonKeyMismatch, At: now, Interval: time.Second}
-	if got := r.Cause(now); got != render.ReasonKeyMismatch {
+	r := flows.Reading{Exists: true, Reported: true, Value: networkingv1beta1.Connecting, Reason: wire.ReasonKeyMismatch, At: now, Interval: time.Second}
+	if got := r.Cause(now); got != wire.ReasonKeyMismatch {
 		t.Errorf("a fresh report: got cause %q", got)
 	}
 	if got := r.Cause(now.Add(time.Minute)); got != "" {
@@ -115,10 +115,10 @@ func TestAReadingSaysWhatItsObjectsSay(t *testing.T) {
 func TestPeersAreWhatPeerFinds(t *testing.T) {
 	var f flows.ClusterFacts
 	for i := range 400 {
-		remote := render.ClusterID(fmt.Sprintf("c%d", i%40))
+		remote := wire.ClusterID(fmt.Sprintf("c%d", i%40))
 		meta := metav1.ObjectMeta{
-			Name: fmt.Sprintf("o%d", i), Namespace: render.TenantNamespaceName(remote),
-			Labels: map[string]string{render.LabelRemoteCluster: string(remote)},
+			Name: fmt.Sprintf("o%d", i), Namespace: wire.TenantNamespaceName(remote),
+			Labels: map[string]string{wire.LabelRemoteCluster: string(remote)},
 		}
 		switch i % 7 {
 		case 1:
@@ -147,7 +147,7 @@ func TestPeersAreWhatPeerFinds(t *testing.T) {
 	all := f.Peers()
 	found := 0
 	for i := range 40 {
-		remote := render.ClusterID(fmt.Sprintf("c%d", i))
+		remote := wire.ClusterID(fmt.Sprintf("c%d", i))
 		want := f.Peer(remote)
 		got, ok := all[remote]
 		if !ok {
@@ -169,7 +169,7 @@ func TestPeersAreWhatPeerFinds(t *testing.T) {
 func TestThePodOfAGatewayIsTheOneThatHoldsTheTunnel(t *testing.T) {
 	facts := flows.ClusterFacts{
 		Servers: []networkingv1beta1.GatewayServer{{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{render.LabelRemoteCluster: "milan"},
+			Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{wire.LabelRemoteCluster: "milan"},
 		}}},
 		Pods: []flows.PodFacts{
 			{Namespace: "liqo-tenant-milan", Gateway: "milan", Name: "holds", Active: true},

@@ -12,7 +12,9 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // StepID names a step; it stays the same from one plan to the next.
@@ -79,10 +81,10 @@ type Step struct {
 	Events []EventFacts
 	// Want are the objects that the step makes sure of, Gone those that it removes,
 	// whatever its status.
-	Want, Gone []render.Object
+	Want, Gone []wire.Object
 	// Objects of these are to be applied, or deleted, now: when the step is Ready.
 	// Of a Replace they are those to delete.
-	Objects []render.Object
+	Objects []wire.Object
 	// Inspect is a namespace whose contents decide the step: [Facts.Contents].
 	Inspect *render.Tenant
 	// Try is an image that a node has to pull before the plan changes anything; nil once
@@ -127,7 +129,7 @@ func (r ObjectRef) String() string {
 type Plan struct {
 	Steps []Step
 	// IDs of the two clusters, for texts.
-	A, B render.ClusterID
+	A, B wire.ClusterID
 	// Params are what PlanConnect wants, with what it keeps of a connection that
 	// exists: all that is needed to say the same again.
 	Params Params
@@ -214,7 +216,7 @@ func (p Plan) Changes() Summary {
 }
 
 // Wants are the objects that the plan wants on a side, whether they are there or not.
-func (p Plan) Wants(side Side) (objects []render.Object) {
+func (p Plan) Wants(side Side) (objects []wire.Object) {
 	for _, s := range p.Steps {
 		if s.Side == side {
 			objects = append(objects, s.Want...)
@@ -264,7 +266,7 @@ func (p Plan) Interrupts() []string {
 }
 
 // ID is the cluster ID of a side.
-func (p Plan) ID(s Side) render.ClusterID {
+func (p Plan) ID(s Side) wire.ClusterID {
 	if s == B {
 		return p.B
 	}
@@ -306,34 +308,34 @@ const (
 func (r ObjectRef) Title() string { return r.Kind + " " + r.Name }
 
 // Ensure is the step that makes want exist: done when live already says it.
-func Ensure(side Side, what string, live, want render.Object) Step {
-	if Exists(live) && live.GetLabels()[render.LabelManagedBy] != render.ManagedBy {
+func Ensure(side Side, what string, live, want wire.Object) Step {
+	if Exists(live) && live.GetLabels()[wire.LabelManagedBy] != wire.ManagedBy {
 		// What somebody else made is used as it is, and does not become ours: a
 		// reset deletes namespaces that are, with whatever else is in them.
-		delete(want.GetLabels(), render.LabelManagedBy)
+		delete(want.GetLabels(), wire.LabelManagedBy)
 	}
 	object := RefTo(want)
 	s := Step{ID: IDOf(side, what), Side: side, Object: object, Title: object.Title(), Status: Ready, Action: Create}
-	s.Want, s.Objects = []render.Object{want}, []render.Object{want}
+	s.Want, s.Objects = []wire.Object{want}, []wire.Object{want}
 	switch {
 	case Exists(live) && live.GetDeletionTimestamp() != nil:
 		s.Status, s.Reason, s.Objects, s.Code = Waiting, object.Title()+" is still being deleted"+deletionState(live), nil, CodeDeletion
-	case render.Contains(render.FieldManager, live, want):
+	case apply.Contains(wire.FieldManager, live, want):
 		s.Status, s.Action, s.Objects = Done, Update, nil
 	case Exists(live):
-		s.Action, s.Diff = Update, render.Diff(live, want)
+		s.Action, s.Diff = Update, apply.Diff(live, want)
 		if who := strings.Join(Managers(live), ", "); who != "" {
 			s.Evidence = map[string]string{evidenceManagers: who}
 		}
 	default:
-		s.Diff = render.Diff(nil, want)
+		s.Diff = apply.Diff(nil, want)
 	}
 	return s
 }
 
 // Managers are the programs besides this one that wrote something of an object,
 // its status left out, the latest first.
-func Managers(live render.Object) []string {
+func Managers(live wire.Object) []string {
 	fields := slices.Clone(live.GetManagedFields())
 	slices.SortStableFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
 		switch {
@@ -345,7 +347,7 @@ func Managers(live render.Object) []string {
 	})
 	var names []string
 	for _, e := range fields {
-		if e.Subresource == "" && e.Manager != render.FieldManager && !slices.Contains(names, e.Manager) {
+		if e.Subresource == "" && e.Manager != wire.FieldManager && !slices.Contains(names, e.Manager) {
 			names = append(names, e.Manager)
 		}
 	}
@@ -353,7 +355,7 @@ func Managers(live render.Object) []string {
 }
 
 // deletionState is what a deletion waits for, as the end of a sentence.
-func deletionState(o render.Object) string {
+func deletionState(o wire.Object) string {
 	if ns, ok := o.(*corev1.Namespace); ok {
 		for _, c := range ns.Status.Conditions {
 			remains := c.Type == corev1.NamespaceFinalizersRemaining || c.Type == corev1.NamespaceContentRemaining ||
@@ -370,7 +372,7 @@ func deletionState(o render.Object) string {
 }
 
 // Remove is the step that makes live go away; done when it does not exist.
-func Remove(side Side, what string, object ObjectRef, live render.Object, interrupts string) Step {
+func Remove(side Side, what string, object ObjectRef, live wire.Object, interrupts string) Step {
 	s := Step{
 		ID: IDOf(side, what), Side: side, Object: object, Title: object.Title(), Action: Delete,
 		Status: Done, Reason: "does not exist",
@@ -379,7 +381,7 @@ func Remove(side Side, what string, object ObjectRef, live render.Object, interr
 		return s
 	}
 	s.Status, s.Reason, s.Interrupts = Ready, "", interrupts
-	s.Gone, s.Objects = []render.Object{live}, []render.Object{live}
+	s.Gone, s.Objects = []wire.Object{live}, []wire.Object{live}
 	if live.GetDeletionTimestamp() != nil {
 		s.Status, s.Reason, s.Objects, s.Code = Waiting, "being deleted"+deletionState(live), nil, CodeDeletion
 	}
@@ -392,10 +394,10 @@ func BlockedStep(side Side, action Action, what string, object ObjectRef, reason
 }
 
 // Exists reports whether o is there: the facts hold nil pointers for what isn't.
-func Exists(o render.Object) bool { return o != nil && !reflect.ValueOf(o).IsNil() }
+func Exists(o wire.Object) bool { return o != nil && !reflect.ValueOf(o).IsNil() }
 
 // RefTo names an object; one that a typed client has read says no kind.
-func RefTo(o render.Object) ObjectRef {
+func RefTo(o wire.Object) ObjectRef {
 	kind := o.GetObjectKind().GroupVersionKind().Kind
 	return ObjectRef{Kind: cmp.Or(kind, reflect.TypeOf(o).Elem().Name()), Namespace: o.GetNamespace(), Name: o.GetName()}
 }

@@ -1,9 +1,11 @@
 package flows
 
-import "github.com/liqo-tui/liqo-tui/render"
+import (
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+)
 
-func forPeering(o render.Object) bool {
-	return Exists(o) && o.GetAnnotations()[render.AnnotationForPeering] != ""
+func forPeering(o wire.Object) bool {
+	return Exists(o) && o.GetAnnotations()[wire.AnnotationForPeering] != ""
 }
 
 // gatewaysForPeering reports whether gateways are made for a whole peering. One that

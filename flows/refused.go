@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Fail makes a step one that failed.
@@ -122,7 +122,7 @@ func (c Connection) refusedRelay(server Side) *Step {
 // StepError is a run that ended because a step failed.
 type StepError struct {
 	Step    Step
-	Cluster render.ClusterID
+	Cluster wire.ClusterID
 	// Changed reports whether the run had changed anything before.
 	Changed bool
 	// Cause is the API server's answer, if that is what failed the step.

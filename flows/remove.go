@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -17,7 +18,7 @@ type RemoveOptions struct {
 	LocalOnly bool
 	// Peer is the cluster ID of B where it can't be asked. "" takes what B says,
 	// or else the only peer that A has.
-	Peer render.ClusterID
+	Peer wire.ClusterID
 	// Namespaces are where the peering is said to be; "" is wherever it is.
 	Namespaces [2]string
 }
@@ -33,7 +34,7 @@ func ResetBy(by command.Command, o RemoveOptions, f Facts) Plan {
 		return []Step{c.removeConfiguration(side), c.removeNamespace(side)}
 	})
 	if plan.Failure() == nil && plan.B != "" {
-		if s := lent(o, f, [2]render.ClusterID{plan.A, plan.B}); s != nil {
+		if s := lent(o, f, [2]wire.ClusterID{plan.A, plan.B}); s != nil {
 			plan.Steps = []Step{*s}
 		}
 	}
@@ -41,7 +42,7 @@ func ResetBy(by command.Command, o RemoveOptions, f Facts) Plan {
 }
 
 // lent refuses to take the network from a virtual node, nil if there is none.
-func lent(o RemoveOptions, f Facts, ids [2]render.ClusterID) *Step {
+func lent(o RemoveOptions, f Facts, ids [2]wire.ClusterID) *Step {
 	sides, unpeer := []Side{A, B}, f.Ours("unpeer")
 	if o.LocalOnly {
 		sides, unpeer = []Side{A}, forget(f.Sides[A].Ours("unpeer"), ids[B])
@@ -159,7 +160,7 @@ func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) func(Facts)
 }
 
 // peer is whom A is to forget; "" if there is nobody, or if that is unclear.
-func (o RemoveOptions) peer(f Facts) (render.ClusterID, *Step) {
+func (o RemoveOptions) peer(f Facts) (wire.ClusterID, *Step) {
 	known := f.Sides[A].forgettable()
 	switch {
 	case o.Peer != "":
@@ -179,7 +180,7 @@ func (o RemoveOptions) peer(f Facts) (render.ClusterID, *Step) {
 // KnownPeers are the IDs of the clusters that this one is connected with, or has
 // begun to be. A namespace alone is no peering: a reset keeps one in which somebody
 // else has put something, and Liqo has one for its authentication.
-func (c ClusterFacts) KnownPeers() []render.ClusterID {
+func (c ClusterFacts) KnownPeers() []wire.ClusterID {
 	var ids peerIDs
 	for o := range c.connections() {
 		ids.add(o)
@@ -190,9 +191,9 @@ func (c ClusterFacts) KnownPeers() []render.ClusterID {
 
 // EndingPeers are those of which all that is left is being deleted, as after a reset.
 func (c ClusterFacts) EndingPeers() []string {
-	stays := map[render.ClusterID]bool{}
+	stays := map[wire.ClusterID]bool{}
 	for o := range c.connections() {
-		id := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])
+		id := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
 		stays[id] = stays[id] || o.GetDeletionTimestamp() == nil
 	}
 	var ending []string
@@ -206,7 +207,7 @@ func (c ClusterFacts) EndingPeers() []string {
 
 // forgettable are besides those that this one has only a namespace for, which may
 // be all that a stopped run has left.
-func (c ClusterFacts) forgettable() []render.ClusterID {
+func (c ClusterFacts) forgettable() []wire.ClusterID {
 	ids := peerIDs(c.KnownPeers())
 	for i := range c.Namespaces {
 		ids.add(&c.Namespaces[i])
@@ -215,17 +216,17 @@ func (c ClusterFacts) forgettable() []render.ClusterID {
 	return ids
 }
 
-type peerIDs []render.ClusterID
+type peerIDs []wire.ClusterID
 
 // add adds the peer that an object is about, once.
-func (ids *peerIDs) add(o render.Object) {
-	if id := render.ClusterID(o.GetLabels()[render.LabelRemoteCluster]); id != "" && !slices.Contains(*ids, id) {
+func (ids *peerIDs) add(o wire.Object) {
+	if id := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster]); id != "" && !slices.Contains(*ids, id) {
 		*ids = append(*ids, id)
 	}
 }
 
 // forget removes what one cluster has of a peer that is left alone.
-func forget(by command.Command, peer render.ClusterID) command.Command {
+func forget(by command.Command, peer wire.ClusterID) command.Command {
 	return by.Add("--local-only", "--remote-cluster-id", string(peer))
 }
 
@@ -282,7 +283,7 @@ func (c Connection) undrained(side Side) string {
 // hasGateway reports whether the gateway that a pod is of still exists: a
 // Namespace may hold several peerings.
 func (c ClusterFacts) hasGateway(pod PodFacts) bool {
-	of := func(o render.Object) bool { return o.GetNamespace() == pod.Namespace && o.GetName() == pod.Gateway }
+	of := func(o wire.Object) bool { return o.GetNamespace() == pod.Namespace && o.GetName() == pod.Gateway }
 	return slices.ContainsFunc(c.Servers, func(o networkingv1beta1.GatewayServer) bool { return of(&o) }) ||
 		slices.ContainsFunc(c.Clients, func(o networkingv1beta1.GatewayClient) bool { return of(&o) })
 }

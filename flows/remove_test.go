@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -152,7 +153,7 @@ type replacing struct {
 	with *corev1.Namespace
 }
 
-func (r *replacing) Delete(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+func (r *replacing) Delete(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	if ns, ok := objects[0].(*corev1.Namespace); ok && r.with != nil {
 		r.Remove(ns)
 		r.PutAs("somebody", r.with)

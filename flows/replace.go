@@ -6,7 +6,8 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // replacing holds the step that makes a side's gateway back while the side has
@@ -15,7 +16,7 @@ import (
 // old one has to be gone before the new one is made. The old server goes last:
 // until the new one exists, it is what another run would learn the settings from.
 func (c Connection) replacing(side Side, s Step, role networkingv1beta1.ConnectionType) Step {
-	var right, wrong render.Object = c.Peers[side].Server, c.Peers[side].Client
+	var right, wrong wire.Object = c.Peers[side].Server, c.Peers[side].Client
 	if role == networkingv1beta1.ConnectionTypeClient {
 		right, wrong = wrong, right
 	}
@@ -27,7 +28,7 @@ func (c Connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 	case wrong.GetDeletionTimestamp() != nil:
 		s.Status, s.Reason, s.Code, s.Objects = Waiting, kindOf(wrong)+" is still being deleted"+deletionState(wrong), CodeDeletion, nil
 	default:
-		s.Status, s.Action, s.Gone, s.Objects = Ready, Replace, []render.Object{wrong}, []render.Object{wrong}
+		s.Status, s.Action, s.Gone, s.Objects = Ready, Replace, []wire.Object{wrong}, []wire.Object{wrong}
 		s.Reason = fmt.Sprintf("replaces %s %s (deleted and created again)", kindOf(wrong), wrong.GetName())
 		s.Diff = goneDiff(wrong) + s.Diff
 		if c.gatewayInterrupts(side) != "" {
@@ -42,8 +43,8 @@ func (c Connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 }
 
 // goneDiff shows an object that goes, as lines of a diff.
-func goneDiff(o render.Object) string {
-	text, err := render.LiveYAML(o)
+func goneDiff(o wire.Object) string {
+	text, err := apply.LiveYAML(o)
 	if err != nil {
 		return ""
 	}
@@ -54,7 +55,7 @@ func goneDiff(o render.Object) string {
 	return b.String()
 }
 
-func kindOf(o render.Object) string {
+func kindOf(o wire.Object) string {
 	if _, ok := o.(*networkingv1beta1.GatewayServer); ok {
 		return kindServer
 	}
@@ -82,13 +83,13 @@ func (c Connection) gatewayInterrupts(side Side) string {
 
 // changeInterrupts is what changing a live gateway into want interrupts. now is
 // the live one with what our own gateways change without interruption.
-func (c Connection) changeInterrupts(side Side, live, now, want render.Object) string {
+func (c Connection) changeInterrupts(side Side, live, now, want wire.Object) string {
 	if c.Facts.Sides[side].Software != Operator {
 		now = live // Liqo's gateway gets a new pod
 	}
-	now = now.DeepCopyObject().(render.Object)
+	now = now.DeepCopyObject().(wire.Object)
 	now.SetLabels(want.GetLabels())
-	if !c.carriesTraffic() || render.Contains(render.FieldManager, now, want) {
+	if !c.carriesTraffic() || apply.Contains(wire.FieldManager, now, want) {
 		return ""
 	}
 	return fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, until the gateways reach each other again", c.Facts.Sides[A].ID, c.Facts.Sides[B].ID)
@@ -96,12 +97,12 @@ func (c Connection) changeInterrupts(side Side, live, now, want render.Object) s
 
 // AnyGateway is the side's gateway of either kind, with its kind set; nil if there
 // is none.
-func (c Connection) AnyGateway(side Side) render.Object { return c.Peers[side].gateway() }
+func (c Connection) AnyGateway(side Side) wire.Object { return c.Peers[side].gateway() }
 
 // gateway is the peer's GatewayServer, else its GatewayClient: a copy with its kind
 // set; nil if there is neither.
-func (p Peer) gateway() render.Object {
-	var o render.Object
+func (p Peer) gateway() wire.Object {
+	var o wire.Object
 	switch {
 	case p.Server != nil:
 		o = p.Server.DeepCopy()

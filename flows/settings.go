@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows/setting"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Settings are all settings of a connection, in the order of forms.
@@ -76,7 +76,7 @@ func Settings() []ConnectionSetting {
 			Name: "mtu", Sets: FieldMTU, Label: "MTU at most", Noun: "MTU", Inviter: true, Auto: true,
 			Help:    "largest packet in the tunnel, in bytes; auto: what the gateways find out (with Liqo's gateways: 1340)",
 			Explain: "The largest packet in the tunnel, in bytes. WireGuard adds 60 on IPv4, so it is at most the MTU of the network between the clusters less 60. Too large a value shows as connections that open and then hang. The gateways look for the largest packet that comes through, and never send more.",
-			Field:   "GatewayServer.spec.mtu", Kind: setting.Number, Want: "a number of bytes", Min: render.MinMTU, Max: render.MaxMTU, Store: setting.NumberAt(func(p *Params) *int { return &p.MTU }),
+			Field:   "GatewayServer.spec.mtu", Kind: setting.Number, Want: "a number of bytes", Min: wire.MinMTU, Max: wire.MaxMTU, Store: setting.NumberAt(func(p *Params) *int { return &p.MTU }),
 		},
 		{Name: "server-template-name", Liqoctl: "gw-server-template-name", Help: "template of the gateway server", Noun: "server's template", Inviter: true, Sets: FieldServerTemplate, Field: "GatewayServer.spec.serverTemplateRef.name", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.ServerTemplate.Name })},
 		{Name: "server-template-namespace", Liqoctl: "gw-server-template-namespace", Help: "its namespace (default: Liqo's)", Inviter: true, Sets: FieldServerTemplate, Field: "GatewayServer.spec.serverTemplateRef.namespace", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.ServerTemplate.Namespace })},
@@ -104,7 +104,7 @@ const (
 )
 
 func validRelay(text string) error {
-	r, err := render.ParseRelay(text)
+	r, err := wire.ParseRelay(text)
 	if err != nil || setting.Hosts(r.Host) != nil {
 		return errors.New("want HOST:PORT, such as relay.example.org:51840, with a port up to 65534: the next one is needed, too")
 	}

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // SuggestServer is the side that should host the gateway server, with the
@@ -167,10 +167,10 @@ func (c ClusterFacts) FindsMTU() bool { return c.Software == Operator || c.Insta
 func suggestMTU(f Facts) (int, string) {
 	for _, side := range []Side{A, B} {
 		if c := f.Sides[side]; !c.FindsMTU() {
-			return render.DefaultMTU, fmt.Sprintf("%s's gateway does not look for what passes", c.inShort())
+			return wire.DefaultMTU, fmt.Sprintf("%s's gateway does not look for what passes", c.inShort())
 		}
 	}
-	return render.MaxMTU, "both gateways use what they find to pass, up to this"
+	return wire.MaxMTU, "both gateways use what they find to pass, up to this"
 }
 
 // Suggest gives p the value of an Auto setting that facts make likely, with the

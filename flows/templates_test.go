@@ -8,6 +8,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -16,7 +17,7 @@ func TestATemplateThatCantBeUsedIsRefusedBeforeAnythingIsChanged(t *testing.T) {
 		return flows.TemplateFacts{Kind: kind, TemplateRef: render.TemplateRef{Name: name, Namespace: "liqo"}, Ours: ours}
 	}
 	server, client := networkingv1beta1.WgGatewayServerTemplateKind, networkingv1beta1.WgGatewayClientTemplateKind
-	there := []flows.TemplateFacts{at(server, render.ServerTemplate, false), at(server, "own", true), at(client, render.ClientTemplate, false)}
+	there := []flows.TemplateFacts{at(server, wire.ServerTemplate, false), at(server, "own", true), at(client, wire.ClientTemplate, false)}
 	for _, tc := range []struct {
 		name      string
 		templates []flows.TemplateFacts
@@ -24,7 +25,7 @@ func TestATemplateThatCantBeUsedIsRefusedBeforeAnythingIsChanged(t *testing.T) {
 		template  string
 		want      string
 	}{
-		{"one that is there", there, flows.Liqo, render.ServerTemplate, ""},
+		{"one that is there", there, flows.Liqo, wire.ServerTemplate, ""},
 		{"none may be read", nil, flows.Liqo, "else", ""},
 		{"one that is not there", there, flows.Liqo, "else", "milan has no WgGatewayServerTemplate liqo/else"},
 		{"ours, where Liqo runs", there, flows.Liqo, "own", "which Liqo's controllers on milan can't run"},

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // ExplainWaits adds to each step that waits what the cluster says of it, and
@@ -51,7 +51,7 @@ func (c Connection) blame(steps []Step, s *Step) {
 	if gateway == nil {
 		return
 	}
-	problem := gateway.GetAnnotations()[render.AnnotationProblem]
+	problem := gateway.GetAnnotations()[wire.AnnotationProblem]
 	if problem == "" {
 		return
 	}
@@ -59,7 +59,7 @@ func (c Connection) blame(steps []Step, s *Step) {
 	applied := slices.ContainsFunc(steps, func(g Step) bool {
 		return (g.ID == IDOf(side, stepServer) || g.ID == IDOf(side, stepClient)) && g.Status == Done
 	})
-	if !strings.HasPrefix(problem, render.ProblemRefused) || !applied || c.Facts.At.Sub(c.Peers[side].specChanged(gateway)) < refusalGrace {
+	if !strings.HasPrefix(problem, wire.ProblemRefused) || !applied || c.Facts.At.Sub(c.Peers[side].specChanged(gateway)) < refusalGrace {
 		return
 	}
 	s.Fail(FailedApply, CodeRefused, problem, "change the setting that the message names, then run the command again")
@@ -78,7 +78,7 @@ func (s *Step) keyMaker() Side {
 
 // aboutWait says whose events explain a wait, as kinds, and the next command.
 func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
-	gateway := render.GatewayObjectName(c.gatewayName(s.Side))
+	gateway := wire.GatewayObjectName(c.gatewayName(s.Side))
 	switch s.Code {
 	case CodeEndpoint:
 		if c.Params.ServiceType != corev1.ServiceTypeLoadBalancer {
@@ -111,14 +111,14 @@ func (c Connection) tunnelHint(side Side) string {
 		return fmt.Sprintf("see why: %s", c.Kubectl(side, "logs", "--previous", "--all-containers", pod.Name))
 	}
 	cause := c.Peers[side].Reading().Cause(c.Facts.At)
-	if cause != render.ReasonNoHandshake && cause != render.ReasonPeerSilent && cause != "" { // it says what it is
+	if cause != wire.ReasonNoHandshake && cause != wire.ReasonPeerSilent && cause != "" { // it says what it is
 		return hint
 	}
 	if addresses, port, reason := c.Dial(c.Params.Server); reason == "" {
 		hint += fmt.Sprintf("; or open the way, which most often a firewall blocks: allow UDP from the nodes of %s to %s port %d, and replies",
 			c.Facts.Sides[c.Params.Server.Other()].ID, strings.Join(addresses, ", "), port)
 	}
-	if cause != render.ReasonPeerSilent && !c.Facts.Sides[B].Described { // it has never worked this way round
+	if cause != wire.ReasonPeerSilent && !c.Facts.Sides[B].Described { // it has never worked this way round
 		other := c.Params.Server.Other()
 		hint += fmt.Sprintf("; or let %s host the server, which needs the same the other way round: %s",
 			c.Facts.Sides[other].ID, c.Facts.Ours("network", "connect").Flag("--server-location", [...]string{"Local", "Remote"}[other]))

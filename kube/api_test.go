@@ -23,7 +23,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/apitest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 var tenant = render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}
@@ -139,11 +141,11 @@ func TestCluster(t *testing.T) {
 
 // testOtherVersion has the API server serve Connections as another release of
 // Liqo would.
-func testOtherVersion(t *testing.T, c *Cluster, crds []render.Object) {
-	i := slices.IndexFunc(crds, func(o render.Object) bool { return o.GetName() == "connections.networking.liqo.io" })
+func testOtherVersion(t *testing.T, c *Cluster, crds []wire.Object) {
+	i := slices.IndexFunc(crds, func(o wire.Object) bool { return o.GetName() == "connections.networking.liqo.io" })
 	other := crds[i].DeepCopyObject().(*apiextensionsv1.CustomResourceDefinition)
 	other.Spec.Versions[0].Name = "v1alpha1"
-	if _, err := c.Apply(t.Context(), []render.Object{other}); err != nil {
+	if _, err := c.Apply(t.Context(), []wire.Object{other}); err != nil {
 		t.Fatal(err)
 	}
 	for served := false; !served; {
@@ -158,7 +160,7 @@ func testOtherVersion(t *testing.T, c *Cluster, crds []render.Object) {
 	if f := observe(t, c); f.HasCRDs || !slices.Contains(f.MissingKinds, "connections.networking.liqo.io/v1beta1") {
 		t.Errorf("got missing %q", f.MissingKinds)
 	}
-	if _, err := c.Delete(t.Context(), []render.Object{other}); err != nil {
+	if _, err := c.Delete(t.Context(), []wire.Object{other}); err != nil {
 		t.Fatal(err)
 	}
 	for there := true; there; {
@@ -179,7 +181,7 @@ func verbs(changes []flows.Change) []flows.Verb {
 }
 
 func testApply(t *testing.T, c *Cluster) {
-	objects := []render.Object{render.TenantNamespace(tenant), configuration("10.244.0.0/16")}
+	objects := []wire.Object{render.TenantNamespace(tenant), configuration("10.244.0.0/16")}
 	for i, want := range [][]flows.Verb{{flows.Created, flows.Created}, {flows.Unchanged, flows.Unchanged}} {
 		changes, err := c.Apply(t.Context(), objects)
 		if err != nil {
@@ -193,7 +195,7 @@ func testApply(t *testing.T, c *Cluster) {
 			t.Errorf("run %d: got namespace %v and Configuration %v right after applying", i+1, peer.Namespace, peer.Configuration)
 		}
 	}
-	changes, err := c.Apply(t.Context(), []render.Object{configuration("10.245.0.0/16")})
+	changes, err := c.Apply(t.Context(), []wire.Object{configuration("10.245.0.0/16")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +206,7 @@ func testApply(t *testing.T, c *Cluster) {
 		t.Errorf("got pod CIDRs %v right after changing them", got)
 	}
 	for _, m := range observe(t, c).Peer("milan").Configuration.ManagedFields {
-		if m.Manager == render.FieldManager && strings.Contains(m.FieldsV1.GetRawString(), "f:status") {
+		if m.Manager == wire.FieldManager && strings.Contains(m.FieldsV1.GetRawString(), "f:status") {
 			t.Error("applying claimed the status, which is the operator's")
 		}
 	}
@@ -212,16 +214,16 @@ func testApply(t *testing.T, c *Cluster) {
 
 func testTakeBack(t *testing.T, c *Cluster) {
 	params := render.ServerParams{
-		Tenant: tenant, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+		Tenant: tenant, Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"},
 		ServiceType: corev1.ServiceTypeNodePort, Port: 51840, NodePort: 31000, MTU: 1340,
 	}
-	if _, err := c.Apply(t.Context(), []render.Object{render.GatewayServer(params)}); err != nil {
+	if _, err := c.Apply(t.Context(), []wire.Object{render.GatewayServer(params)}); err != nil {
 		t.Fatal(err)
 	}
 	params.NodePort = 0
-	want := []render.Object{render.GatewayServer(params)}
+	want := []wire.Object{render.GatewayServer(params)}
 	live := observe(t, c).Peer("milan").Server
-	if d := render.Diff(live, want[0]); !strings.Contains(d, "-    nodePort: 31000\n") {
+	if d := apply.Diff(live, want[0]); !strings.Contains(d, "-    nodePort: 31000\n") {
 		t.Errorf("the diff of what was observed does not show that the node port goes:\n%s", d)
 	}
 	tried, err := c.DryRun(t.Context(), want, false)
@@ -229,7 +231,7 @@ func testTakeBack(t *testing.T, c *Cluster) {
 		t.Errorf("a dry run: got %+v, %v; want the node port to go", tried, err)
 	}
 	for i, want := range [][]flows.Verb{{flows.Updated}, {flows.Unchanged}} {
-		changes, err := c.Apply(t.Context(), []render.Object{render.GatewayServer(params)})
+		changes, err := c.Apply(t.Context(), []wire.Object{render.GatewayServer(params)})
 		if got := verbs(changes); err != nil || !slices.Equal(got, want) {
 			t.Errorf("run %d: got %v, %v; want %v", i+1, got, err, want)
 		}
@@ -238,7 +240,7 @@ func testTakeBack(t *testing.T, c *Cluster) {
 	if n := live.Spec.Endpoint.NodePort; n != nil {
 		t.Errorf("got node port %d, want none", *n)
 	}
-	if d := render.Diff(live, want[0]); d != "" {
+	if d := apply.Diff(live, want[0]); d != "" {
 		t.Errorf("afterwards, there is still a difference:\n%s", d)
 	}
 	// What no generation counts is a change, too.
@@ -248,7 +250,7 @@ func testTakeBack(t *testing.T, c *Cluster) {
 		if !more {
 			delete(namespace.Labels, "more")
 		}
-		changes, err := c.Apply(t.Context(), []render.Object{namespace})
+		changes, err := c.Apply(t.Context(), []wire.Object{namespace})
 		if got := verbs(changes); err != nil || !slices.Equal(got, []flows.Verb{flows.Updated}) {
 			t.Errorf("a label, run %d: got %v, %v; want updated", i+1, got, err)
 		}
@@ -256,7 +258,7 @@ func testTakeBack(t *testing.T, c *Cluster) {
 	if got := observe(t, c).Peer("milan").Namespace.Labels["more"]; got != "" {
 		t.Errorf("the label is still there: %q", got)
 	}
-	if _, err := c.Delete(t.Context(), []render.Object{live}); err != nil {
+	if _, err := c.Delete(t.Context(), []wire.Object{live}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -264,7 +266,7 @@ func testTakeBack(t *testing.T, c *Cluster) {
 func testConflict(t *testing.T, c *Cluster) {
 	// others is the same object as another manager has it.
 	others := func(manager string, pod networkingv1beta1.CIDR) {
-		u, err := render.Wanted(configuration(pod))
+		u, err := apply.Wanted(configuration(pod))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,12 +274,12 @@ func testConflict(t *testing.T, c *Cluster) {
 			t.Fatal(err)
 		}
 	}
-	others(render.OperatorName, "10.98.0.0/16")
-	if _, err := c.Apply(t.Context(), []render.Object{configuration("10.245.0.0/16")}); err != nil {
+	others(wire.OperatorName, "10.98.0.0/16")
+	if _, err := c.Apply(t.Context(), []wire.Object{configuration("10.245.0.0/16")}); err != nil {
 		t.Errorf("what our operator has set: got %v, want it to be the admin's to change", err)
 	}
 	others("argocd", "10.99.0.0/16")
-	_, err := c.Apply(t.Context(), []render.Object{configuration("10.245.0.0/16")})
+	_, err := c.Apply(t.Context(), []wire.Object{configuration("10.245.0.0/16")})
 	var conflict *flows.ConflictError
 	if !errors.As(err, &conflict) || !slices.Equal(conflict.Managers, []string{"argocd"}) {
 		t.Errorf("got %v, want a conflict with argocd", err)
@@ -287,7 +289,7 @@ func testConflict(t *testing.T, c *Cluster) {
 // testOwnOperator changes what our operator wrote last: that is no conflict.
 func testOwnOperator(t *testing.T, c *Cluster) {
 	n := render.ClusterNetworks("default", "pod-cidr", []string{"10.1.0.0/16"}, "found")[0]
-	if err := c.client.Create(t.Context(), n, client.FieldOwner(render.OperatorName)); err != nil {
+	if err := c.client.Create(t.Context(), n, client.FieldOwner(wire.OperatorName)); err != nil {
 		t.Fatal(err)
 	}
 	stated := render.ClusterNetworks("default", "pod-cidr", []string{"10.1.0.0/16"}, "stated")
@@ -295,24 +297,24 @@ func testOwnOperator(t *testing.T, c *Cluster) {
 		t.Errorf("the same range: got %v, want no conflict", err)
 	}
 	var live ipamv1alpha1.Network
-	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(n), &live); err != nil || live.Annotations[render.AnnotationSource] != "stated" {
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(n), &live); err != nil || live.Annotations[wire.AnnotationSource] != "stated" {
 		t.Errorf("got %v (%v), want what the admin stated", live.Annotations, err)
 	}
-	if _, err := c.Delete(t.Context(), []render.Object{&live}); err != nil {
+	if _, err := c.Delete(t.Context(), []wire.Object{&live}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func testValidation(t *testing.T, c *Cluster) {
 	server := render.GatewayServer(render.ServerParams{Tenant: tenant, ServiceType: "Carrier pigeon", Port: 51840, MTU: 1340})
-	if _, err := c.Apply(t.Context(), []render.Object{server}); err == nil || !strings.Contains(err.Error(), "serviceType") {
+	if _, err := c.Apply(t.Context(), []wire.Object{server}); err == nil || !strings.Contains(err.Error(), "serviceType") {
 		t.Errorf("got %v, want serviceType refused", err)
 	}
 }
 
 func testChanged(t *testing.T, c *Cluster) {
 	conn := &networkingv1beta1.Connection{
-		ObjectMeta: metav1.ObjectMeta{Name: "gw-milan", Namespace: tenant.Namespace, Labels: map[string]string{render.LabelRemoteCluster: "milan"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "gw-milan", Namespace: tenant.Namespace, Labels: map[string]string{wire.LabelRemoteCluster: "milan"}},
 		Spec:       networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeClient},
 	}
 	if err := c.client.Create(t.Context(), conn); err != nil {
@@ -372,7 +374,7 @@ func testPolling(t *testing.T, env *envtest.Environment, admin *Cluster) {
 		t.Fatal("the namespace is there before it was made")
 	}
 	ns := render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"})
-	if _, err := admin.Apply(t.Context(), []render.Object{ns}); err != nil {
+	if _, err := admin.Apply(t.Context(), []wire.Object{ns}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(20 * time.Second)
@@ -393,7 +395,7 @@ func testForbidden(t *testing.T, env *envtest.Environment) {
 
 func testDelete(t *testing.T, c *Cluster) {
 	conf := observe(t, c).Peer("milan").Configuration
-	changes, err := c.Delete(t.Context(), []render.Object{conf})
+	changes, err := c.Delete(t.Context(), []wire.Object{conf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +405,7 @@ func testDelete(t *testing.T, c *Cluster) {
 	if got := observe(t, c).Peer("milan").Configuration; got != nil {
 		t.Errorf("got %v right after deleting it", got)
 	}
-	changes, err = c.Delete(t.Context(), []render.Object{conf})
+	changes, err = c.Delete(t.Context(), []wire.Object{conf})
 	if err != nil || len(changes) != 0 {
 		t.Errorf("deleting again: got %v, %v; want no change and no error", changes, err)
 	}
@@ -420,10 +422,10 @@ func testForeign(t *testing.T, c *Cluster) {
 		t.Fatal(err)
 	}
 	var foreign *flows.ForeignError
-	if changes, err := c.Apply(t.Context(), []render.Object{want}); !errors.As(err, &foreign) || len(changes) > 0 || flows.HintOf(err) == "" {
+	if changes, err := c.Apply(t.Context(), []wire.Object{want}); !errors.As(err, &foreign) || len(changes) > 0 || flows.HintOf(err) == "" {
 		t.Errorf("got %v, %v; want it refused", changes, err)
 	}
-	if got, err := c.DryRun(t.Context(), []render.Object{want}, false); err != nil || !errors.As(got[0].Err, &foreign) {
+	if got, err := c.DryRun(t.Context(), []wire.Object{want}, false); err != nil || !errors.As(got[0].Err, &foreign) {
 		t.Errorf("dry run: got %+v, %v; want it refused", got, err)
 	}
 	now := &networkingv1beta1.PublicKey{}
@@ -431,13 +433,13 @@ func testForeign(t *testing.T, c *Cluster) {
 		t.Errorf("got %+v (%v), want the object as it was", now.ObjectMeta, err)
 	}
 	// Taken over on purpose, it is changed, and does not become ours.
-	if _, err := c.ForceApply(t.Context(), []render.Object{want}); err != nil {
+	if _, err := c.ForceApply(t.Context(), []wire.Object{want}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(want), now); err != nil || now.Labels[render.LabelRemoteCluster] == "" || render.MadeByUs(now) {
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(want), now); err != nil || now.Labels[wire.LabelRemoteCluster] == "" || render.MadeByUs(now) {
 		t.Errorf("by force: got labels %v (%v), want the peer's and not ours", now.Labels, err)
 	}
-	if _, err := c.Delete(t.Context(), []render.Object{now}); err != nil {
+	if _, err := c.Delete(t.Context(), []wire.Object{now}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -447,7 +449,7 @@ func testForeign(t *testing.T, c *Cluster) {
 func testDeleteAsSeen(t *testing.T, c *Cluster) {
 	asti := render.Tenant{Namespace: "liqo-tenant-asti", Remote: "asti"}
 	conf := render.Configuration(asti, render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
-	if _, err := c.Apply(t.Context(), []render.Object{render.TenantNamespace(asti), conf}); err != nil {
+	if _, err := c.Apply(t.Context(), []wire.Object{render.TenantNamespace(asti), conf}); err != nil {
 		t.Fatal(err)
 	}
 	seen := observe(t, c).Peer("asti")
@@ -458,7 +460,7 @@ func testDeleteAsSeen(t *testing.T, c *Cluster) {
 	if err := c.client.Create(t.Context(), again, client.FieldOwner("somebody")); err != nil {
 		t.Fatal(err)
 	}
-	changes, err := c.Delete(t.Context(), []render.Object{seen.Configuration})
+	changes, err := c.Delete(t.Context(), []wire.Object{seen.Configuration})
 	if !apierrors.IsConflict(err) || len(changes) > 0 {
 		t.Errorf("what was made again: got %v, %v; want a conflict", changes, err)
 	}
@@ -472,18 +474,18 @@ func testDeleteAsSeen(t *testing.T, c *Cluster) {
 	if err := c.client.Status().Update(t.Context(), reported); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Delete(t.Context(), []render.Object{now}); err != nil {
+	if _, err := c.Delete(t.Context(), []wire.Object{now}); err != nil {
 		t.Errorf("with a newer status: got %v", err)
 	}
 	taken := seen.Namespace.DeepCopy()
-	delete(taken.Labels, render.LabelManagedBy)
+	delete(taken.Labels, wire.LabelManagedBy)
 	if err := c.client.Update(t.Context(), taken); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Delete(t.Context(), []render.Object{seen.Namespace}); !apierrors.IsConflict(err) {
+	if _, err := c.Delete(t.Context(), []wire.Object{seen.Namespace}); !apierrors.IsConflict(err) {
 		t.Errorf("a namespace that was taken over: got %v, want a conflict", err)
 	}
-	if ns := observe(t, c).Peer("asti").Namespace; ns == nil || ns.DeletionTimestamp != nil || ns.Labels[render.LabelManagedBy] != "" {
+	if ns := observe(t, c).Peer("asti").Namespace; ns == nil || ns.DeletionTimestamp != nil || ns.Labels[wire.LabelManagedBy] != "" {
 		t.Errorf("got %+v right after that, want the namespace as it is now", ns)
 	}
 }

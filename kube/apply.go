@@ -15,7 +15,9 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 var (
@@ -28,16 +30,16 @@ type write struct{ force, dryRun bool }
 
 // Apply applies the objects one after another, without force: a field that
 // another manager owns is a [flows.ConflictError], not a silent win.
-func (c *Cluster) Apply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+func (c *Cluster) Apply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	return c.applyAll(ctx, objects, write{})
 }
 
 // ForceApply takes over the fields that other managers own.
-func (c *Cluster) ForceApply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+func (c *Cluster) ForceApply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	return c.applyAll(ctx, objects, write{force: true})
 }
 
-func (c *Cluster) applyAll(ctx context.Context, objects []render.Object, w write) ([]flows.Change, error) {
+func (c *Cluster) applyAll(ctx context.Context, objects []wire.Object, w write) ([]flows.Change, error) {
 	var changes []flows.Change
 	for _, o := range objects {
 		p, err := c.place(ctx, o, w)
@@ -45,20 +47,20 @@ func (c *Cluster) applyAll(ctx context.Context, objects []render.Object, w write
 			return changes, c.refused("apply", o, err)
 		}
 		c.remember(p.after)
-		changes = append(changes, flows.Change{Verb: p.verb(), Object: render.Name(o)})
+		changes = append(changes, flows.Change{Verb: p.verb(), Object: apply.Name(o)})
 	}
 	return changes, nil
 }
 
 // DryRun has the API server try each object.
-func (c *Cluster) DryRun(ctx context.Context, objects []render.Object, force bool) ([]engine.DryRunResult, error) {
+func (c *Cluster) DryRun(ctx context.Context, objects []wire.Object, force bool) ([]engine.DryRunResult, error) {
 	out := make([]engine.DryRunResult, len(objects))
 	for i, o := range objects {
 		p, err := c.place(ctx, o, write{force: force, dryRun: true})
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		out[i].Object = render.Name(o)
+		out[i].Object = apply.Name(o)
 		if err != nil {
 			out[i].Err = c.refused("apply", o, err)
 			continue
@@ -71,10 +73,10 @@ func (c *Cluster) DryRun(ctx context.Context, objects []render.Object, force boo
 // place is put that takes over what our own operator owns, and nobody else: it
 // wrote that on an admin's behalf, an endpoint that it carried, or a range that
 // it found.
-func (c *Cluster) place(ctx context.Context, o render.Object, w write) (written, error) {
+func (c *Cluster) place(ctx context.Context, o wire.Object, w write) (written, error) {
 	p, err := c.put(ctx, o, w)
-	other, ok := errors.AsType[*flows.ConflictError](conflict(render.Name(o), err))
-	if ok && slices.Equal(other.Managers, []string{render.OperatorName}) {
+	other, ok := errors.AsType[*flows.ConflictError](conflict(apply.Name(o), err))
+	if ok && slices.Equal(other.Managers, []string{wire.OperatorName}) {
 		w.force = true
 		return c.put(ctx, o, w)
 	}
@@ -99,15 +101,15 @@ func (p written) verb() flows.Verb {
 
 func (p written) diff() string {
 	if p.before == nil {
-		return render.Diff(nil, p.after)
+		return apply.Diff(nil, p.after)
 	}
-	return render.Diff(p.before, p.after)
+	return apply.Diff(p.before, p.after)
 }
 
 // put makes one object be as wanted: by a server-side apply, or where that is
 // forbidden, by creating it or updating what is there.
-func (c *Cluster) put(ctx context.Context, o render.Object, w write) (p written, err error) {
-	want, err := render.Wanted(o)
+func (c *Cluster) put(ctx context.Context, o wire.Object, w write) (p written, err error) {
+	want, err := apply.Wanted(o)
 	if err != nil {
 		return p, err
 	}
@@ -124,7 +126,7 @@ func (c *Cluster) put(ctx context.Context, o render.Object, w write) (p written,
 	if _, forbidden := c.unpatchable.Load(kind); !forbidden {
 		p.after = want.DeepCopy()
 		err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(p.after), w.applyOptions()...)
-		if !w.force && onlyOurs(conflict(render.Name(o), err)) {
+		if !w.force && onlyOurs(conflict(apply.Name(o), err)) {
 			p.after = want.DeepCopy()
 			err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(p.after), write{force: true, dryRun: w.dryRun}.applyOptions()...)
 		}
@@ -151,11 +153,11 @@ func (w write) adopt(before, want *unstructured.Unstructured) (*unstructured.Uns
 	case before == nil || !render.TakesOver(before, want):
 		return want, nil
 	case !w.force:
-		return nil, &flows.ForeignError{Object: render.Name(want)}
+		return nil, &flows.ForeignError{Object: apply.Name(want)}
 	}
 	want = want.DeepCopy()
 	labels := want.GetLabels()
-	delete(labels, render.LabelManagedBy)
+	delete(labels, wire.LabelManagedBy)
 	want.SetLabels(labels)
 	return want, nil
 }
@@ -165,8 +167,8 @@ func (w write) adopt(before, want *unstructured.Unstructured) (*unstructured.Uns
 // do, since it would label a namespace that was made a moment ago.
 func (c *Cluster) putNamespace(ctx context.Context, want *unstructured.Unstructured, w write) (p written, err error) {
 	p.after = want.DeepCopy()
-	p.after.SetAnnotations(map[string]string{render.AnnotationCreated: want.GetName()})
-	options := []client.CreateOption{client.FieldOwner(render.FieldManager)}
+	p.after.SetAnnotations(map[string]string{wire.AnnotationCreated: want.GetName()})
+	options := []client.CreateOption{client.FieldOwner(wire.FieldManager)}
 	if w.dryRun {
 		options = append(options, client.DryRunAll)
 	}
@@ -191,11 +193,11 @@ func onlyOurs(err error) bool {
 // isOurs reports whether a field manager is one of our programs. Requests that
 // name no manager have that of the program: liqo-gateway, in a cluster.
 func isOurs(manager string) bool {
-	return manager == render.FieldManager || manager == render.OperatorName || manager == "liqo-gateway"
+	return manager == wire.FieldManager || manager == wire.OperatorName || manager == "liqo-gateway"
 }
 
 func (w write) applyOptions() []client.ApplyOption {
-	options := []client.ApplyOption{client.FieldOwner(render.FieldManager)}
+	options := []client.ApplyOption{client.FieldOwner(wire.FieldManager)}
 	if w.force {
 		options = append(options, client.ForceOwnership)
 	}
@@ -219,7 +221,7 @@ func (c *Cluster) read(ctx context.Context, want *unstructured.Unstructured) (*u
 // Delete deletes the objects that were seen; their children go with them, in the
 // background. If one is not what it was, the error is a conflict, and the next
 // Observe sees what is there instead.
-func (c *Cluster) Delete(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+func (c *Cluster) Delete(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	var changes []flows.Change
 	var held error // the first pod that a budget holds: the others are evicted all the same
 	for _, o := range objects {
@@ -236,20 +238,20 @@ func (c *Cluster) Delete(ctx context.Context, objects []render.Object) ([]flows.
 			return changes, c.refused("delete", o, deleting)
 		}
 		if deleting == nil {
-			changes = append(changes, flows.Change{Verb: flows.Deleted, Object: render.Name(o)})
+			changes = append(changes, flows.Change{Verb: flows.Deleted, Object: apply.Name(o)})
 		}
 		if err := c.lookAgain(ctx, o); err != nil {
 			return changes, err
 		}
 		if apierrors.IsConflict(deleting) {
-			return changes, &changedError{render.Name(o), deleting}
+			return changes, &changedError{apply.Name(o), deleting}
 		}
 	}
 	return changes, held
 }
 
 // end deletes an object; a pod is evicted.
-func (c *Cluster) end(ctx context.Context, o render.Object, seen client.Preconditions) error {
+func (c *Cluster) end(ctx context.Context, o wire.Object, seen client.Preconditions) error {
 	if pod, ok := o.(*corev1.Pod); ok {
 		return c.evict(ctx, pod, seen)
 	}
@@ -261,7 +263,7 @@ func (c *Cluster) end(ctx context.Context, o render.Object, seen client.Precondi
 // have changed: an annotation says whether it is ours, with all that is in it. The
 // other objects are written all the time, by their operator and with reports:
 // asking for their version too would lose that race again and again.
-func (c *Cluster) asSeen(o render.Object) (client.Preconditions, error) {
+func (c *Cluster) asSeen(o wire.Object) (client.Preconditions, error) {
 	if o.GetUID() == "" {
 		return client.Preconditions{}, nil // no API server has made it: the name is all there is
 	}
@@ -293,7 +295,7 @@ func (e *changedError) Hint() string {
 
 // lookAgain brings the mirror up to date with what a deletion left: nothing, or
 // an object that waits for its finalizers.
-func (c *Cluster) lookAgain(ctx context.Context, o render.Object) error {
+func (c *Cluster) lookAgain(ctx context.Context, o wire.Object) error {
 	gvk, err := c.client.GroupVersionKindFor(o)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -34,11 +35,11 @@ func mirrored(tb testing.TB, peers int) *Cluster {
 		byKind[kind].put(o)
 	}
 	for i := range peers {
-		t := render.Tenant{Namespace: fmt.Sprintf("liqo-tenant-c%04d", i), Remote: render.ClusterID(fmt.Sprintf("c%04d", i))}
+		t := render.Tenant{Namespace: fmt.Sprintf("liqo-tenant-c%04d", i), Remote: wire.ClusterID(fmt.Sprintf("c%04d", i))}
 		add("Namespace", render.TenantNamespace(t))
 		add("Configuration", render.Configuration(t, render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}))
 		server := render.GatewayServer(render.ServerParams{Tenant: t, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340})
-		server.Annotations = map[string]string{render.AnnotationPublicKey: "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}
+		server.Annotations = map[string]string{wire.AnnotationPublicKey: "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}
 		server.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.9"}, Port: 30000}
 		add("GatewayServer", server)
 		add("PublicKey", &networkingv1beta1.PublicKey{ObjectMeta: *server.ObjectMeta.DeepCopy()})
@@ -47,7 +48,7 @@ func mirrored(tb testing.TB, peers int) *Cluster {
 			Status:     networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected},
 		})
 		add("Pod", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: t.Namespace, Name: "gw", Labels: map[string]string{render.LabelComponent: "gateway", render.LabelGatewayName: server.Name},
+			Namespace: t.Namespace, Name: "gw", Labels: map[string]string{wire.LabelComponent: "gateway", wire.LabelGatewayName: server.Name},
 		}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}})
 	}
 	return c

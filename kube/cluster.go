@@ -34,10 +34,10 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/clock"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
-	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -143,7 +143,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	// The default of 5 requests a second is for controllers; a person waits here.
 	config.QPS, config.Burst = 200, 400
 	config.WarningHandler = rest.NoWarnings{}
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	}
 	c.clock.Notify = c.notify
 	if c.namespace == "" {
-		c.namespace = render.DefaultNamespace
+		c.namespace = wire.DefaultNamespace
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.pulse = pulse{ask: c.askVersion, notify: c.notify}

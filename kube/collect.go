@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -37,7 +38,7 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 	case *corev1.Namespace:
 		f.Namespaces = append(f.Namespaces, *o)
 	case *corev1.ConfigMap:
-		all.identity, f.ID = o, render.ClusterID(o.Data[render.ClusterIDKey])
+		all.identity, f.ID = o, wire.ClusterID(o.Data[wire.ClusterIDKey])
 	case *rbacv1.ClusterRoleBinding:
 		elsewhere(f, flows.Operator, bound(o))
 	case *appsv1.Deployment:
@@ -48,7 +49,7 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 		}
 	case *corev1.Pod:
 		switch {
-		case o.Labels[render.LabelComponent] == "gateway":
+		case o.Labels[wire.LabelComponent] == "gateway":
 			f.Pods = append(f.Pods, podFacts(o))
 		case o.Labels["component"] == apiServer && o.Namespace == metav1.NamespaceSystem:
 			f.NodePorts = nodePorts(o)
@@ -65,13 +66,13 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 			}
 			all.agents[o.Name] = ip
 		}
-		if status, err := render.ParseNodeStatus(o.Annotations); err == nil { // else it is as one that says nothing
+		if status, err := wire.ParseNodeStatus(o.Annotations); err == nil { // else it is as one that says nothing
 			if f.AgentStatus == nil {
-				f.AgentStatus = map[string]render.NodeStatus{}
+				f.AgentStatus = map[string]wire.NodeStatus{}
 			}
 			f.AgentStatus[o.Name] = status
 		}
-		if gateways := render.NodeUnreached(o); len(gateways) > 0 {
+		if gateways := wire.NodeUnreached(o); len(gateways) > 0 {
 			f.Unreached = append(f.Unreached, flows.UnreachedFacts{Node: o.Name, Gateways: gateways})
 		}
 	case *corev1.Service:
@@ -149,7 +150,7 @@ func (all *collection) finish(f *flows.ClusterFacts) {
 func (all *collection) unattended(f *flows.ClusterFacts) {
 	ready := map[string]bool{}
 	for _, p := range all.pods {
-		if p.Labels[render.LabelAppName] == render.FabricName && podFacts(p).Ready {
+		if p.Labels[wire.LabelAppName] == wire.FabricName && podFacts(p).Ready {
 			ready[p.Spec.NodeName] = true
 		}
 	}
@@ -171,7 +172,7 @@ func (all *collection) moved(f *flows.ClusterFacts) {
 			continue
 		}
 		if f.AgentStatus == nil {
-			f.AgentStatus = map[string]render.NodeStatus{}
+			f.AgentStatus = map[string]wire.NodeStatus{}
 		}
 		s := f.AgentStatus[n.Name]
 		s.Problem = fmt.Sprintf("its address has changed from %s to %s, and its agent was not started again yet", ip, flows.Joined(addressTexts(has)))
@@ -198,7 +199,7 @@ func elsewhere(f *flows.ClusterFacts, software flows.Software, namespace string)
 // binding is none of theirs. An installation that was cut short has it before
 // its Deployment.
 func bound(b *rbacv1.ClusterRoleBinding) string {
-	if b.Name != render.OperatorName && b.Name != render.FabricName {
+	if b.Name != wire.OperatorName && b.Name != wire.FabricName {
 		return ""
 	}
 	for _, s := range b.Subjects {
@@ -213,11 +214,11 @@ func bound(b *rbacv1.ClusterRoleBinding) string {
 const liqoManager = "controller-manager"
 
 func softwareOf(d *appsv1.Deployment) flows.Software {
-	switch d.Labels[render.LabelAppName] {
-	case render.OperatorName:
+	switch d.Labels[wire.LabelAppName] {
+	case wire.OperatorName:
 		return flows.Operator
 	case liqoManager:
-		if d.Labels[render.LabelPartOf] == "liqo" {
+		if d.Labels[wire.LabelPartOf] == "liqo" {
 			return flows.Liqo
 		}
 	}
@@ -231,15 +232,15 @@ func (all *collection) operator() flows.OperatorFacts {
 	if containers := d.Spec.Template.Spec.Containers; len(containers) > 0 {
 		o.Version = imageTag(containers[0].Image)
 	}
-	said, ok, err := render.ParseOperatorStatus(d.Annotations)
+	said, ok, err := wire.ParseOperatorStatus(d.Annotations)
 	switch {
 	case d.Status.AvailableReplicas == 0:
 		o.Problem = "Deployment " + d.Namespace + "/" + d.Name + " is not available"
 		if why := all.podsWait(d.Spec.Selector); why != "" {
 			o.Problem += ": " + why
 		}
-	case err == nil && ok && said.State != render.OperatorWorking:
-		o.Problem, o.Refuses = said.Message, said.State == render.OperatorRefusing
+	case err == nil && ok && said.State != wire.OperatorWorking:
+		o.Problem, o.Refuses = said.Message, said.State == wire.OperatorRefusing
 	}
 	return o
 }
@@ -267,7 +268,7 @@ func imageTag(image string) string {
 }
 
 func addNetwork(f *flows.ClusterFacts, n *ipamv1alpha1.Network) {
-	if n.Namespace == f.Namespace && n.Name == render.NetworkExternalCIDR {
+	if n.Namespace == f.Namespace && n.Name == wire.NetworkExternalCIDR {
 		f.ExternalCIDR = n.Spec.CIDR
 	}
 	if n.Status.CIDR == "" {
@@ -277,12 +278,12 @@ func addNetwork(f *flows.ClusterFacts, n *ipamv1alpha1.Network) {
 	if n.Namespace != f.Namespace {
 		return
 	}
-	switch n.Labels[render.LabelNetworkType] {
-	case render.NetworkPodCIDR:
+	switch n.Labels[wire.LabelNetworkType] {
+	case wire.NetworkPodCIDR:
 		f.Networks.Pod = append(f.Networks.Pod, n.Status.CIDR)
-	case render.NetworkExternalCIDR:
+	case wire.NetworkExternalCIDR:
 		f.Networks.External = append(f.Networks.External, n.Status.CIDR)
-	case render.NetworkServiceCIDR:
+	case wire.NetworkServiceCIDR:
 		f.ServiceCIDRs = append(f.ServiceCIDRs, n.Status.CIDR)
 	}
 }
@@ -290,8 +291,8 @@ func addNetwork(f *flows.ClusterFacts, n *ipamv1alpha1.Network) {
 // podFacts turns a pod's states into what it waits for.
 func podFacts(p *corev1.Pod) flows.PodFacts {
 	f := flows.PodFacts{
-		Namespace: p.Namespace, Name: p.Name, Gateway: p.Labels[render.LabelGatewayName], Node: p.Spec.NodeName,
-		Active: p.Labels[render.LabelActive] == "true",
+		Namespace: p.Namespace, Name: p.Name, Gateway: p.Labels[wire.LabelGatewayName], Node: p.Spec.NodeName,
+		Active: p.Labels[wire.LabelActive] == "true",
 	}
 	for _, cond := range p.Status.Conditions {
 		switch {
@@ -424,7 +425,7 @@ func keepNode(o client.Object) client.Object {
 
 // keepInternalNode leaves out those of Liqo, which say nothing of gateways.
 func keepInternalNode(o client.Object) client.Object {
-	if o.GetLabels()[render.LabelManagedBy] != render.ManagedBy {
+	if o.GetLabels()[wire.LabelManagedBy] != wire.ManagedBy {
 		return nil
 	}
 	out := &networkingv1beta1.InternalNode{ObjectMeta: kept(o)}
@@ -432,7 +433,7 @@ func keepInternalNode(o client.Object) client.Object {
 		out.Spec.Interface.Node.IP = n.Spec.Interface.Node.IP
 	}
 	out.Annotations = map[string]string{}
-	for _, name := range []string{render.AnnotationUnreached, render.AnnotationStatus} {
+	for _, name := range []string{wire.AnnotationUnreached, wire.AnnotationStatus} {
 		if text := o.GetAnnotations()[name]; text != "" {
 			out.Annotations[name] = text
 		}

@@ -18,11 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 func factsOf(objects ...client.Object) flows.ClusterFacts {
-	f := flows.ClusterFacts{Namespace: render.DefaultNamespace}
+	f := flows.ClusterFacts{Namespace: wire.DefaultNamespace}
 	var all collection
 	for _, o := range objects {
 		all.add(&f, o)
@@ -33,10 +34,10 @@ func factsOf(objects ...client.Object) flows.ClusterFacts {
 
 func manager(name, partOf, image string, available int32, said string) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: render.DefaultNamespace, Name: name, Labels: map[string]string{render.LabelAppName: name, render.LabelPartOf: partOf},
+		Namespace: wire.DefaultNamespace, Name: name, Labels: map[string]string{wire.LabelAppName: name, wire.LabelPartOf: partOf},
 	}}
 	if said != "" {
-		d.Annotations = map[string]string{render.AnnotationOperatorStatus: said}
+		d.Annotations = map[string]string{wire.AnnotationOperatorStatus: said}
 	}
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Image: image}}
@@ -45,9 +46,9 @@ func manager(name, partOf, image string, available int32, said string) *appsv1.D
 }
 
 func TestWhatManagesConnectionsSaysHowItDoes(t *testing.T) {
-	operator, controllers := render.OperatorName, "controller-manager"
+	operator, controllers := wire.OperatorName, "controller-manager"
 	stuck := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: render.DefaultNamespace, Name: "operator-1", Labels: map[string]string{"app": operator}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: wire.DefaultNamespace, Name: "operator-1", Labels: map[string]string{"app": operator}},
 		Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such image"}},
 		}}},
@@ -100,7 +101,7 @@ func TestInstallationsInOtherNamespacesAreSeen(t *testing.T) {
 	binding := func(name, namespace string) client.Object {
 		return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: namespace}}}
 	}
-	ours, liqo := manager(render.OperatorName, "", "gw:v1", 1, ""), manager("controller-manager", "liqo", "ctrl:v1", 1, "")
+	ours, liqo := manager(wire.OperatorName, "", "gw:v1", 1, ""), manager("controller-manager", "liqo", "ctrl:v1", 1, "")
 	for name, c := range map[string]struct {
 		objects []client.Object
 		here    flows.Software
@@ -108,12 +109,12 @@ func TestInstallationsInOtherNamespacesAreSeen(t *testing.T) {
 	}{
 		"nothing":                          {nil, flows.NoSoftware, flows.ElsewhereFacts{}},
 		"ours":                             {[]client.Object{in("network", ours.DeepCopy())}, flows.NoSoftware, flows.ElsewhereFacts{Software: flows.Operator, Namespace: "network"}},
-		"ours, cut short":                  {[]client.Object{binding(render.FabricName, "network")}, flows.NoSoftware, flows.ElsewhereFacts{Software: flows.Operator, Namespace: "network"}},
-		"ours, here":                       {[]client.Object{ours, binding(render.OperatorName, "liqo")}, flows.Operator, flows.ElsewhereFacts{}},
-		"Liqo, which outranks":             {[]client.Object{binding(render.OperatorName, "network"), in("system", liqo.DeepCopy())}, flows.NoSoftware, flows.ElsewhereFacts{Software: flows.Liqo, Namespace: "system"}},
+		"ours, cut short":                  {[]client.Object{binding(wire.FabricName, "network")}, flows.NoSoftware, flows.ElsewhereFacts{Software: flows.Operator, Namespace: "network"}},
+		"ours, here":                       {[]client.Object{ours, binding(wire.OperatorName, "liqo")}, flows.Operator, flows.ElsewhereFacts{}},
+		"Liqo, which outranks":             {[]client.Object{binding(wire.OperatorName, "network"), in("system", liqo.DeepCopy())}, flows.NoSoftware, flows.ElsewhereFacts{Software: flows.Liqo, Namespace: "system"}},
 		"somebody's binding":               {[]client.Object{binding("liqo-tui-admin", "network")}, flows.NoSoftware, flows.ElsewhereFacts{}},
 		"another's controller-manager":     {[]client.Object{in("network", manager("controller-manager", "else", "c:v1", 1, ""))}, flows.NoSoftware, flows.ElsewhereFacts{}},
-		"Liqo here, and a left-over there": {[]client.Object{binding(render.OperatorName, "network"), liqo}, flows.Liqo, flows.ElsewhereFacts{Software: flows.Operator, Namespace: "network"}},
+		"Liqo here, and a left-over there": {[]client.Object{binding(wire.OperatorName, "network"), liqo}, flows.Liqo, flows.ElsewhereFacts{Software: flows.Operator, Namespace: "network"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if f := factsOf(c.objects...); f.Elsewhere != c.want || f.Software != c.here {
@@ -150,14 +151,14 @@ func TestEveryDecidedRangeIsTaken(t *testing.T) {
 		n.Status.CIDR = networkingv1beta1.CIDR(cidr)
 		return n
 	}
-	open := network(render.DefaultNamespace, render.NetworkPodCIDR, "10.9.0.0/16")
+	open := network(wire.DefaultNamespace, wire.NetworkPodCIDR, "10.9.0.0/16")
 	open.Status.CIDR = ""
-	f := factsOf(network("liqo", render.NetworkPodCIDR, "10.244.0.0/16"), network("liqo", render.NetworkServiceCIDR, "10.96.0.0/12"),
-		network("liqo-tenant-milan", "", "10.71.0.0/16"), network("elsewhere", render.NetworkPodCIDR, "10.80.0.0/16"), open)
+	f := factsOf(network("liqo", wire.NetworkPodCIDR, "10.244.0.0/16"), network("liqo", wire.NetworkServiceCIDR, "10.96.0.0/12"),
+		network("liqo-tenant-milan", "", "10.71.0.0/16"), network("elsewhere", wire.NetworkPodCIDR, "10.80.0.0/16"), open)
 	if !slices.Equal(f.Networks.Pod, []networkingv1beta1.CIDR{"10.244.0.0/16"}) || !slices.Equal(f.ServiceCIDRs, []networkingv1beta1.CIDR{"10.96.0.0/12"}) {
 		t.Errorf("got own ranges %v and %v", f.Networks.Pod, f.ServiceCIDRs)
 	}
-	asked := render.Network(render.DefaultNamespace, render.NetworkExternalCIDR, render.NetworkExternalCIDR, "10.70.0.0/16", 1)
+	asked := render.Network(wire.DefaultNamespace, wire.NetworkExternalCIDR, wire.NetworkExternalCIDR, "10.70.0.0/16", 1)
 	if f := factsOf(asked); f.ExternalCIDR != "10.70.0.0/16" || len(f.Taken) > 0 {
 		t.Errorf("got external range %q and taken %v before it is decided", f.ExternalCIDR, f.Taken)
 	}
@@ -257,10 +258,10 @@ func TestNodePortRange(t *testing.T) {
 func TestNodesThatCantReachAGatewayAreKept(t *testing.T) {
 	node := func(name, unreached string) client.Object {
 		o := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: map[string]string{render.LabelManagedBy: render.ManagedBy}, Annotations: map[string]string{render.AnnotationPods: "10.244.0.0/24"},
+			Name: name, Labels: map[string]string{wire.LabelManagedBy: wire.ManagedBy}, Annotations: map[string]string{wire.AnnotationPods: "10.244.0.0/24"},
 		}}
 		if unreached != "" {
-			o.Annotations[render.AnnotationUnreached] = unreached
+			o.Annotations[wire.AnnotationUnreached] = unreached
 		}
 		return keepInternalNode(o)
 	}
@@ -268,10 +269,10 @@ func TestNodesThatCantReachAGatewayAreKept(t *testing.T) {
 		t.Errorf("kept %v of Liqo's, which says nothing of gateways", o)
 	}
 	cut := node("b", "liqo-tenant-milan/milan,liqo-tenant-oslo/oslo")
-	if _, ok := cut.GetAnnotations()[render.AnnotationPods]; ok {
+	if _, ok := cut.GetAnnotations()[wire.AnnotationPods]; ok {
 		t.Error("what can be large is kept, too")
 	}
-	refuses := render.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, render.NodeReport{Status: render.NodeStatus{Refused: map[string]uint64{"liqo-tenant-milan/milan": 7}}})
+	refuses := wire.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, wire.NodeReport{Status: wire.NodeStatus{Refused: map[string]uint64{"liqo-tenant-milan/milan": 7}}})
 	f := factsOf(node("a", ""), cut, node("c", ""), keepInternalNode(refuses))
 	want := []flows.UnreachedFacts{{Node: "b", Gateways: []string{"liqo-tenant-milan/milan", "liqo-tenant-oslo/oslo"}}}
 	if got := f.AgentStatus["d"].Refused["liqo-tenant-milan/milan"]; got != 7 || f.AgentStatus["a"].Refused != nil {
@@ -285,7 +286,7 @@ func TestNodesThatCantReachAGatewayAreKept(t *testing.T) {
 // An InternalNode stays when its node's agent ends.
 func TestANodeWithoutAnAgentThatRunsIsNamed(t *testing.T) {
 	pod := func(name, node string, ready corev1.ConditionStatus) client.Object {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: render.DefaultNamespace, Name: name + "-" + node, Labels: map[string]string{render.LabelAppName: name}}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: wire.DefaultNamespace, Name: name + "-" + node, Labels: map[string]string{wire.LabelAppName: name}}}
 		p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 		return keepPod(p)
@@ -293,10 +294,10 @@ func TestANodeWithoutAnAgentThatRunsIsNamed(t *testing.T) {
 	var all []client.Object
 	for _, name := range []string{"gone", "not-ready", "runs"} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		all = append(all, keepNode(n), keepInternalNode(render.InternalNode(n, render.NodeReport{IP: netip.MustParseAddr("192.0.2.1")})))
+		all = append(all, keepNode(n), keepInternalNode(wire.InternalNode(n, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.1")})))
 	}
 	all = append(all, keepNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}),
-		pod(render.FabricName, "runs", corev1.ConditionTrue), pod(render.FabricName, "not-ready", corev1.ConditionFalse), pod(render.OperatorName, "gone", corev1.ConditionTrue))
+		pod(wire.FabricName, "runs", corev1.ConditionTrue), pod(wire.FabricName, "not-ready", corev1.ConditionFalse), pod(wire.OperatorName, "gone", corev1.ConditionTrue))
 	if got := factsOf(all...).Unattended; !slices.Equal(got, []string{"gone", "not-ready"}) {
 		t.Errorf("got %v", got)
 	}
@@ -317,7 +318,7 @@ func TestANodeWhoseAddressHasChangedIsNamed(t *testing.T) {
 		return keepNode(n)
 	}
 	says := func(name, ip string) client.Object {
-		return keepInternalNode(render.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, render.NodeReport{IP: netip.MustParseAddr(ip)}))
+		return keepInternalNode(wire.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, wire.NodeReport{IP: netip.MustParseAddr(ip)}))
 	}
 	f := factsOf(node("changed", "192.0.2.7", "2001:db8::7"), node("same", "2001:db8::3", "192.0.2.3"), node("silent", "192.0.2.4"), node("without"),
 		says("changed", "192.0.2.2"), says("same", "192.0.2.3"), says("without", "192.0.2.5"), says("gone", "192.0.2.6"))

@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -44,7 +45,7 @@ func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster
 	infra := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "infra", Labels: map[string]string{"team": "infra"}}}
 	precious := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "precious"}}
 	// One that has a name of ours, and is somebody else's.
-	identity := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: render.ClusterIDConfigMap}}
+	identity := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: wire.ClusterIDConfigMap}}
 	for _, o := range []client.Object{infra, precious, identity} {
 		if err := admin.client.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -69,7 +70,7 @@ func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster
 		}
 	}
 	left, err := c.Inspect(t.Context(), render.Tenant{Namespace: "infra"})
-	if err != nil || strings.Join(left.Others, ", ") != "ConfigMap "+render.ClusterIDConfigMap+", Secret precious" || left.Unknown != "" {
+	if err != nil || strings.Join(left.Others, ", ") != "ConfigMap "+wire.ClusterIDConfigMap+", Secret precious" || left.Unknown != "" {
 		t.Errorf("in the namespace after uninstall: %+v, %v", left, err)
 	}
 

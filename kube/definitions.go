@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // definitionsAgain is how long an observation believes what it has read of the
@@ -83,7 +84,7 @@ func (c *Cluster) othersDefinition(ctx context.Context, wanted *apiextensionsv1.
 		return nil, nil //nolint:nilnil // there is none: that is the answer
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", render.Name(wanted), err)
+		return nil, fmt.Errorf("read %s: %w", apply.Name(wanted), err)
 	}
 	return install.OthersDefinition(&live, wanted), nil
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -29,7 +30,7 @@ func (c *Cluster) delegationKinds() []*store {
 		return st
 	}
 	bounds := newStore("ValidatingAdmissionPolicyBinding", func() client.ObjectList { return &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{} }, c.notify,
-		client.MatchingLabels{render.LabelManagedBy: render.ManagedBy})
+		client.MatchingLabels{wire.LabelManagedBy: wire.ManagedBy})
 	bounds.optional, bounds.minor = true, true // not before Kubernetes 1.30
 	return []*store{
 		bounds,

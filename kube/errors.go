@@ -13,8 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // conflict names the managers that the API server's answer speaks of.
@@ -48,8 +49,8 @@ func conflict(object string, err error) error {
 
 // refused is the error of an operation on an object: a conflict with its
 // managers, a [flows.Problem] if the API server can't be used, or its answer.
-func (c *Cluster) refused(operation string, o render.Object, err error) error {
-	name := render.Name(o)
+func (c *Cluster) refused(operation string, o wire.Object, err error) error {
+	name := apply.Name(o)
 	if e := conflict(name, err); e != nil {
 		return e
 	}

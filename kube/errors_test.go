@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // What an API server that answered before does to a change, and what becomes of
@@ -58,7 +58,7 @@ func TestChangesThatFailSayWhy(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			changes, err := open(t, &rest.Config{Host: server.URL}).Apply(t.Context(), []render.Object{configuration("10.1.0.0/16")})
+			changes, err := open(t, &rest.Config{Host: server.URL}).Apply(t.Context(), []wire.Object{configuration("10.1.0.0/16")})
 			if err == nil || len(changes) > 0 || !strings.Contains(err.Error(), "apply Configuration liqo-tenant-milan/milan: ") || !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("got %v, %v; want it to say %s", changes, err, c.says)
 			}

@@ -15,9 +15,9 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/clock"
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
-	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // warnings are the warning events in the namespaces where something is not as it
@@ -111,7 +111,7 @@ func (w *warnings) list(ctx context.Context, namespace string) ([]flows.EventFac
 	}
 	var found []flows.EventFacts
 	for i := range list.Items {
-		if render.IsOwnEvent(&list.Items[i]) {
+		if wire.IsOwnEvent(&list.Items[i]) {
 			continue // the object says so too
 		}
 		if f := eventFacts(&list.Items[i]); time.Since(f.At)+w.clock.Difference() < recentEvents {

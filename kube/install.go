@@ -24,8 +24,10 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -42,7 +44,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	}
 	f := flows.InstallationFacts{Waiting: map[string]string{}}
 	var mu sync.Mutex
-	add := func(o render.Object) {
+	add := func(o wire.Object) {
 		mu.Lock()
 		defer mu.Unlock()
 		f.Objects = append(f.Objects, o)
@@ -65,7 +67,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 				defer mu.Unlock()
 				f.Unserved = append(f.Unserved, flows.RefTo(o).Kind)
 			}
-			return c.unlessMissing("read "+render.Name(o), err)
+			return c.unlessMissing("read "+apply.Name(o), err)
 		})
 	}
 	list := func(list client.ObjectList, keep func(client.Object), options ...client.ListOption) {
@@ -83,13 +85,13 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 		})
 	}
 	here := client.InNamespace(c.namespace)
-	list(&ipamv1alpha1.NetworkList{}, func(o client.Object) { add(o) }, here, client.HasLabels{render.LabelNetworkType})
-	list(&networkingv1beta1.InternalNodeList{}, func(o client.Object) { add(o) }, client.MatchingLabels{render.LabelManagedBy: render.ManagedBy})
+	list(&ipamv1alpha1.NetworkList{}, func(o client.Object) { add(o) }, here, client.HasLabels{wire.LabelNetworkType})
+	list(&networkingv1beta1.InternalNodeList{}, func(o client.Object) { add(o) }, client.MatchingLabels{wire.LabelManagedBy: wire.ManagedBy})
 	list(&appsv1.DeploymentList{}, func(o client.Object) {
 		if d, ok := o.(*appsv1.Deployment); ok {
 			f.Gateways = append(f.Gateways, *d)
 		}
-	}, client.MatchingLabels{render.LabelComponent: "gateway"})
+	}, client.MatchingLabels{wire.LabelComponent: "gateway"})
 	list(&ipamv1alpha1.IPList{}, func(o client.Object) {
 		// The operator's own follows the range.
 		if ip, ok := o.(*ipamv1alpha1.IP); ok && ip.Status.IP != "" && !peering.IsProxy(ip) {
@@ -100,8 +102,8 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	if problem, ok := errors.AsType[*flows.Problem](err); ok && problem.Kind == flows.Forbidden {
 		f.Unknown, err = problem.Message, nil
 	}
-	render.Sort(f.Objects) // they came in any order
-	for _, program := range []string{render.OperatorName, render.FabricName} {
+	apply.Sort(f.Objects) // they came in any order
+	for _, program := range []string{wire.OperatorName, wire.FabricName} {
 		f.Waiting[program] = c.podsWait(ctx, program)
 	}
 	return f, err
@@ -110,7 +112,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 // countAccess counts who has access by our operator, if that gives any.
 func (c *Cluster) countAccess(ctx context.Context, f *flows.InstallationFacts) error {
 	var d appsv1.Deployment
-	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: render.OperatorName}, &d)
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: wire.OperatorName}, &d)
 	if role := render.OperatorParams(&d).Peering; err != nil || !role.Consumes() && !role.Provides() {
 		return c.unlessMissing("read the operator's Deployment", err)
 	}
@@ -154,7 +156,7 @@ func unserved(err error) bool {
 // does: Kubernetes has not made them yet, or not counted them.
 func (c *Cluster) podsWait(ctx context.Context, program string) string {
 	var pods corev1.PodList
-	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace), client.MatchingLabels{render.LabelAppName: program}); err != nil {
+	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace), client.MatchingLabels{wire.LabelAppName: program}); err != nil {
 		return err.Error()
 	}
 	for i := range pods.Items {

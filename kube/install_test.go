@@ -24,7 +24,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // nodeless is a cluster where no pod runs: to wait for one would take a minute.
@@ -119,8 +121,8 @@ func TestAConflictOfAnInstallationSaysWhatToDo(t *testing.T) {
 	env := startAPI(t)
 	c := open(t, env.Config)
 	theirs := &corev1.ConfigMap{}
-	theirs.Namespace, theirs.Name = "liqo", render.ClusterIDConfigMap
-	theirs.Data = map[string]string{render.ClusterIDKey: "turin"}
+	theirs.Namespace, theirs.Name = "liqo", wire.ClusterIDConfigMap
+	theirs.Data = map[string]string{wire.ClusterIDKey: "turin"}
 	ns := &corev1.Namespace{}
 	ns.Name = "liqo"
 	for _, o := range []client.Object{ns, theirs} {
@@ -141,7 +143,7 @@ func TestAConflictOfAnInstallationSaysWhatToDo(t *testing.T) {
 	if _, err := installed(t, c, render.InstallParams{}, true); err == nil || flows.HintOf(err) == "" || errors.As(err, new(*flows.ConflictError)) {
 		t.Errorf("by force: got %v", err)
 	}
-	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.Data[render.ClusterIDKey] != "rome" {
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.Data[wire.ClusterIDKey] != "rome" {
 		t.Errorf("by force: got %v, %v", theirs.Data, err)
 	}
 }
@@ -150,11 +152,11 @@ func TestAConflictOfAnInstallationSaysWhatToDo(t *testing.T) {
 // nodes.
 func testUninstall(t *testing.T, c *Cluster) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}}
-	ours := render.InternalNode(node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.1")})
+	ours := wire.InternalNode(node, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.1")})
 	node.Name = "b"
-	liqos := render.InternalNode(node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.2")})
+	liqos := wire.InternalNode(node, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.2")})
 	liqos.Labels = nil
-	made := append(render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico"), ours, liqos)
+	made := append(render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico"), ours, liqos)
 	for _, o := range made {
 		if err := c.client.Create(t.Context(), o.(client.Object)); err != nil {
 			t.Fatal(err)
@@ -173,7 +175,7 @@ func testUninstall(t *testing.T, c *Cluster) {
 	}
 	for _, o := range left.Objects {
 		if kind := o.GetObjectKind().GroupVersionKind().Kind; kind != "CustomResourceDefinition" && o.GetDeletionTimestamp() == nil {
-			t.Errorf("%s is left", render.Name(o))
+			t.Errorf("%s is left", apply.Name(o))
 		}
 	}
 	var nodes networkingv1beta1.InternalNodeList
@@ -194,7 +196,7 @@ func testBlindUninstall(t *testing.T, env *envtest.Environment) {
 // Kubernetes before 1.30 has no admission policies, and says of them what it says
 // of any path that does not exist.
 func TestAnOlderKubernetesIsInstalledWithoutPolicies(t *testing.T) {
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // addKeys finds the gateways' own public keys. Our operator writes them beside
@@ -35,7 +35,7 @@ func (c *Cluster) addKeys(ctx context.Context, f *flows.ClusterFacts) error {
 
 func (c *Cluster) addKey(ctx context.Context, f *flows.ClusterFacts, gateway client.Object, ref *corev1.ObjectReference) {
 	var raw []byte
-	if text, ok := gateway.GetAnnotations()[render.AnnotationPublicKey]; ok {
+	if text, ok := gateway.GetAnnotations()[wire.AnnotationPublicKey]; ok {
 		raw, _ = base64.StdEncoding.DecodeString(text) // a bad one is no key: the length tells
 	} else if ref != nil && f.Software != flows.Operator {
 		raw = c.secretKeys.of(ctx, c.client, gateway, ref.Name, connected(f, gateway))
@@ -50,7 +50,7 @@ func (c *Cluster) addKey(ctx context.Context, f *flows.ClusterFacts, gateway cli
 func connected(f *flows.ClusterFacts, gateway client.Object) bool {
 	return slices.ContainsFunc(f.Connections, func(c networkingv1beta1.Connection) bool {
 		return c.Status.Value == networkingv1beta1.Connected && c.Namespace == gateway.GetNamespace() &&
-			c.Labels[render.LabelRemoteCluster] == gateway.GetLabels()[render.LabelRemoteCluster]
+			c.Labels[wire.LabelRemoteCluster] == gateway.GetLabels()[wire.LabelRemoteCluster]
 	})
 }
 
@@ -89,7 +89,7 @@ func (k *secretKeys) of(ctx context.Context, c client.Client, gateway client.Obj
 	next := secretKey{gateway: gateway.GetUID(), version: gateway.GetResourceVersion(), at: time.Now()}
 	var s corev1.Secret
 	if err := c.Get(ctx, name, &s); err == nil {
-		next.key = s.Data[render.SecretPublicKey]
+		next.key = s.Data[wire.SecretPublicKey]
 	} // as good as not there yet; the step that needs it says so
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -65,7 +65,7 @@ func (c *Cluster) lendingKinds() []*store {
 		optional(s("ClusterRoleBinding", func() client.ObjectList { return &rbacv1.ClusterRoleBindingList{} }), keepSubjects),
 		optional(s("RoleBinding", func() client.ObjectList { return &rbacv1.RoleBindingList{} }), keepSubjects),
 		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, client.MatchingLabels{peering.LabelKubelet: peering.KubeletComponent}), nil),
-		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, here, client.MatchingLabels{render.LabelPartOf: "liqo"}), nil),
+		optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, here, client.MatchingLabels{wire.LabelPartOf: "liqo"}), nil),
 		optional(s("IP", func() client.ObjectList { return &ipamv1alpha1.IPList{} }, here, client.MatchingFields{"metadata.name": peering.ProxyIPName}), nil),
 	)
 	if c.options.Lending == LendingOffered {
@@ -118,8 +118,8 @@ func (c *Cluster) collectLending(f *flows.ClusterFacts, s *store) {
 
 // request makes of the cluster's key what it shows to others; the key itself goes no
 // further.
-func (c *Cluster) request(l *lending.Facts, s *corev1.Secret, id render.ClusterID) {
-	r, err := peering.NewRequest(s.Data[render.SecretPrivateKey], id, rand.Reader)
+func (c *Cluster) request(l *lending.Facts, s *corev1.Secret, id wire.ClusterID) {
+	r, err := peering.NewRequest(s.Data[wire.SecretPrivateKey], id, rand.Reader)
 	if err != nil {
 		l.RequestProblem = fmt.Sprintf("Secret %s/%s: %v", s.Namespace, s.Name, err)
 		return
@@ -140,12 +140,12 @@ func (c *Cluster) secretsIn(all []corev1.Namespace) (stores []*store) {
 	defer c.secrets.mu.Unlock()
 	for i := range all {
 		ns := &all[i]
-		if ns.Labels[render.LabelTenantNamespace] == "" {
+		if ns.Labels[wire.LabelTenantNamespace] == "" {
 			continue
 		}
 		s := c.secrets.of[ns.Name]
 		if s == nil {
-			s = newStore("Secret", func() client.ObjectList { return &corev1.SecretList{} }, c.notify, client.InNamespace(ns.Name), client.HasLabels{render.LabelRemoteCluster})
+			s = newStore("Secret", func() client.ObjectList { return &corev1.SecretList{} }, c.notify, client.InNamespace(ns.Name), client.HasLabels{wire.LabelRemoteCluster})
 			s.keep, s.lending, s.optional, s.minor = keepSecret, true, true, c.options.Lending == LendingOffered
 			// A peering user may see that one. The others are certificates, which our operator keeps.
 			s.narrow = func() (client.ListOption, bool) {
@@ -294,7 +294,7 @@ func keepMember(o client.Object) client.Object {
 // ours are the entries of this program: those of the others say when they wrote, which
 // changes with each heartbeat.
 func ours(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	return slices.DeleteFunc(slices.Clone(all), func(e metav1.ManagedFieldsEntry) bool { return e.Manager != render.FieldManager })
+	return slices.DeleteFunc(slices.Clone(all), func(e metav1.ManagedFieldsEntry) bool { return e.Manager != wire.FieldManager })
 }
 
 func keepOffloaded(o client.Object) client.Object {

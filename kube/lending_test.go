@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -38,11 +39,11 @@ func TestFactsHoldNoKubeconfigs(t *testing.T) {
 // Pods are evicted, never deleted, and one that a budget holds does not hold the
 // others.
 func TestPodsAreEvicted(t *testing.T) {
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods := []render.Object{pod("held"), pod("free")}
+	pods := []wire.Object{pod("held"), pod("free")}
 	var evicted []string
 	c := &Cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod("held"), pod("free")).WithInterceptorFuncs(interceptor.Funcs{
 		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // TestLongListsComeInPages has an API server that gives two nodes at a time, however
@@ -107,14 +107,14 @@ func TestKeysOfConnectedGatewaysAreLeftAlone(t *testing.T) {
 		want  int
 	}{{"connected", networkingv1beta1.Connected, 1}, {"not connected", networkingv1beta1.ConnectionError, 2}} {
 		t.Run(c.name, func(t *testing.T) {
-			scheme, err := render.Scheme()
+			scheme, err := wire.Scheme()
 			if err != nil {
 				t.Fatal(err)
 			}
-			meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", UID: "1", Labels: map[string]string{render.LabelRemoteCluster: "milan"}}
+			meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", UID: "1", Labels: map[string]string{wire.LabelRemoteCluster: "milan"}}
 			read := 0
 			cluster := &Cluster{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(&corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "keys"}, Data: map[string][]byte{render.SecretPublicKey: make([]byte, 32)},
+				ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "keys"}, Data: map[string][]byte{wire.SecretPublicKey: make([]byte, 32)},
 			}).WithInterceptorFuncs(interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 					read++

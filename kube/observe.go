@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -49,8 +49,8 @@ func (c *Cluster) watchedKinds() []*store {
 		return st
 	}
 	here := client.InNamespace(c.namespace)
-	otherPods := selecting(render.LabelComponent, selection.NotEquals, "gateway") // those have a mirror of their own
-	managers := optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, selecting(render.LabelAppName, selection.In, render.OperatorName, liqoManager)), keepManager)
+	otherPods := selecting(wire.LabelComponent, selection.NotEquals, "gateway") // those have a mirror of their own
+	managers := optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, selecting(wire.LabelAppName, selection.In, wire.OperatorName, liqoManager)), keepManager)
 	managers.minor = false // without them, a plan would install what runs
 	managers.narrow = func() (client.ListOption, bool) { return here, true }
 	template := func(kind string) *store {
@@ -67,11 +67,11 @@ func (c *Cluster) watchedKinds() []*store {
 	networks.narrow = func() (client.ListOption, bool) { return here, true }
 	return []*store{
 		tenant("Namespace", func() client.ObjectList { return &corev1.NamespaceList{} }),
-		s("ConfigMap", func() client.ObjectList { return &corev1.ConfigMapList{} }, here, client.MatchingLabels{render.LabelAppName: render.ClusterIDAppName}),
+		s("ConfigMap", func() client.ObjectList { return &corev1.ConfigMapList{} }, here, client.MatchingLabels{wire.LabelAppName: wire.ClusterIDAppName}),
 		managers,
-		optional(s("ClusterRoleBinding", func() client.ObjectList { return &rbacv1.ClusterRoleBindingList{} }, client.MatchingLabels{render.LabelManagedBy: render.ManagedBy}), nil),
+		optional(s("ClusterRoleBinding", func() client.ObjectList { return &rbacv1.ClusterRoleBindingList{} }, client.MatchingLabels{wire.LabelManagedBy: wire.ManagedBy}), nil),
 		besides,
-		optional(tenant("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{render.LabelComponent: "gateway"}), keepPod),
+		optional(tenant("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{wire.LabelComponent: "gateway"}), keepPod),
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.InNamespace(metav1.NamespaceSystem),
 			client.MatchingLabels{"component": apiServer}), keepAPIServer),
 		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }), keepNode),
@@ -291,5 +291,5 @@ func tenantOf(user string) string {
 	if m == nil {
 		return ""
 	}
-	return render.TenantNamespaceName(render.ClusterID(m[1]))
+	return wire.TenantNamespaceName(wire.ClusterID(m[1]))
 }

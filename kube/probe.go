@@ -23,6 +23,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // WaitError is a wait that ended before what it waited for came.
@@ -86,7 +87,7 @@ func (c *Cluster) runProbe(ctx context.Context, r render.ProbeParams) (*probe, e
 	r.Name = render.ProbeName + "-" + r.Token[:8]
 	p := &probe{cluster: c, changed: make(chan struct{}, 1), job: render.Probe(r)}
 	if err := c.client.Create(ctx, p.job); err != nil {
-		return nil, fmt.Errorf("create %s: %w", render.Name(p.job), err)
+		return nil, fmt.Errorf("create %s: %w", apply.Name(p.job), err)
 	}
 	p.began = time.Now()
 	p.watch(ctx)
@@ -252,7 +253,7 @@ func (p *probe) Remove(ctx context.Context) error {
 	}
 	err := p.cluster.client.Delete(ctx, p.job, client.PropagationPolicy("Background"), client.Preconditions{UID: new(p.job.UID)})
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // gone; another one is somebody else's
-		return fmt.Errorf("delete %s, which Kubernetes will do itself within 3 minutes: %w", render.Name(p.job), err)
+		return fmt.Errorf("delete %s, which Kubernetes will do itself within 3 minutes: %w", apply.Name(p.job), err)
 	}
 	return nil
 }

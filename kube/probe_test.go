@@ -18,6 +18,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -37,7 +38,7 @@ func testProbe(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	if _, err := admin.StartProbe(t.Context(), request, func(string) {}); err == nil || !strings.Contains(err.Error(), "the liqo-tui operator, whose image the probe needs") {
 		t.Errorf("without an operator: got %v", err)
 	}
-	operator := manager(render.OperatorName, "", "registry/gateway:v9", 1, "")
+	operator := manager(wire.OperatorName, "", "registry/gateway:v9", 1, "")
 	operator.Spec.Template.Labels, operator.Spec.Template.Spec.Containers[0].Name = operator.Spec.Selector.MatchLabels, "operator"
 	operator.Annotations = map[string]string{"liqo-tui.dev/pod-settings": `{"imagePullSecrets": [{"name": "registry"}]}`}
 	if err := admin.client.Create(t.Context(), operator); err != nil {

@@ -21,8 +21,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 var (
@@ -146,7 +148,7 @@ func (c *Cluster) admits(ctx context.Context, r render.ProbeParams) error {
 // favour: what can't be removed hinders nothing.
 func (c *Cluster) removeLeftovers(ctx context.Context, namespace string, age time.Duration) {
 	var jobs batchv1.JobList
-	labels := client.MatchingLabels{render.LabelAppName: render.ProbeName, render.LabelManagedBy: render.ManagedBy}
+	labels := client.MatchingLabels{wire.LabelAppName: render.ProbeName, wire.LabelManagedBy: wire.ManagedBy}
 	if err := c.client.List(ctx, &jobs, client.InNamespace(namespace), labels); err != nil {
 		return
 	}
@@ -183,7 +185,7 @@ func (c *Cluster) StartReach(ctx context.Context, r engine.ReachRequest) (engine
 	}
 	out := &reachPod{probe: p, service: render.ProbeService(p.job, r.Service)}
 	if err := c.client.Create(ctx, out.service); err != nil {
-		out.refused = fmt.Errorf("create %s: %w", render.Name(out.service), err)
+		out.refused = fmt.Errorf("create %s: %w", apply.Name(out.service), err)
 	}
 	return out, nil
 }
@@ -253,7 +255,7 @@ func (p *reachPod) Exposed(ctx context.Context) (addresses []string, port int32,
 			return nil, 0, errors.New("the load balancer has given no address yet")
 		}
 		if err := p.cluster.client.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil && ctx.Err() == nil {
-			return nil, 0, fmt.Errorf("read %s: %w", render.Name(s), err)
+			return nil, 0, fmt.Errorf("read %s: %w", apply.Name(s), err)
 		}
 	}
 	for _, in := range s.Status.LoadBalancer.Ingress {
@@ -288,7 +290,7 @@ func (p *reachPod) Remove(ctx context.Context) error {
 	}
 	gone := p.cluster.client.Delete(ctx, p.service, client.Preconditions{UID: new(p.service.UID)})
 	if client.IgnoreNotFound(gone) != nil && !apierrors.IsConflict(gone) {
-		return errors.Join(err, fmt.Errorf("delete %s, which Kubernetes will do itself within 3 minutes: %w", render.Name(p.service), gone))
+		return errors.Join(err, fmt.Errorf("delete %s, which Kubernetes will do itself within 3 minutes: %w", apply.Name(p.service), gone))
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -160,7 +161,7 @@ func testReach(t *testing.T, admin *Cluster) {
 		t.Errorf("got port %d, %v", port, err)
 	}
 	var services corev1.ServiceList
-	if err := admin.client.List(t.Context(), &services, client.MatchingLabels{render.LabelAppName: render.ProbeName}); err != nil {
+	if err := admin.client.List(t.Context(), &services, client.MatchingLabels{wire.LabelAppName: render.ProbeName}); err != nil {
 		t.Fatal(err)
 	}
 	if len(services.Items) != 1 {
@@ -194,13 +195,13 @@ func testReach(t *testing.T, admin *Cluster) {
 	}
 	pod.(*reachPod).stop()
 	admin.removeLeftovers(t.Context(), "default", leftoverAge)
-	admin.removeLeftovers(t.Context(), render.DefaultNamespace, leftoverAge)
+	admin.removeLeftovers(t.Context(), wire.DefaultNamespace, leftoverAge)
 	var jobs batchv1.JobList
 	if err := admin.client.List(t.Context(), &jobs); err != nil || len(jobs.Items) != 1 {
 		t.Errorf("what is young was removed: got %d Jobs, %v", len(jobs.Items), err)
 	}
 	admin.removeLeftovers(t.Context(), "default", 0)
-	admin.removeLeftovers(t.Context(), render.DefaultNamespace, 0)
+	admin.removeLeftovers(t.Context(), wire.DefaultNamespace, 0)
 	wantNoProbes(t, admin)
 }
 
@@ -246,7 +247,7 @@ func wantNoProbes(t *testing.T, c *Cluster) {
 	t.Helper()
 	wantNoJobs(t, c)
 	var services corev1.ServiceList
-	if err := c.client.List(t.Context(), &services, client.MatchingLabels{render.LabelAppName: render.ProbeName}); err != nil {
+	if err := c.client.List(t.Context(), &services, client.MatchingLabels{wire.LabelAppName: render.ProbeName}); err != nil {
 		t.Fatal(err)
 	}
 	if len(services.Items) > 0 {

@@ -20,12 +20,14 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 func testDryRun(t *testing.T, c *Cluster) {
 	rome := render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}
-	objects := []render.Object{
+	objects := []wire.Object{
 		configuration("10.245.0.0/16"), // argocd's field
 		render.TenantNamespace(rome),   // new
 		render.TenantNamespace(tenant), // as it is
@@ -59,7 +61,7 @@ func testDryRun(t *testing.T, c *Cluster) {
 }
 
 func testForce(t *testing.T, c *Cluster) {
-	changes, err := c.ForceApply(t.Context(), []render.Object{configuration("10.245.0.0/16")})
+	changes, err := c.ForceApply(t.Context(), []wire.Object{configuration("10.245.0.0/16")})
 	if err != nil || !slices.Equal(verbs(changes), []flows.Verb{flows.Updated}) {
 		t.Errorf("got %v, %v", changes, err)
 	}
@@ -121,17 +123,17 @@ func newPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) *Clu
 	}
 	subjects := []rbacv1.Subject{{Kind: "User", Name: name}}
 	for _, o := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: render.DefaultNamespace}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: wire.DefaultNamespace}},
 		&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: render.ClusterIDConfigMap, Namespace: render.DefaultNamespace, Labels: map[string]string{render.LabelAppName: render.ClusterIDAppName}},
-			Data:       map[string]string{render.ClusterIDKey: "rome"},
+			ObjectMeta: metav1.ObjectMeta{Name: wire.ClusterIDConfigMap, Namespace: wire.DefaultNamespace, Labels: map[string]string{wire.LabelAppName: wire.ClusterIDAppName}},
+			Data:       map[string]string{wire.ClusterIDKey: "rome"},
 		},
 		&rbacv1.Role{
-			ObjectMeta: metav1.ObjectMeta{Name: "peering-user", Namespace: render.DefaultNamespace},
+			ObjectMeta: metav1.ObjectMeta{Name: "peering-user", Namespace: wire.DefaultNamespace},
 			Rules:      liqoRules(t, "liqo-peering-user-liqo-ns-Role.yaml"),
 		},
 		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "peering-user", Namespace: render.DefaultNamespace}, Subjects: subjects,
+			ObjectMeta: metav1.ObjectMeta{Name: "peering-user", Namespace: wire.DefaultNamespace}, Subjects: subjects,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "peering-user"},
 		},
 		&rbacv1.ClusterRole{
@@ -159,8 +161,8 @@ func testPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	if f.Problem != nil || f.ID != "rome" || f.UID == "" || !f.HasCRDs || len(f.Namespaces) != 1 {
 		t.Errorf("got problem %v, ID %q, UID %q, missing %v, %d tenants", f.Problem, f.ID, f.UID, f.MissingKinds, len(f.Namespaces))
 	}
-	conf := func(pod networkingv1beta1.CIDR) []render.Object {
-		return []render.Object{render.Configuration(turin, render.Networks{Pod: []networkingv1beta1.CIDR{pod}})}
+	conf := func(pod networkingv1beta1.CIDR) []wire.Object {
+		return []wire.Object{render.Configuration(turin, render.Networks{Pod: []networkingv1beta1.CIDR{pod}})}
 	}
 	for _, step := range []struct {
 		pod  networkingv1beta1.CIDR
@@ -184,19 +186,19 @@ func testPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	if err != nil || len(r.Missing) != 1 || r.Missing[0].Resource != "namespaces" || !strings.HasPrefix(r.User, "liqo-peer-user-turin-") {
 		t.Errorf("review: got %+v, %v", r, err)
 	}
-	if _, err := c.Apply(t.Context(), []render.Object{render.Configuration(tenant, render.Networks{})}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "liqo-tenant-milan") {
+	if _, err := c.Apply(t.Context(), []wire.Object{render.Configuration(tenant, render.Networks{})}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "liqo-tenant-milan") {
 		t.Errorf("in another tenant's namespace: got %v", err)
 	}
-	if changes, err := c.Delete(t.Context(), []render.Object{observe(t, c).Peer("turin").Configuration}); err != nil || !slices.Equal(verbs(changes), []flows.Verb{flows.Deleted}) {
+	if changes, err := c.Delete(t.Context(), []wire.Object{observe(t, c).Peer("turin").Configuration}); err != nil || !slices.Equal(verbs(changes), []flows.Verb{flows.Deleted}) {
 		t.Errorf("delete: got %v, %v", changes, err)
 	}
 }
 
 // Without the right to patch, what was applied once and is wanted no more goes, too.
-func testPeeringUserTakesBack(t *testing.T, admin, c *Cluster, conf []render.Object) {
-	more := conf[0].DeepCopyObject().(render.Object)
+func testPeeringUserTakesBack(t *testing.T, admin, c *Cluster, conf []wire.Object) {
+	more := conf[0].DeepCopyObject().(wire.Object)
 	more.GetLabels()["more"] = "yes"
-	if _, err := admin.Apply(t.Context(), []render.Object{more}); err != nil {
+	if _, err := admin.Apply(t.Context(), []wire.Object{more}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, c, "the label", func(f flows.ClusterFacts) bool { return f.Peer("turin").Configuration.Labels["more"] != "" })
@@ -206,14 +208,14 @@ func testPeeringUserTakesBack(t *testing.T, admin, c *Cluster, conf []render.Obj
 			t.Errorf("without the label, run %d: got %v, %v; want %s", i+1, changes, err, want)
 		}
 	}
-	if got := observe(t, c).Peer("turin").Configuration; got.Labels["more"] != "" || got.Labels[render.LabelRemoteCluster] == "" {
+	if got := observe(t, c).Peer("turin").Configuration; got.Labels["more"] != "" || got.Labels[wire.LabelRemoteCluster] == "" {
 		t.Errorf("got the labels %v, want the one gone and the others kept", got.Labels)
 	}
 }
 
 // Without the right to patch, others' fields are theirs all the same.
-func testPeeringUserConflict(t *testing.T, admin, c *Cluster, conf func(networkingv1beta1.CIDR) []render.Object) {
-	u, err := render.Wanted(conf("10.3.0.0/16")[0])
+func testPeeringUserConflict(t *testing.T, admin, c *Cluster, conf func(networkingv1beta1.CIDR) []wire.Object) {
+	u, err := apply.Wanted(conf("10.3.0.0/16")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +244,7 @@ func testPeeringUserConflict(t *testing.T, admin, c *Cluster, conf func(networki
 
 func testWarnings(t *testing.T, c *Cluster) {
 	server := render.GatewayServer(render.ServerParams{Tenant: tenant, ServiceType: corev1.ServiceTypeLoadBalancer, Port: 51840, MTU: 1340})
-	if _, err := c.Apply(t.Context(), []render.Object{server}); err != nil {
+	if _, err := c.Apply(t.Context(), []wire.Object{server}); err != nil {
 		t.Fatal(err)
 	}
 	now := metav1.NewTime(time.Now())
@@ -279,7 +281,7 @@ func testDelegationRights(t *testing.T, env *envtest.Environment, admin *Cluster
 	meta, here := metav1.ObjectMeta{Name: name}, metav1.ObjectMeta{Namespace: tenant.Namespace, Name: name}
 	subjects := []rbacv1.Subject{{Kind: "User", Name: name}}
 	gateway := render.GatewayServer(render.ServerParams{
-		Tenant: tenant, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
+		Tenant: tenant, Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
 	})
 	token := func(namespace string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "delegate", Labels: map[string]string{render.LabelDelegate: "identity"}}}

@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // maxUpdates bounds how often an update is tried while others change the same
@@ -27,7 +28,7 @@ const maxUpdates = 5
 // wanted no more. What an update of ours has set stays: it is recorded together
 // with the defaults of that time. before is nil if there is none.
 func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstructured, w write) (after *unstructured.Unstructured, err error) {
-	owner := client.FieldOwner(render.FieldManager)
+	owner := client.FieldOwner(wire.FieldManager)
 	var dryRun []string
 	if w.dryRun {
 		dryRun = []string{metav1.DryRunAll}
@@ -40,11 +41,11 @@ func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstruc
 			after = want.DeepCopy()
 			err = c.client.Create(ctx, after, owner, &client.CreateOptions{DryRun: dryRun})
 		} else {
-			if render.Contains(render.FieldManager, before, want) {
+			if apply.Contains(wire.FieldManager, before, want) {
 				return before, nil
 			}
 			after = before.DeepCopy()
-			render.Withdraw(render.FieldManager, after, want)
+			apply.Withdraw(wire.FieldManager, after, want)
 			merge(after.Object, want.Object)
 			if e := owned(before, after); e != nil && !w.force {
 				return nil, e
@@ -101,7 +102,7 @@ func field(o any, name string) any {
 // owned is the conflict that an update would be, nil if all the fields that it
 // changes are nobody's or ours.
 func owned(before, after *unstructured.Unstructured) error {
-	e := &flows.ConflictError{Object: render.Name(before)}
+	e := &flows.ConflictError{Object: apply.Name(before)}
 	paths := changedPaths(nil, before.Object, after.Object)
 	for _, m := range before.GetManagedFields() {
 		var fields map[string]any

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // GatewayTemplate is what a gateway is made from.
@@ -113,7 +115,7 @@ func (f Filled) Service(server *networkingv1beta1.GatewayServer) (*corev1.Servic
 
 // part reads one part of the template into o, and makes it a child of the gateway. The
 // template's own metadata is that of each part, too.
-func (f Filled) part(name string, o Object) error {
+func (f Filled) part(name string, o wire.Object) error {
 	path := ".spec." + name
 	content, ok := f.spec[name].(map[string]any)
 	if !ok {
@@ -130,7 +132,7 @@ func (f Filled) part(name string, o Object) error {
 		return &FieldError{Field: path, Problem: err.Error()}
 	}
 	o.GetObjectKind().SetGroupVersionKind(gvk)
-	child := f.gateway.meta(GatewayObjectName(f.gateway.Name))
+	child := f.gateway.meta(wire.GatewayObjectName(f.gateway.Name))
 	o.SetName(child.Name)
 	o.SetNamespace(child.Namespace)
 	o.SetOwnerReferences(child.OwnerReferences)

@@ -12,6 +12,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // LabelDelegate is on everything that lets the peer's operator, or its admin, change
@@ -74,8 +76,8 @@ func EndpointText(e networkingv1beta1.EndpointStatus) string {
 // public key beside it, up to date.
 type Delegate struct {
 	Tenant    Tenant
-	Gateway   Object // GatewayServer or GatewayClient on the same cluster, with its kind; owns all of it
-	PublicKey string // name of the PublicKey
+	Gateway   wire.Object // GatewayServer or GatewayClient on the same cluster, with its kind; owns all of it
+	PublicKey string      // name of the PublicKey
 }
 
 // DelegateName is the name of what belongs to the identity of the peer's operator.
@@ -89,7 +91,7 @@ func DelegateAccessName(gateway string) string { return gateway + "-peer-access"
 
 func (d Delegate) meta(name, value string) metav1.ObjectMeta {
 	meta := d.Tenant.meta(name)
-	meta.Labels[LabelDelegate], meta.Labels[LabelGatewayName] = value, d.Gateway.GetName()
+	meta.Labels[LabelDelegate], meta.Labels[wire.LabelGatewayName] = value, d.Gateway.GetName()
 	meta.OwnerReferences = []metav1.OwnerReference{OwnerReference(d.Gateway)}
 	return meta
 }
@@ -99,7 +101,7 @@ func (d Delegate) meta(name, value string) metav1.ObjectMeta {
 // policies.yaml says. Of a server it changes nothing. Its first token does not
 // expire: Kubernetes makes no other without being asked for it. So the operator asks
 // for one that does, and deletes the first. Deleting the account takes all of it away.
-func (d Delegate) Identity() []Object {
+func (d Delegate) Identity() []wire.Object {
 	name := DelegateName(d.Gateway.GetName())
 	group, verbs := []string{networkingv1beta1.GroupVersion.Group}, []string{"get", "patch"}
 	rules := []rbacv1.PolicyRule{
@@ -112,7 +114,7 @@ func (d Delegate) Identity() []Object {
 	}
 	token := d.meta(DelegateTokenName(d.Gateway.GetName()), DelegateIdentity)
 	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: name}
-	return []Object{
+	return []wire.Object{
 		&corev1.ServiceAccount{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: d.meta(name, DelegateIdentity),
 		},

@@ -12,7 +12,9 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/examples/networking"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // example is a template that differs from our own.
@@ -122,7 +124,7 @@ func TestExamplesDifferInWhatTheyShow(t *testing.T) {
 		if e.client {
 			i = 1
 		}
-		u, err := render.Wanted(ours[i])
+		u, err := apply.Wanted(ours[i])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +222,7 @@ metadata: {name: "tunnel-{{ .Name }}", labels: {peer: "{{ .ClusterID }}"}}, spec
 	u := filled.Object()
 	port, _, err := unstructured.NestedInt64(u.Object, "spec", "port")
 	if err != nil || u.GetKind() != "IPIPGateway" || u.GetAPIVersion() != "tunnels.example/v1" || u.GetName() != "tunnel-rome" || u.GetNamespace() != "liqo-tenant-rome" ||
-		u.GetLabels()["peer"] != "rome" || u.GetLabels()[render.LabelRemoteCluster] != "rome" || port != 51840 || len(u.GetOwnerReferences()) != 1 {
+		u.GetLabels()["peer"] != "rome" || u.GetLabels()[wire.LabelRemoteCluster] != "rome" || port != 51840 || len(u.GetOwnerReferences()) != 1 {
 		t.Errorf("got %s, %v", asYAML(t, u.Object), err)
 	}
 

@@ -11,6 +11,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Gateway names one gateway on one cluster: what its children are made for.
@@ -18,15 +20,15 @@ type Gateway struct {
 	Tenant Tenant
 	Name   string
 	Type   networkingv1beta1.ConnectionType
-	Owner  Object // the GatewayServer or GatewayClient
+	Owner  wire.Object // the GatewayServer or GatewayClient
 }
 
 func (g Gateway) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Namespace: g.Tenant.Namespace,
 		Labels: map[string]string{
-			LabelRemoteCluster: string(g.Tenant.Remote), LabelGatewayName: g.Name,
-			LabelGatewayNamespace: g.Tenant.Namespace, LabelComponent: "gateway", LabelManagedBy: OperatorName,
+			wire.LabelRemoteCluster: string(g.Tenant.Remote), wire.LabelGatewayName: g.Name,
+			wire.LabelGatewayNamespace: g.Tenant.Namespace, wire.LabelComponent: "gateway", wire.LabelManagedBy: wire.OperatorName,
 		},
 		OwnerReferences: []metav1.OwnerReference{OwnerReference(g.Owner)},
 	}
@@ -44,11 +46,11 @@ func (g Gateway) PullSecret(of *corev1.Secret) (_ *corev1.Secret, ok bool) {
 // KeySecret holds the gateway's WireGuard keys, raw, 32 bytes each. It stays on
 // the cluster on which it was made.
 func (g Gateway) KeySecret(private, public [32]byte) *corev1.Secret {
-	meta := g.meta(GatewayObjectName(g.Name))
-	meta.Labels[LabelGatewayResource] = "true"
+	meta := g.meta(wire.GatewayObjectName(g.Name))
+	meta.Labels[wire.LabelGatewayResource] = "true"
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: meta,
-		Data: map[string][]byte{SecretPrivateKey: private[:], SecretPublicKey: public[:]},
+		Data: map[string][]byte{wire.SecretPrivateKey: private[:], wire.SecretPublicKey: public[:]},
 	}
 }
 
@@ -64,7 +66,7 @@ func (g Gateway) ServiceAccount() *corev1.ServiceAccount {
 func (g Gateway) Role() *rbacv1.Role {
 	read := []string{"get", "list", "watch"}
 	group := []string{networkingv1beta1.GroupVersion.Group}
-	name := GatewayObjectName(g.Name)
+	name := wire.GatewayObjectName(g.Name)
 	return &rbacv1.Role{
 		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: g.meta(name),
 		Rules: []rbacv1.PolicyRule{
@@ -72,7 +74,7 @@ func (g Gateway) Role() *rbacv1.Role {
 			{APIGroups: group, Resources: []string{"connections", "connections/status"}, ResourceNames: []string{name}, Verbs: []string{"patch"}},
 			// Whether another pod of the gateway holds the tunnel, while it is replaced.
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
-			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{HostsConfigMapName(g.Name)}, Verbs: read},
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{wire.HostsConfigMapName(g.Name)}, Verbs: read},
 			// Its own keys: it follows them when they are changed.
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: read},
 			{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
@@ -82,7 +84,7 @@ func (g Gateway) Role() *rbacv1.Role {
 
 // RoleBinding gives the gateway's pod its Role.
 func (g Gateway) RoleBinding() *rbacv1.RoleBinding {
-	name := GatewayObjectName(g.Name)
+	name := wire.GatewayObjectName(g.Name)
 	return &rbacv1.RoleBinding{
 		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}, ObjectMeta: g.meta(name),
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
@@ -97,7 +99,7 @@ func (g Gateway) Connection() *networkingv1beta1.Connection {
 		kind = networkingv1beta1.WgGatewayClientKind
 	}
 	return &networkingv1beta1.Connection{
-		TypeMeta: networkingType(networkingv1beta1.ConnectionKind), ObjectMeta: g.meta(GatewayObjectName(g.Name)),
+		TypeMeta: networkingType(networkingv1beta1.ConnectionKind), ObjectMeta: g.meta(wire.GatewayObjectName(g.Name)),
 		Spec: networkingv1beta1.ConnectionSpec{
 			Type: g.Type,
 			GatewayRef: corev1.ObjectReference{
@@ -131,18 +133,18 @@ func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 	meta := g.meta(g.Name)
 	meta.Annotations = map[string]string{}
 	for name, text := range map[string]string{
-		AnnotationLeftOut: strings.Join(f.LeftOut, "\n"), AnnotationNodeIPs: strings.Join(f.NodeIPs, ","),
-		AnnotationAlso: joined(f.Also), AnnotationHosts: joined(f.Hosts),
+		wire.AnnotationLeftOut: strings.Join(f.LeftOut, "\n"), wire.AnnotationNodeIPs: strings.Join(f.NodeIPs, ","),
+		wire.AnnotationAlso: wire.Joined(f.Also), wire.AnnotationHosts: wire.Joined(f.Hosts),
 	} {
 		if text != "" {
 			meta.Annotations[name] = text
 		}
 	}
 	if f.Host.IsValid() {
-		meta.Annotations[AnnotationHost] = f.PodIP + "@" + f.Host.String()
+		meta.Annotations[wire.AnnotationHost] = f.PodIP + "@" + f.Host.String()
 	}
 	if f.Gone {
-		meta.Annotations[AnnotationGone] = f.PodIP
+		meta.Annotations[wire.AnnotationGone] = f.PodIP
 	}
 	return &networkingv1beta1.InternalFabric{
 		TypeMeta: networkingType(networkingv1beta1.InternalFabricKind), ObjectMeta: meta,
@@ -151,7 +153,7 @@ func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 			// Our fabric's next hops are the underlay's own addresses, so the
 			// gateway's address in the fabric is its pod's.
 			Interface: networkingv1beta1.InternalFabricSpecInterface{
-				Node:    networkingv1beta1.InternalFabricSpecInterfaceNode{Name: FabricDevice},
+				Node:    networkingv1beta1.InternalFabricSpecInterfaceNode{Name: wire.FabricDevice},
 				Gateway: networkingv1beta1.InternalFabricSpecInterfaceGateway{IP: ip},
 			},
 		},
@@ -161,19 +163,19 @@ func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 // TenantAccess gives the operator, which is in namespace home, its rights in a
 // tenant's namespace. They end with the owners there: Configurations, or servers for
 // peers that are invited, each by a binding of its own.
-func TenantAccess(namespace, home string, owners []Object) *rbacv1.RoleBinding {
+func TenantAccess(namespace, home string, owners []wire.Object) *rbacv1.RoleBinding {
 	b := &rbacv1.RoleBinding{
 		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: OperatorName, Namespace: namespace, Labels: map[string]string{LabelManagedBy: OperatorName},
+			Name: wire.OperatorName, Namespace: namespace, Labels: map[string]string{wire.LabelManagedBy: wire.OperatorName},
 		},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: TenantAccessName},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: OperatorName}},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: wire.TenantAccessName},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: wire.OperatorName}},
 	}
 	for _, o := range owners {
 		kind := networkingv1beta1.ConfigurationKind
 		if _, server := o.(*networkingv1beta1.GatewayServer); server {
-			kind, b.Name = networkingv1beta1.GatewayServerKind, InvitedAccessName
+			kind, b.Name = networkingv1beta1.GatewayServerKind, wire.InvitedAccessName
 		}
 		b.OwnerReferences = append(b.OwnerReferences, metav1.OwnerReference{
 			APIVersion: networkingv1beta1.GroupVersion.String(), Kind: kind, Name: o.GetName(), UID: o.GetUID(),
@@ -187,8 +189,8 @@ func TenantAccess(namespace, home string, owners []Object) *rbacv1.RoleBinding {
 func GatewayAccess(gateways []types.NamespacedName) *rbacv1.ClusterRoleBinding {
 	b := &rbacv1.ClusterRoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: GatewayAccessName},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: GatewayAccessName},
+		ObjectMeta: metav1.ObjectMeta{Name: wire.GatewayAccessName},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: wire.GatewayAccessName},
 	}
 	for _, g := range gateways {
 		b.Subjects = append(b.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: g.Namespace, Name: g.Name})
@@ -212,7 +214,7 @@ func (g Gateway) HostsConfigMap(hosts []Host) (*corev1.ConfigMap, error) {
 		return nil, fmt.Errorf("render hosts of gateway %s: %w", g.Name, err)
 	}
 	return &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: g.meta(HostsConfigMapName(g.Name)),
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: g.meta(wire.HostsConfigMapName(g.Name)),
 		Data: map[string]string{hostsKey: string(text)},
 	}, nil
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // gatewayTemplate is the pod of a gateway and, for a server, its Service. MKNOD
@@ -113,9 +115,9 @@ const serviceTemplate = `
 
 // GatewayTemplates are the templates that a new installation offers, under
 // Liqo's names. image is the gateway's image; of replicas, one holds the tunnel.
-func GatewayTemplates(namespace, image string, replicas int, pods PodSettings) ([]Object, error) {
+func GatewayTemplates(namespace, image string, replicas int, pods PodSettings) ([]wire.Object, error) {
 	if CriticalPriority(pods.PriorityClassName) { // the operator would refuse the templates
-		return nil, fmt.Errorf("pods of gateways: priorityClassName %s is for the cluster's own programs: give gateways another one, such as %s", pods.PriorityClassName, GatewayPriorityClass)
+		return nil, fmt.Errorf("pods of gateways: priorityClassName %s is for the cluster's own programs: give gateways another one, such as %s", pods.PriorityClassName, wire.GatewayPriorityClass)
 	}
 	server, err := parseTemplate(gatewayTemplate+serviceTemplate, image, replicas, "server", pods)
 	if err != nil {
@@ -126,17 +128,17 @@ func GatewayTemplates(namespace, image string, replicas int, pods PodSettings) (
 		return nil, err
 	}
 	meta := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{LabelManagedBy: ManagedBy}}
+		return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{wire.LabelManagedBy: wire.ManagedBy}}
 	}
-	return []Object{
+	return []wire.Object{
 		&networkingv1beta1.WgGatewayServerTemplate{
-			TypeMeta: networkingType(networkingv1beta1.WgGatewayServerTemplateKind), ObjectMeta: meta(ServerTemplate),
+			TypeMeta: networkingType(networkingv1beta1.WgGatewayServerTemplateKind), ObjectMeta: meta(wire.ServerTemplate),
 			Spec: networkingv1beta1.WgGatewayServerTemplateSpec{
 				ObjectKind: networkingType(networkingv1beta1.WgGatewayServerKind), Template: unstructured.Unstructured{Object: server},
 			},
 		},
 		&networkingv1beta1.WgGatewayClientTemplate{
-			TypeMeta: networkingType(networkingv1beta1.WgGatewayClientTemplateKind), ObjectMeta: meta(ClientTemplate),
+			TypeMeta: networkingType(networkingv1beta1.WgGatewayClientTemplateKind), ObjectMeta: meta(wire.ClientTemplate),
 			Spec: networkingv1beta1.WgGatewayClientTemplateSpec{
 				ObjectKind: networkingType(networkingv1beta1.WgGatewayClientKind), Template: unstructured.Unstructured{Object: client},
 			},
@@ -145,7 +147,7 @@ func GatewayTemplates(namespace, image string, replicas int, pods PodSettings) (
 }
 
 func parseTemplate(text, image string, replicas int, role string, pods PodSettings) (map[string]any, error) {
-	text = replaceAll(text, map[string]string{"$IMAGE": image, "$REPLICAS": strconv.Itoa(replicas), "$ROLE": role, "$PRIORITY": GatewayPriorityClass})
+	text = replaceAll(text, map[string]string{"$IMAGE": image, "$REPLICAS": strconv.Itoa(replicas), "$ROLE": role, "$PRIORITY": wire.GatewayPriorityClass})
 	var tmpl map[string]any
 	if err := yaml.Unmarshal([]byte(text), &tmpl); err != nil {
 		return nil, fmt.Errorf("gateway template for the %s: %w", role, err)
@@ -176,7 +178,7 @@ func (s PodSettings) applyToTemplate(tmpl map[string]any) error {
 
 // TemplateReplicas is how many pods a gateway has by a template as the API server
 // has it; 0 if there is no template, or it does not say.
-func TemplateReplicas(template Object) int {
+func TemplateReplicas(template wire.Object) int {
 	u, ok := template.(*unstructured.Unstructured)
 	if !ok {
 		return 0

@@ -16,6 +16,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 //go:embed crds/*.yaml crds/peering/*.yaml
@@ -49,7 +52,7 @@ const StatedByInstall = "stated by install "
 // InstallParams describe an installation of our operator and fabric.
 type InstallParams struct {
 	Namespace string // default: DefaultNamespace
-	ClusterID ClusterID
+	ClusterID wire.ClusterID
 	Image     string
 	// PodCIDRs and ServiceCIDR are what the admin states. What is left out, the
 	// operator finds out by itself. It alone makes the Networks of both.
@@ -117,8 +120,8 @@ func (r PeeringRole) signers() string {
 // Install is everything that a cluster needs to be connected by our operator:
 // definitions, identity, address ranges, gateway templates, operator, fabric. Who
 // has p from an admin has checked it.
-func Install(p InstallParams) ([]Object, error) {
-	p.Namespace = cmp.Or(p.Namespace, DefaultNamespace)
+func Install(p InstallParams) ([]wire.Object, error) {
+	p.Namespace = cmp.Or(p.Namespace, wire.DefaultNamespace)
 	objs, err := CRDs()
 	if err != nil {
 		return nil, err
@@ -139,26 +142,26 @@ func Install(p InstallParams) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	objs = append(objs, clusterID(p), Network(p.Namespace, NetworkExternalCIDR, NetworkExternalCIDR, cmp.Or(p.ExternalCIDR, DefaultExternalCIDR), 1))
+	objs = append(objs, clusterID(p), Network(p.Namespace, wire.NetworkExternalCIDR, wire.NetworkExternalCIDR, cmp.Or(p.ExternalCIDR, DefaultExternalCIDR), 1))
 	objs = append(objs, reserved(p)...)
 	objs = append(objs, programs...)
 	objs = append(objs, templates...)
-	Sort(objs)
+	apply.Sort(objs)
 	return objs, nil
 }
 
 // ClusterNetworks are the Networks of a cluster's own pods or Services, which
 // are where they are. source says who stated the ranges.
-func ClusterNetworks(namespace, kind string, cidrs []string, source string) []Object {
-	objs := make([]Object, 0, len(cidrs))
+func ClusterNetworks(namespace, kind string, cidrs []string, source string) []wire.Object {
+	objs := make([]wire.Object, 0, len(cidrs))
 	for i, cidr := range cidrs {
 		name := kind // the first has Liqo's name
 		if i > 0 {
 			name = fmt.Sprintf("%s-%d", kind, i+1)
 		}
 		n := Network(namespace, name, kind, cidr, 0)
-		n.Labels[LabelNotRemapped] = "true"
-		n.Annotations = map[string]string{AnnotationSource: source}
+		n.Labels[wire.LabelNotRemapped] = "true"
+		n.Annotations = map[string]string{wire.AnnotationSource: source}
 		objs = append(objs, n)
 	}
 	return objs
@@ -166,13 +169,13 @@ func ClusterNetworks(namespace, kind string, cidrs []string, source string) []Ob
 
 // reserved are Networks as Liqo's chart makes them of its reservedSubnets. Each
 // has a name of its own: a Network's range can't be changed.
-func reserved(p InstallParams) []Object {
-	objs := make([]Object, 0, len(p.Reserve))
+func reserved(p InstallParams) []wire.Object {
+	objs := make([]wire.Object, 0, len(p.Reserve))
 	for _, cidr := range p.Reserve {
 		name := "reserved-" + strings.NewReplacer(".", "-", "/", "-").Replace(cidr)
-		n := Network(p.Namespace, name, NetworkReserved, cidr, 0)
-		n.Labels[LabelNotRemapped] = "true"
-		n.Annotations = map[string]string{AnnotationSource: StatedByInstall + "--reserve"}
+		n := Network(p.Namespace, name, wire.NetworkReserved, cidr, 0)
+		n.Labels[wire.LabelNotRemapped] = "true"
+		n.Annotations = map[string]string{wire.AnnotationSource: StatedByInstall + "--reserve"}
 		objs = append(objs, n)
 	}
 	return objs
@@ -182,24 +185,24 @@ func clusterID(p InstallParams) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: ClusterIDConfigMap, Namespace: p.Namespace,
-			Labels: map[string]string{LabelAppName: ClusterIDAppName, LabelManagedBy: ManagedBy},
+			Name: wire.ClusterIDConfigMap, Namespace: p.Namespace,
+			Labels: map[string]string{wire.LabelAppName: wire.ClusterIDAppName, wire.LabelManagedBy: wire.ManagedBy},
 		},
-		Data: map[string]string{ClusterIDKey: string(p.ClusterID)},
+		Data: map[string]string{wire.ClusterIDKey: string(p.ClusterID)},
 	}
 }
 
 // CRDs are the definitions of the kinds that our programs use, generated from
 // Liqo's types.
-func CRDs() ([]Object, error) { return copies(parsedCRDs()) }
+func CRDs() ([]wire.Object, error) { return copies(parsedCRDs()) }
 
 // peeringCRDs are those that whole peerings need besides.
-func peeringCRDs() ([]Object, error) { return copies(parsedPeeringCRDs()) }
+func peeringCRDs() ([]wire.Object, error) { return copies(parsedPeeringCRDs()) }
 
-func copies(parsed []Object, err error) ([]Object, error) {
-	objs := make([]Object, len(parsed))
+func copies(parsed []wire.Object, err error) ([]wire.Object, error) {
+	objs := make([]wire.Object, len(parsed))
 	for i, crd := range parsed {
-		objs[i] = crd.DeepCopyObject().(Object)
+		objs[i] = crd.DeepCopyObject().(wire.Object)
 	}
 	return objs, err
 }
@@ -207,16 +210,16 @@ func copies(parsed []Object, err error) ([]Object, error) {
 // parsedCRDs parses them once: it takes longer than all else of a plan, which is made
 // again after each observation.
 var (
-	parsedCRDs        = sync.OnceValues(func() ([]Object, error) { return parseCRDs("crds/*.yaml") })
-	parsedPeeringCRDs = sync.OnceValues(func() ([]Object, error) { return parseCRDs("crds/peering/*.yaml") })
+	parsedCRDs        = sync.OnceValues(func() ([]wire.Object, error) { return parseCRDs("crds/*.yaml") })
+	parsedPeeringCRDs = sync.OnceValues(func() ([]wire.Object, error) { return parseCRDs("crds/peering/*.yaml") })
 )
 
-func parseCRDs(pattern string) ([]Object, error) {
+func parseCRDs(pattern string) ([]wire.Object, error) {
 	files, err := fs.Glob(crdFiles, pattern)
 	if err != nil {
 		return nil, err
 	}
-	objs := make([]Object, 0, len(files))
+	objs := make([]wire.Object, 0, len(files))
 	for _, file := range files {
 		text, err := crdFiles.ReadFile(file)
 		if err != nil {
@@ -253,18 +256,18 @@ var shared = map[string]string{
 func (r PeeringRole) Guards() []string {
 	var all []string
 	if r.Consumes() {
-		all = append(all, NodeAccessName, OffloadedAccessName, OperatorName+"-nodes", OperatorName+"-offloading")
+		all = append(all, wire.NodeAccessName, wire.OffloadedAccessName, wire.OperatorName+"-nodes", wire.OperatorName+"-offloading")
 	}
 	if r.Provides() {
-		all = append(all, ConsumerAccessName, TwinAccessName, TwinAccessName+"-pods", TwinAccessName+"-sessions", TwinAccessName+"-writers", OperatorName+"-twins")
+		all = append(all, wire.ConsumerAccessName, wire.TwinAccessName, wire.TwinAccessName+"-pods", wire.TwinAccessName+"-sessions", wire.TwinAccessName+"-writers", wire.OperatorName+"-twins")
 	}
 	if len(all) > 0 {
-		all = append(all, OperatorName+"-certificates", OperatorName+"-rights")
+		all = append(all, wire.OperatorName+"-certificates", wire.OperatorName+"-rights")
 	}
 	return all
 }
 
-func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
+func operatorObjects(p InstallParams, pods *ProgramSettings) ([]wire.Object, error) {
 	manifests := []string{operatorManifest, policies}
 	if p.Peering.Consumes() || p.Peering.Provides() {
 		manifests = append(manifests, peeringManifest)
@@ -276,8 +279,8 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 		manifests = append(manifests, providerManifest)
 	}
 	text := replaceAll(replaceAll(strings.Join(manifests, "---\n"), shared), map[string]string{
-		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": GatewayPriorityClass, "$TENANT": TenantAccessName,
-		"$PEERING": PeeringAccessName, "$CONSUMER": ConsumerAccessName, "$NODE": NodeAccessName, "$OFFLOADED": OffloadedAccessName, "$TWIN": TwinAccessName, "$PROXY": ProxyName, "$PORT": ProxyPort,
+		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": wire.GatewayPriorityClass, "$TENANT": wire.TenantAccessName,
+		"$PEERING": wire.PeeringAccessName, "$CONSUMER": wire.ConsumerAccessName, "$NODE": wire.NodeAccessName, "$OFFLOADED": wire.OffloadedAccessName, "$TWIN": wire.TwinAccessName, "$PROXY": wire.ProxyName, "$PORT": wire.ProxyPort,
 		"$CLUSTER": string(p.ClusterID), "$SIGNERS": p.Peering.signers(),
 	})
 	objs, err := copies(lastManifests.parse(text))
@@ -313,17 +316,17 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]Object, error) {
 			for _, s := range pods.ForGateway().ImagePullSecrets {
 				names = append(names, s.Name)
 			}
-			if o.Name == OperatorName+"-home" && len(names) > 0 { // it copies them to gateways' namespaces; no names would mean all
+			if o.Name == wire.OperatorName+"-home" && len(names) > 0 { // it copies them to gateways' namespaces; no names would mean all
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get"}})
 			}
-			if o.Name == OperatorName+"-home" && p.Peering.Provides() { // under which address peers reach its proxy
+			if o.Name == wire.OperatorName+"-home" && p.Peering.Provides() { // under which address peers reach its proxy
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{"ipam.liqo.io"}, Resources: []string{"ips"}, Verbs: []string{"create", "patch", "delete"}})
 			}
 		case *rbacv1.ClusterRole:
-			if o.Name == PeeringAccessName && p.Peering.Provides() { // it bounds what a consumer makes
+			if o.Name == wire.PeeringAccessName && p.Peering.Provides() { // it bounds what a consumer makes
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"resourcequotas"}, Verbs: []string{"get", "create", "patch", "delete"}})
 			}
-			if o.Name == PeeringAccessName && p.Peering.Consumes() { // it makes the programs of virtual nodes
+			if o.Name == wire.PeeringAccessName && p.Peering.Consumes() { // it makes the programs of virtual nodes
 				write := []string{"create", "patch", "delete"}
 				o.Rules = append(o.Rules,
 					rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: write},
@@ -348,16 +351,16 @@ var lastManifests manifests
 type manifests struct {
 	mu   sync.Mutex
 	text string
-	objs []Object
+	objs []wire.Object
 }
 
-func (m *manifests) parse(text string) ([]Object, error) {
+func (m *manifests) parse(text string) ([]wire.Object, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.text == text {
 		return m.objs, nil
 	}
-	var objs []Object
+	var objs []wire.Object
 	for doc := range strings.SplitSeq(text, "\n---\n") {
 		var kind metav1.TypeMeta
 		if err := yaml.Unmarshal([]byte(doc), &kind); err != nil {
@@ -441,7 +444,7 @@ func Announced(d *appsv1.DaemonSet) string {
 	return ""
 }
 
-func manifestObject(kind string) Object {
+func manifestObject(kind string) wire.Object {
 	switch kind {
 	case "Namespace":
 		return &corev1.Namespace{}
@@ -480,7 +483,7 @@ func manifestObject(kind string) Object {
 // Optional reports whether an installation does without an object on a cluster that
 // does not know its kind: admission policies came with Kubernetes 1.30, those that change
 // objects with 1.36.
-func Optional(o Object) bool {
+func Optional(o wire.Object) bool {
 	return o.GetObjectKind().GroupVersionKind().Group == admissionregistrationv1.GroupName
 }
 

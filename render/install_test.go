@@ -14,6 +14,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 func installParams() render.InstallParams {
@@ -93,7 +94,7 @@ func TestInstall(t *testing.T) {
 	seen := map[string]bool{}
 	namespaces := map[string]bool{}
 	for _, o := range objs {
-		name := render.Name(o)
+		name := apply.Name(o)
 		fmt.Fprintln(&list, name)
 		if o.GetObjectKind().GroupVersionKind().Kind == "" {
 			t.Errorf("%s has no kind, and can't be applied", name)
@@ -166,7 +167,7 @@ func TestInstallInAnotherNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := render.YAML(objs...)
+	text, err := apply.YAML(objs...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestInstallInAnotherNamespace(t *testing.T) {
 			continue
 		}
 		if got := pod.Spec.Containers[0].Image; got != p.Image {
-			t.Errorf("%s runs %s, want %s", render.Name(o), got, p.Image)
+			t.Errorf("%s runs %s, want %s", apply.Name(o), got, p.Image)
 		}
 	}
 }
@@ -201,12 +202,12 @@ func TestYAMLIsStable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := render.YAML(objs...)
+	first, err := apply.YAML(objs...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Reverse(objs)
-	again, err := render.YAML(objs...)
+	again, err := apply.YAML(objs...)
 	if err != nil {
 		t.Fatal(err)
 	}

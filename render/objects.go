@@ -1,3 +1,5 @@
+// Package render turns parameters into the Kubernetes objects that connect two
+// clusters. It is pure: it talks to no cluster.
 package render
 
 import (
@@ -7,12 +9,14 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Tenant says where the objects of one peering live on one cluster.
 type Tenant struct {
 	Namespace string
-	Remote    ClusterID
+	Remote    wire.ClusterID
 	// Name is what an admin calls the objects; "" is the peer's ID.
 	Name string
 }
@@ -25,7 +29,7 @@ func (t Tenant) meta(name string) metav1.ObjectMeta {
 }
 
 func (t Tenant) labels() map[string]string {
-	return map[string]string{LabelRemoteCluster: string(t.Remote), LabelManagedBy: ManagedBy}
+	return map[string]string{wire.LabelRemoteCluster: string(t.Remote), wire.LabelManagedBy: wire.ManagedBy}
 }
 
 // TenantNamespace is the namespace of a peering. Pod security must let pods
@@ -33,7 +37,7 @@ func (t Tenant) labels() map[string]string {
 // lower level allows either.
 func TenantNamespace(t Tenant) *corev1.Namespace {
 	labels := t.labels()
-	labels[LabelTenantNamespace] = "true"
+	labels[wire.LabelTenantNamespace] = "true"
 	for _, mode := range []string{"enforce", "audit", "warn"} {
 		labels["pod-security.kubernetes.io/"+mode] = "privileged"
 	}
@@ -45,20 +49,22 @@ func TenantNamespace(t Tenant) *corev1.Namespace {
 
 // CreatedByUs reports whether our program has created the namespace. All others
 // are used as they are: never labelled, never deleted.
-func CreatedByUs(ns Object) bool { return ns.GetAnnotations()[AnnotationCreated] == ns.GetName() }
+func CreatedByUs(ns wire.Object) bool {
+	return ns.GetAnnotations()[wire.AnnotationCreated] == ns.GetName()
+}
 
 // MadeByUs reports whether one of our programs made an object, of any kind but
 // Namespace: see [CreatedByUs].
-func MadeByUs(o Object) bool {
-	manager := o.GetLabels()[LabelManagedBy]
-	return manager == ManagedBy || manager == OperatorName
+func MadeByUs(o wire.Object) bool {
+	manager := o.GetLabels()[wire.LabelManagedBy]
+	return manager == wire.ManagedBy || manager == wire.OperatorName
 }
 
 // TakesOver reports whether an apply of want would silently take over what somebody
 // else made under a name of ours. A plan that adopts an object on purpose wants it
 // without our label.
-func TakesOver(live, want Object) bool {
-	return want.GetLabels()[LabelManagedBy] != "" && !MadeByUs(live)
+func TakesOver(live, want wire.Object) bool {
+	return want.GetLabels()[wire.LabelManagedBy] != "" && !MadeByUs(live)
 }
 
 // Networks are the address ranges of a cluster, as it knows them itself.
@@ -117,7 +123,7 @@ func GatewayServer(p ServerParams) *networkingv1beta1.GatewayServer {
 	}
 	meta := p.Tenant.meta(p.Tenant.ObjectName())
 	if p.Relay != "" {
-		metav1.SetMetaDataAnnotation(&meta, AnnotationRelay, p.Relay)
+		metav1.SetMetaDataAnnotation(&meta, wire.AnnotationRelay, p.Relay)
 	}
 	return &networkingv1beta1.GatewayServer{
 		TypeMeta:   networkingType(networkingv1beta1.GatewayServerKind),
@@ -157,9 +163,9 @@ func GatewayClient(p ClientParams) *networkingv1beta1.GatewayClient {
 
 // PublicKey tells a cluster the WireGuard public key of its peer. The owner,
 // when given, is the gateway on the same cluster: the key goes when it goes.
-func PublicKey(t Tenant, key [32]byte, owner Object) *networkingv1beta1.PublicKey {
+func PublicKey(t Tenant, key [32]byte, owner wire.Object) *networkingv1beta1.PublicKey {
 	meta := t.meta(t.ObjectName())
-	meta.Labels[LabelGatewayResource] = "true"
+	meta.Labels[wire.LabelGatewayResource] = "true"
 	if owner != nil {
 		meta.OwnerReferences = []metav1.OwnerReference{OwnerReference(owner)}
 	}
@@ -172,7 +178,7 @@ func PublicKey(t Tenant, key [32]byte, owner Object) *networkingv1beta1.PublicKe
 
 // OwnerReference makes owner the controller of an object. The owner must have
 // been read from a cluster (UID) and carry its kind.
-func OwnerReference(owner Object) metav1.OwnerReference {
+func OwnerReference(owner wire.Object) metav1.OwnerReference {
 	gvk := owner.GetObjectKind().GroupVersionKind()
 	return metav1.OwnerReference{
 		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind,
@@ -186,7 +192,7 @@ func Network(namespace, name, kind, cidr string, preAllocated uint32) *ipamv1alp
 		TypeMeta: metav1.TypeMeta{APIVersion: ipamv1alpha1.SchemeGroupVersion.String(), Kind: ipamv1alpha1.NetworkKind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: namespace,
-			Labels: map[string]string{LabelNetworkType: kind, LabelManagedBy: ManagedBy},
+			Labels: map[string]string{wire.LabelNetworkType: kind, wire.LabelManagedBy: wire.ManagedBy},
 		},
 		Spec: ipamv1alpha1.NetworkSpec{CIDR: networkingv1beta1.CIDR(cidr), PreAllocated: preAllocated},
 	}

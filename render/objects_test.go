@@ -17,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // separator stands between input and expected output in a golden file.
@@ -39,7 +41,7 @@ func TestObjects(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s has no line ----------", file)
 			}
-			got, err := render.YAML(build(t, input)...)
+			got, err := apply.YAML(build(t, input)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,31 +58,31 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-func build(t *testing.T, input string) []render.Object {
+func build(t *testing.T, input string) []wire.Object {
 	t.Helper()
 	builder, input, _ := strings.Cut(input, "\n")
 	switch strings.TrimPrefix(builder, "builder: ") {
 	case "GatewayServer":
-		return []render.Object{render.GatewayServer(decode[render.ServerParams](t, input))}
+		return []wire.Object{render.GatewayServer(decode[render.ServerParams](t, input))}
 	case "GatewayClient":
-		return []render.Object{render.GatewayClient(decode[render.ClientParams](t, input))}
+		return []wire.Object{render.GatewayClient(decode[render.ClientParams](t, input))}
 	case "Configuration":
 		in := decode[struct {
 			Tenant   render.Tenant
 			Networks render.Networks
 		}](t, input)
-		return []render.Object{render.Configuration(in.Tenant, in.Networks)}
+		return []wire.Object{render.Configuration(in.Tenant, in.Networks)}
 	case "TenantNamespace":
-		return []render.Object{render.TenantNamespace(decode[struct{ Tenant render.Tenant }](t, input).Tenant)}
+		return []wire.Object{render.TenantNamespace(decode[struct{ Tenant render.Tenant }](t, input).Tenant)}
 	case "PublicKey":
 		in := decode[gatewayInput](t, input)
-		return []render.Object{render.PublicKey(in.Tenant, [32]byte(in.Key), in.Owner.object())}
+		return []wire.Object{render.PublicKey(in.Tenant, [32]byte(in.Key), in.Owner.object())}
 	case "Network":
 		in := decode[struct {
 			Namespace, Name, Kind, CIDR string
 			PreAllocated                uint32
 		}](t, input)
-		return []render.Object{render.Network(in.Namespace, in.Name, in.Kind, in.CIDR, in.PreAllocated)}
+		return []wire.Object{render.Network(in.Namespace, in.Name, in.Kind, in.CIDR, in.PreAllocated)}
 	case "Gateway":
 		return children(t, decode[gatewayInput](t, input))
 	}
@@ -112,7 +114,7 @@ type gatewayInput struct {
 type owner struct{ Kind, Name, UID string }
 
 // object is nil for no owner.
-func (o owner) object() render.Object {
+func (o owner) object() wire.Object {
 	meta := metav1.ObjectMeta{Name: o.Name, UID: types.UID(o.UID)}
 	kind := metav1.TypeMeta{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: o.Kind}
 	switch o.Kind {
@@ -125,14 +127,14 @@ func (o owner) object() render.Object {
 }
 
 // children are all that a gateway's operator makes beside its programs.
-func children(t *testing.T, in gatewayInput) []render.Object {
+func children(t *testing.T, in gatewayInput) []wire.Object {
 	t.Helper()
 	g := render.Gateway{Tenant: in.Tenant, Name: in.Name, Type: in.Type, Owner: in.Owner.object()}
 	hosts, err := g.HostsConfigMap([]render.Host{{External: netip.MustParseAddr("10.70.0.1"), Real: netip.MustParseAddr("192.0.2.7")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []render.Object{
+	return []wire.Object{
 		g.KeySecret([32]byte(in.Key), [32]byte(in.Key)), g.ServiceAccount(), g.Role(), g.RoleBinding(), g.Connection(),
 		g.InternalFabric(render.Fabric{PodIP: in.PodIP, Remote: in.CIDRs, MTU: in.MTU, LeftOut: in.LeftOut, NodeIPs: []string{"172.18.0.2"}}), hosts,
 	}
@@ -159,18 +161,18 @@ func TestParseHostsReadsWhatWasWritten(t *testing.T) {
 func TestParseNodeReadsWhatWasWritten(t *testing.T) {
 	p, a := netip.MustParsePrefix, netip.MustParseAddr
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "of-a"}}
-	for _, want := range []render.NodeReport{
+	for _, want := range []wire.NodeReport{
 		{IP: a("172.18.0.2")},
 		{IP: a("172.18.0.2"), Networks: []netip.Prefix{p("172.18.0.0/16")}, Pods: []netip.Prefix{p("10.99.40.128/26"), p("10.99.7.7/32")}, Addresses: []netip.Addr{a("172.18.0.2"), a("10.99.40.128")}},
 	} {
-		got, err := render.ParseNode(render.InternalNode(node, want))
+		got, err := wire.ParseNode(wire.InternalNode(node, want))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}
 	}
-	broken := render.InternalNode(node, render.NodeReport{IP: a("172.18.0.2")})
-	broken.Annotations[render.AnnotationPods] = "10.99.40.128/26,nonsense,10.99.7.7/32"
-	got, err := render.ParseNode(broken)
+	broken := wire.InternalNode(node, wire.NodeReport{IP: a("172.18.0.2")})
+	broken.Annotations[wire.AnnotationPods] = "10.99.40.128/26,nonsense,10.99.7.7/32"
+	got, err := wire.ParseNode(broken)
 	if err == nil || !strings.Contains(err.Error(), `liqo-tui.dev/pods: "nonsense"`) || len(got.Pods) != 2 || got.IP != a("172.18.0.2") {
 		t.Errorf("got %+v, %v, want all but the nonsense, and an error that names it", got, err)
 	}
@@ -178,15 +180,15 @@ func TestParseNodeReadsWhatWasWritten(t *testing.T) {
 
 func TestClusterIDValidate(t *testing.T) {
 	for _, tc := range []struct {
-		id   render.ClusterID
+		id   wire.ClusterID
 		want string // part of the error; "" for none
 	}{
 		{"rome", ""},
 		{"rome-1", ""},
 		{"1rome", ""},
 		{"a", ""},
-		{render.ClusterID(strings.Repeat("a", 51)), ""}, // with the prefix, 63 bytes: the most that a namespace may have
-		{render.ClusterID(strings.Repeat("a", 52)), "has 52 bytes, at most 51 fit"},
+		{wire.ClusterID(strings.Repeat("a", 51)), ""}, // with the prefix, 63 bytes: the most that a namespace may have
+		{wire.ClusterID(strings.Repeat("a", 52)), "has 52 bytes, at most 51 fit"},
 		{"", "is empty"},
 		{"42", "is only digits"},
 		{"0042", "is only digits"},
@@ -198,7 +200,7 @@ func TestClusterIDValidate(t *testing.T) {
 		{"rome_1", "only a-z, 0-9 and -"},
 		{"röm", "only a-z, 0-9 and -"},
 		{"rome\n", "only a-z, 0-9 and -"},
-		{render.ClusterID(strings.Repeat("9", 40)), ""}, // too large for an integer: Liqo's templates leave it a string
+		{wire.ClusterID(strings.Repeat("9", 40)), ""}, // too large for an integer: Liqo's templates leave it a string
 	} {
 		err := tc.id.Validate()
 		switch {
@@ -213,7 +215,7 @@ func TestClusterIDValidate(t *testing.T) {
 func TestWantedLeavesTheObjectAlone(t *testing.T) {
 	live := &unstructured.Unstructured{Object: map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": "n", "uid": "u"}, "status": map[string]any{}}}
 	before := live.DeepCopy()
-	if _, err := render.Wanted(live); err != nil {
+	if _, err := apply.Wanted(live); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, live); diff != "" {

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Whoever may write a gateway template has the operator make pods. So these may do
@@ -113,7 +115,7 @@ func (g Gateway) CheckService(s *corev1.Service) error {
 	c.at = ".spec.service.spec.type"
 	c.refuse(s.Spec.Type == corev1.ServiceTypeExternalName, "type ExternalName")
 	c.at = ".spec.service.spec.selector"
-	c.refuse(s.Spec.Selector[LabelGatewayName] != g.Name, "a selector without the label %s: %s", LabelGatewayName, g.Name)
+	c.refuse(s.Spec.Selector[wire.LabelGatewayName] != g.Name, "a selector without the label %s: %s", wire.LabelGatewayName, g.Name)
 	return c.result("its Service")
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -50,7 +51,7 @@ fabric: {tolerations: [{key: gpu, operator: Exists}]}
 		t.Fatalf("got pods of %d programs, want operator, fabric, and gateways of both roles", len(pods))
 	}
 	for name, pod := range pods {
-		gateway := name == render.ServerTemplate || name == render.ClientTemplate
+		gateway := name == wire.ServerTemplate || name == wire.ClientTemplate
 		selector := map[string]string{"kubernetes.io/os": "linux", "zone": "a"}
 		if gateway {
 			selector = map[string]string{"kubernetes.io/os": "linux", "edge": "true"}
@@ -128,7 +129,7 @@ func TestCriticalPodsAreAdmittedOutsideOfKubeSystem(t *testing.T) {
 		}
 	}
 	for name, pod := range podsOf(t, objects) {
-		class, gateway := pod.Spec.PriorityClassName, name == render.ServerTemplate || name == render.ClientTemplate
+		class, gateway := pod.Spec.PriorityClassName, name == wire.ServerTemplate || name == wire.ClientTemplate
 		switch critical := strings.HasPrefix(class, "system-"); {
 		case gateway && critical:
 			t.Errorf("%s: priority %s would need a quota in each tenant's namespace", name, class)
@@ -139,7 +140,7 @@ func TestCriticalPodsAreAdmittedOutsideOfKubeSystem(t *testing.T) {
 }
 
 // podsOf are the pods that objects ask for, by the name of what asks.
-func podsOf(t *testing.T, objects []render.Object) map[string]corev1.PodTemplateSpec {
+func podsOf(t *testing.T, objects []wire.Object) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	pods := map[string]corev1.PodTemplateSpec{}
 	template := func(name string, u unstructured.Unstructured) {

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // A probe is a pod that measures the path to the pod of another probe, in the
@@ -114,16 +116,16 @@ type ProbeParams struct {
 	Tenant Tenant // without a remote cluster where there is no peering yet
 	Name   string
 	Image  string
-	Token  string // what both probes know, in hexadecimal digits
-	Owner  Object // the probe goes with it; with its kind set; nil for none
+	Token  string      // what both probes know, in hexadecimal digits
+	Owner  wire.Object // the probe goes with it; with its kind set; nil for none
 	Pods   PodSettings
 }
 
 // ProbeLabels are those of a probe's pod for a peer, besides the Job's own.
-func ProbeLabels(remote ClusterID) map[string]string {
-	labels := map[string]string{LabelAppName: ProbeName, LabelManagedBy: ManagedBy}
+func ProbeLabels(remote wire.ClusterID) map[string]string {
+	labels := map[string]string{wire.LabelAppName: ProbeName, wire.LabelManagedBy: wire.ManagedBy}
 	if remote != "" {
-		labels[LabelRemoteCluster] = string(remote)
+		labels[wire.LabelRemoteCluster] = string(remote)
 	}
 	return labels
 }

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // A gateway whose template asks for several replicas has one pod that holds the
@@ -24,8 +26,8 @@ const leaderElection = "--leader-election"
 // different nodes where that is possible, and are replaced one after the other.
 func ShareTunnel(d *appsv1.Deployment) {
 	pod := &d.Spec.Template
-	delete(d.Labels, LabelActive)
-	delete(pod.Labels, LabelActive)
+	delete(d.Labels, wire.LabelActive)
+	delete(pod.Labels, wire.LabelActive)
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; slices.Contains(c.Args, "tunnel") && !slices.Contains(c.Args, leaderElection) {
 			c.Args = append(c.Args, leaderElection)
@@ -82,7 +84,7 @@ func FirstReady(pods []corev1.Pod) *corev1.Pod {
 
 // Lease is what the pods of a gateway with several replicas compete for.
 func (g Gateway) Lease() *coordinationv1.Lease {
-	l := &coordinationv1.Lease{ObjectMeta: g.meta(GatewayObjectName(g.Name))}
+	l := &coordinationv1.Lease{ObjectMeta: g.meta(wire.GatewayObjectName(g.Name))}
 	l.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
 	return l
 }
@@ -92,7 +94,7 @@ func (g Gateway) Lease() *coordinationv1.Lease {
 func (g Gateway) LeaderRules(pods []string) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		{
-			APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: []string{GatewayObjectName(g.Name)},
+			APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: []string{wire.GatewayObjectName(g.Name)},
 			Verbs: []string{"get", "list", "watch", "update"},
 		},
 		{

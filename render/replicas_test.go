@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -24,7 +25,7 @@ func TestPodsThatShareATunnelAreNotAllActive(t *testing.T) {
 	render.ShareTunnel(d)
 	render.ShareTunnel(d) // as each time that the operator looks
 	pod := d.Spec.Template
-	if _, ok := pod.Labels[render.LabelActive]; ok || s.Spec.Selector[render.LabelActive] != "true" {
+	if _, ok := pod.Labels[wire.LabelActive]; ok || s.Spec.Selector[wire.LabelActive] != "true" {
 		t.Errorf("pods are labelled %v and the Service selects %v: want none until one holds the tunnel", pod.Labels, s.Spec.Selector)
 	}
 	for key, value := range d.Spec.Selector.MatchLabels {

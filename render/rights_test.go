@@ -14,13 +14,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // allRights are all objects that give rights: of an installation that does everything, of
 // one peer's gateway, its delegate, its admin, and of one virtual node.
-func allRights(t *testing.T) []render.Object {
+func allRights(t *testing.T) []wire.Object {
 	t.Helper()
 	pods := &render.ProgramSettings{PodSettings: render.PodSettings{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}}}
 	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "x", Peering: render.PeeringBoth, Pods: pods})
@@ -38,14 +39,14 @@ func allRights(t *testing.T) []render.Object {
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "milan"},
 		Spec:       offloadingv1beta1.VirtualNodeSpec{ClusterID: "milan", KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "k"}},
 	}}
-	return slices.Concat(objects, []render.Object{role, node.Role()}, render.Delegate{Tenant: tenant, Gateway: dials, PublicKey: "milan"}.Identity(), peering.User(tenant, "liqo"))
+	return slices.Concat(objects, []wire.Object{role, node.Role()}, render.Delegate{Tenant: tenant, Gateway: dials, PublicKey: "milan"}.Identity(), peering.User(tenant, "liqo"))
 }
 
 // right is one verb of a role.
 type right struct{ role, resource, verb string }
 
 // rightsOf are the rights in roles, each with the rule that it is of.
-func rightsOf(objects []render.Object) map[right][]rbacv1.PolicyRule {
+func rightsOf(objects []wire.Object) map[right][]rbacv1.PolicyRule {
 	all := map[right][]rbacv1.PolicyRule{}
 	for _, o := range objects {
 		var rules []rbacv1.PolicyRule
@@ -133,7 +134,7 @@ func TestEveryRightIsBounded(t *testing.T) {
 }
 
 // policiesIn are those that have a binding by which all that they refuse is denied.
-func policiesIn(objects []render.Object) map[string]*admissionregistrationv1.ValidatingAdmissionPolicy {
+func policiesIn(objects []wire.Object) map[string]*admissionregistrationv1.ValidatingAdmissionPolicy {
 	bound, all := map[string]bool{}, map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{}
 	for _, o := range objects {
 		switch o := o.(type) {

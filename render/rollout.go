@@ -7,6 +7,8 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // reconnecting is how long the next gateway waits for one whose pod runs and that
@@ -46,6 +48,6 @@ const newReplicaSetAvailable = "NewReplicaSetAvailable"
 // connectedSince reports whether a gateway has said since then that it is connected: before
 // that, the pod that was replaced has said it. Liqo's gateways say no time.
 func connectedSince(c *networkingv1beta1.Connection, at time.Time) bool {
-	report, ok, err := ParseReport(c.Annotations)
+	report, ok, err := wire.ParseReport(c.Annotations)
 	return c.Status.Value == networkingv1beta1.Connected && (!ok || err != nil || report.At.After(at))
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -253,8 +254,8 @@ func checkDeployment(t *testing.T, d *appsv1.Deployment, args ...string) {
 		}
 	}
 	for label, want := range map[string]string{
-		render.LabelComponent: "gateway", render.LabelActive: "true", render.LabelGatewayName: "rome",
-		render.LabelGatewayNamespace: "liqo-tenant-rome", render.LabelRemoteCluster: "rome",
+		wire.LabelComponent: "gateway", wire.LabelActive: "true", wire.LabelGatewayName: "rome",
+		wire.LabelGatewayNamespace: "liqo-tenant-rome", wire.LabelRemoteCluster: "rome",
 	} {
 		if pod.Labels[label] != want {
 			t.Errorf("pod label %s is %q, want %q", label, pod.Labels[label], want)

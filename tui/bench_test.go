@@ -16,13 +16,13 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // mesh is clusters of which each is peered with each other one.
 type mesh struct {
-	ids  []render.ClusterID
+	ids  []wire.ClusterID
 	refs []flows.ContextRef
 }
 
@@ -31,7 +31,7 @@ func newMesh(peerings int) mesh {
 	var m mesh
 	n := int(math.Ceil((1 + math.Sqrt(1+8*float64(peerings))) / 2))
 	for i := range n {
-		id := render.ClusterID(fmt.Sprintf("cluster-%03d", i))
+		id := wire.ClusterID(fmt.Sprintf("cluster-%03d", i))
 		m.ids = append(m.ids, id)
 		m.refs = append(m.refs, flows.ContextRef{File: "/home/ada/.kube/config", Name: string(id)})
 	}
@@ -57,15 +57,15 @@ func (m mesh) reading(i, j, n int, at time.Time) flows.Reading {
 func (m mesh) facts(i, n int, at time.Time) flows.ClusterFacts {
 	f := flows.ClusterFacts{
 		Context: m.refs[i], Server: "https://192.0.2.1:6443", UID: "uid-" + string(m.ids[i]), Version: "v1.35.0",
-		ID: m.ids[i], Software: flows.Operator, Namespace: render.DefaultNamespace, HasCRDs: true,
+		ID: m.ids[i], Software: flows.Operator, Namespace: wire.DefaultNamespace, HasCRDs: true,
 	}
 	for j := range m.ids {
 		if j == i {
 			continue
 		}
 		r := m.reading(i, j, n, at)
-		text, err := json.Marshal(render.Report{
-			At: r.At, Interval: 10, Reason: render.ReasonPinged, Message: r.Message, LatencyMicros: r.Latency.Microseconds(),
+		text, err := json.Marshal(wire.Report{
+			At: r.At, Interval: 10, Reason: wire.ReasonPinged, Message: r.Message, LatencyMicros: r.Latency.Microseconds(),
 			ReceivedBytes: r.Received, SentBytes: r.Sent, Endpoint: r.PeerAddress, Implementation: r.Implementation, MTU: r.MTU,
 		})
 		if err != nil {
@@ -73,12 +73,12 @@ func (m mesh) facts(i, n int, at time.Time) flows.ClusterFacts {
 		}
 		meta := func(name string) metav1.ObjectMeta {
 			return metav1.ObjectMeta{
-				Name: name, Namespace: render.TenantNamespaceName(m.ids[j]), UID: types.UID(fmt.Sprint(name, i, j)), ResourceVersion: fmt.Sprint(n + 1),
-				Labels: map[string]string{render.LabelRemoteCluster: string(m.ids[j])},
+				Name: name, Namespace: wire.TenantNamespaceName(m.ids[j]), UID: types.UID(fmt.Sprint(name, i, j)), ResourceVersion: fmt.Sprint(n + 1),
+				Labels: map[string]string{wire.LabelRemoteCluster: string(m.ids[j])},
 			}
 		}
 		conn := networkingv1beta1.Connection{ObjectMeta: meta("gw-" + string(m.ids[j])), Status: networkingv1beta1.ConnectionStatus{Value: isConnected}}
-		conn.Annotations = map[string]string{render.AnnotationStatus: string(text)}
+		conn.Annotations = map[string]string{wire.AnnotationStatus: string(text)}
 		f.Connections = append(f.Connections, conn)
 		f.Configurations = append(f.Configurations, networkingv1beta1.Configuration{ObjectMeta: meta(string(m.ids[j]))})
 		f.PublicKeys = append(f.PublicKeys, networkingv1beta1.PublicKey{ObjectMeta: meta(string(m.ids[j]))})
@@ -87,7 +87,7 @@ func (m mesh) facts(i, n int, at time.Time) flows.ClusterFacts {
 		} else {
 			f.Clients = append(f.Clients, networkingv1beta1.GatewayClient{ObjectMeta: meta(string(m.ids[j]))})
 		}
-		f.Pods = append(f.Pods, flows.PodFacts{Namespace: render.TenantNamespaceName(m.ids[j]), Name: "gw", Gateway: string(m.ids[j]), Ready: true})
+		f.Pods = append(f.Pods, flows.PodFacts{Namespace: wire.TenantNamespaceName(m.ids[j]), Name: "gw", Gateway: string(m.ids[j]), Ready: true})
 	}
 	return f
 }
@@ -182,7 +182,7 @@ func BenchmarkOneChangedRow(b *testing.B) {
 func BenchmarkLookingAgain(b *testing.B) {
 	mesh := newMesh(1)
 	for i := range 1000 {
-		id := render.ClusterID(fmt.Sprintf("spoke-%03d", i))
+		id := wire.ClusterID(fmt.Sprintf("spoke-%03d", i))
 		mesh.ids, mesh.refs = append(mesh.ids, id), append(mesh.refs, flows.ContextRef{Name: string(id)})
 	}
 	facts := [2]flows.ClusterFacts{mesh.facts(0, 0, flowtest.Epoch()), mesh.facts(0, 0, flowtest.Epoch())}

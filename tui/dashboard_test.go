@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/simulated"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
@@ -85,7 +85,7 @@ func onDashboard(t *testing.T, test func(*testing.T, *driver)) {
 	t.Helper()
 	inWorld(t, func(p *flowtest.Pair, _ *world) session.Options {
 		connectedPair(t)(p)
-		return session.Options{Start: session.StartDashboard, InfoCommand: func(of flows.ContextRef, peer render.ClusterID) string {
+		return session.Options{Start: session.StartDashboard, InfoCommand: func(of flows.ContextRef, peer wire.ClusterID) string {
 			return fmt.Sprintf("liqo-tui info peer %s --context %s", peer, of.Name)
 		}}
 	}, func(t *testing.T, d *driver) {
@@ -145,7 +145,7 @@ func TestADiagnosisMeasuresBeforeItJudgesAPath(t *testing.T) {
 
 // Where nothing is wrong there is nothing to leave out.
 func TestADiagnosisWithoutProblemsShowsWhatItChecked(t *testing.T) {
-	podTraffic := func(r *render.Report) { r.PodTraffic = &r.At }
+	podTraffic := func(r *wire.Report) { r.PodTraffic = &r.At }
 	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		connectedPair(t)(p)
 		w.replace("kind-rome", reporting{p.A, podTraffic})

@@ -7,15 +7,15 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/board"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // reading is what a gateway says of its peering with peer.
-func reading(peer render.ClusterID, role flows.Role, value networkingv1beta1.ConnectionStatusValue, at time.Time) flows.Reading {
+func reading(peer wire.ClusterID, role flows.Role, value networkingv1beta1.ConnectionStatusValue, at time.Time) flows.Reading {
 	return flows.Reading{
-		Peer: peer, Namespace: render.TenantNamespaceName(peer), Role: role, CIDRs: true, Created: flowtest.Epoch().Add(-48 * time.Hour),
+		Peer: peer, Namespace: wire.TenantNamespaceName(peer), Role: role, CIDRs: true, Created: flowtest.Epoch().Add(-48 * time.Hour),
 		Exists: true, Value: value, At: at, Interval: 10 * time.Second, Latency: 1200 * time.Microsecond, Reported: true, Message: "as the gateway says", PodTraffic: at,
 	}
 }
@@ -35,7 +35,7 @@ func contextRefs(names ...string) []flows.ContextRef {
 }
 
 // told is news of a cluster whose context has the same name.
-func told(id render.ClusterID, changed ...flows.Reading) board.News {
+func told(id wire.ClusterID, changed ...flows.Reading) board.News {
 	return board.News{Ref: flows.ContextRef{Name: string(id)}, ID: id, UID: "uid-" + string(id), Changed: changed}
 }
 
@@ -48,7 +48,7 @@ func silence(name string) board.News {
 func dashScene(s board.Screen) board.Screen {
 	now := flowtest.Epoch()
 	pairs := []struct {
-		a, b    render.ClusterID
+		a, b    wire.ClusterID
 		latency time.Duration
 		traffic uint64 // bytes per 10 s
 	}{
@@ -61,9 +61,9 @@ func dashScene(s board.Screen) board.Screen {
 	const rounds = 120
 	for i := range rounds {
 		at := now.Add(time.Duration(i) * 10 * time.Second)
-		byCluster := map[render.ClusterID]board.News{}
+		byCluster := map[wire.ClusterID]board.News{}
 		for n, p := range pairs {
-			for side, ids := range [2][2]render.ClusterID{{p.a, p.b}, {p.b, p.a}} {
+			for side, ids := range [2][2]wire.ClusterID{{p.a, p.b}, {p.b, p.a}} {
 				switch ids[0] {
 				case "turin", "prod-us-east-1-customers-of-long-names":
 					continue
@@ -90,7 +90,7 @@ func dashScene(s board.Screen) board.Screen {
 			}
 		}
 		var all []board.News
-		for _, id := range []render.ClusterID{"rome", "milan", "prod-eu", "edge-07"} {
+		for _, id := range []wire.ClusterID{"rome", "milan", "prod-eu", "edge-07"} {
 			n := told(id, byCluster[id].Changed...)
 			if id == "edge-07" && i > rounds-10 {
 				n = silence("edge-07")

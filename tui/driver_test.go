@@ -20,6 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
@@ -127,9 +128,9 @@ func inWorld(t *testing.T, options func(*flowtest.Pair, *world) session.Options,
 		o.Backend = w
 		o.Params, o.Now = flows.Defaults(), pair.Now
 		o.Params.ServiceType = corev1.ServiceTypeNodePort
-		o.Install = func(f flows.ClusterFacts, id render.ClusterID) (flows.Installation, error) {
+		o.Install = func(f flows.ClusterFacts, id wire.ClusterID) (flows.Installation, error) {
 			if id == "" {
-				id = render.ClusterID(strings.TrimPrefix(f.Context.Name, "kind-"))
+				id = wire.ClusterID(strings.TrimPrefix(f.Context.Name, "kind-"))
 			}
 			return install.New(render.InstallParams{ClusterID: id, Image: w.image})
 		}

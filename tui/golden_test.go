@@ -6,7 +6,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -79,9 +79,9 @@ func TestLiveScreens(t *testing.T) {
 
 // measured adds to a report what a real gateway measures; the figures follow
 // from the time of the report, so that a screen is the same each time.
-func measured(base int64, endpoint string) func(*render.Report) {
-	return func(r *render.Report) {
-		if r.Reason != render.ReasonPinged {
+func measured(base int64, endpoint string) func(*wire.Report) {
+	return func(r *wire.Report) {
+		if r.Reason != wire.ReasonPinged {
 			return
 		}
 		age := r.At.Sub(flowtest.Epoch())

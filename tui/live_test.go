@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/address"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
@@ -119,7 +119,7 @@ func TestTheAdminsChoiceOfAScreenStays(t *testing.T) {
 func TestALossyConnectionIsDegraded(t *testing.T) {
 	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		connectedPair(t)(p)
-		w.replace("kind-milan", reporting{p.B, func(r *render.Report) { r.Loss, r.Since = 0.2, new(r.At.Add(-time.Hour)) }})
+		w.replace("kind-milan", reporting{p.B, func(r *wire.Report) { r.Loss, r.Since = 0.2, new(r.At.Add(-time.Hour)) }})
 		return session.Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}, func(t *testing.T, d *driver) {
 		d.has("A says connected, B says degraded", "! degraded", "20% of the pings are lost")
@@ -211,13 +211,13 @@ func TestWithoutChangesTheDashboardIsToldNothing(t *testing.T) {
 // reporting is a cluster whose gateway says more than flowtest's do.
 type reporting struct {
 	*flowtest.Cluster
-	report func(*render.Report)
+	report func(*wire.Report)
 }
 
 func (r reporting) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	f, err := r.Cluster.Observe(ctx)
 	for i := range f.Connections {
-		report, ok, _ := render.ParseReport(f.Connections[i].Annotations)
+		report, ok, _ := wire.ParseReport(f.Connections[i].Annotations)
 		if !ok {
 			continue
 		}
@@ -226,7 +226,7 @@ func (r reporting) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		if err != nil {
 			return f, err
 		}
-		f.Connections[i].Annotations[render.AnnotationStatus] = string(text)
+		f.Connections[i].Annotations[wire.AnnotationStatus] = string(text)
 	}
 	return f, err
 }

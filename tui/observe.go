@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/board"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
@@ -44,7 +44,7 @@ type report struct {
 	first   bool           // answer of its watch: what it does not speak of does not exist
 	facts   flows.ClusterFacts
 	changed []flows.Reading
-	gone    []render.ClusterID
+	gone    []wire.ClusterID
 }
 
 // newsMsg is what all clusters have told since the last one.

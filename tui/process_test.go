@@ -24,7 +24,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -76,11 +76,11 @@ func (c *memoryCluster) Observe(context.Context) (flows.ClusterFacts, error) {
 	return c.facts, nil
 }
 
-func (*memoryCluster) Apply(context.Context, []render.Object) ([]flows.Change, error) {
+func (*memoryCluster) Apply(context.Context, []wire.Object) ([]flows.Change, error) {
 	return nil, nil
 }
 
-func (*memoryCluster) Delete(context.Context, []render.Object) ([]flows.Change, error) {
+func (*memoryCluster) Delete(context.Context, []wire.Object) ([]flows.Change, error) {
 	return nil, nil
 }
 

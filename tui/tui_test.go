@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
@@ -204,7 +205,7 @@ type stuck struct {
 	goOn    chan struct{}
 }
 
-func (s *stuck) Apply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+func (s *stuck) Apply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	select {
 	case <-s.writing:
 	default:

@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/simulated"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // watchedFault is something that breaks while the dashboard is looked at.
@@ -44,7 +44,7 @@ func unanswering(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{Fro
 func answering(b *flowtest.Behaviour)   { b.Unreachable = nil }
 
 // removed is an object of a kind that somebody has deleted.
-func removed[O render.Object](of func(*flowtest.Pair) *flowtest.Cluster) func(*flowtest.Pair) {
+func removed[O wire.Object](of func(*flowtest.Pair) *flowtest.Cluster) func(*flowtest.Pair) {
 	return func(p *flowtest.Pair) {
 		for _, o := range of(p).Objects() {
 			if _, ok := o.(O); ok {
@@ -55,7 +55,7 @@ func removed[O render.Object](of func(*flowtest.Pair) *flowtest.Cluster) func(*f
 }
 
 // edited is one that was applied with something else in it.
-func edited[O render.Object](of func(*flowtest.Pair) *flowtest.Cluster, edit func(O)) func(*flowtest.Pair) {
+func edited[O wire.Object](of func(*flowtest.Pair) *flowtest.Cluster, edit func(O)) func(*flowtest.Pair) {
 	return func(p *flowtest.Pair) {
 		for _, o := range of(p).Objects() {
 			if o, ok := o.(O); ok {

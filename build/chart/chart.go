@@ -16,6 +16,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // unreleased is the version of the chart in the repository.
@@ -48,7 +49,7 @@ func Files(r Release) (map[string]string, error) {
 	h := &holes{}
 	texts := map[string]string{}
 	for _, o := range objects {
-		u, err := render.Wanted(o)
+		u, err := apply.Wanted(o)
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +68,7 @@ func Files(r Release) (map[string]string, error) {
 		h.cut(kind, u.Object)
 		text, err := yaml.Marshal(u.Object)
 		if err != nil {
-			return nil, fmt.Errorf("render %s: %w", render.Name(o), err)
+			return nil, fmt.Errorf("render %s: %w", apply.Name(o), err)
 		}
 		filled := h.fill(fitted(escaped(string(text))))
 		if render.Optional(o) {

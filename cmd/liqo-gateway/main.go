@@ -29,6 +29,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/agent"
 	"github.com/liqo-tui/liqo-tui/gateway/operator"
 	"github.com/liqo-tui/liqo-tui/internal/discovery"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -106,7 +107,7 @@ func operatorCommand() *cobra.Command {
 					of[i] = append(of[i], p)
 				}
 			}
-			o.Pools, o.Stated = of[0], map[string][]netip.Prefix{render.NetworkPodCIDR: of[1], render.NetworkServiceCIDR: of[2]}
+			o.Pools, o.Stated = of[0], map[string][]netip.Prefix{wire.NetworkPodCIDR: of[1], wire.NetworkServiceCIDR: of[2]}
 			if r := o.Lending.Role; !o.Lending.On() && r != render.PeeringNone {
 				return fmt.Errorf("--peering %q: want none, consumer, provider or both", r)
 			}
@@ -114,7 +115,7 @@ func operatorCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("--lend: %w", err)
 			}
-			o.Lending.Home, o.Lending.Lend, o.Lending.ProxyAddress = o.Namespace, amounts, ":"+render.ProxyPort
+			o.Lending.Home, o.Lending.Lend, o.Lending.ProxyAddress = o.Namespace, amounts, ":"+wire.ProxyPort
 			config, token, err := inCluster()
 			if err != nil {
 				return err
@@ -131,7 +132,7 @@ func operatorCommand() *cobra.Command {
 			return operator.Run(cmd.Context(), config, o)
 		},
 	}
-	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", render.DefaultNamespace, "namespace with the cluster's ID and Networks")
+	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", wire.DefaultNamespace, "namespace with the cluster's ID and Networks")
 	cmd.Flags().StringSliceVar(&pools, "pools", nil, "address ranges for peers whose own are taken (default: 240.0.0.0/4)")
 	cmd.Flags().StringSliceVar(&pods, "pod-cidr", nil, "address ranges of the pods (default: what the cluster states)")
 	cmd.Flags().StringSliceVar(&services, "service-cidr", nil, "address range of the Services (default: what the cluster states)")
@@ -156,7 +157,7 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 			default:
 				return fmt.Errorf("--role %q: want server or client", role)
 			}
-			o.Gateway.Tenant.Remote = render.ClusterID(remote)
+			o.Gateway.Tenant.Remote = wire.ClusterID(remote)
 			if o.PodIP, err = addressFrom("POD_IP"); err != nil {
 				return err
 			}
@@ -197,10 +198,10 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 			o.NodeName = os.Getenv("NODE_NAME")
 			if server, id, _ := strings.Cut(announce, ","); server != "" && server != render.AnnounceNone {
 				address, err := discovery.ParseServer(server)
-				if err = errors.Join(err, render.ClusterID(id).Validate()); err != nil {
+				if err = errors.Join(err, wire.ClusterID(id).Validate()); err != nil {
 					log.Error("the cluster is not announced", "--announce", announce, "error", err) // packets go on without it
 				} else {
-					o.Announced = &discovery.Cluster{ID: render.ClusterID(id), Server: address}
+					o.Announced = &discovery.Cluster{ID: wire.ClusterID(id), Server: address}
 				}
 			}
 			config, token, err := inCluster()
@@ -211,7 +212,7 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 			return agent.RunFabric(cmd.Context(), config, o)
 		},
 	}
-	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", render.DefaultNamespace, "namespace with the cluster's Networks")
+	cmd.Flags().StringVar(&o.Namespace, "liqo-namespace", wire.DefaultNamespace, "namespace with the cluster's Networks")
 	cmd.Flags().StringVar(&o.Health, "health-address", "", "where HTTP says whether the node is as wanted")
 	cmd.Flags().StringVar(&announce, "announce", render.AnnounceNone, "what the node announces in its LAN, such as https://192.168.1.20:6443,milan: the API server's URL and the cluster's ID")
 	return cmd

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // readyCommand is what the pod of helm test runs.
@@ -28,7 +28,7 @@ func readyCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("reach the cluster's API: %w", err)
 			}
-			scheme, err := render.Scheme()
+			scheme, err := wire.Scheme()
 			if err != nil {
 				return err
 			}
@@ -41,7 +41,7 @@ func readyCommand() *cobra.Command {
 			return waitReady(ctx, c, namespace, time.Second)
 		},
 	}
-	cmd.Flags().StringVar(&namespace, "liqo-namespace", render.DefaultNamespace, "namespace of the installation")
+	cmd.Flags().StringVar(&namespace, "liqo-namespace", wire.DefaultNamespace, "namespace of the installation")
 	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "how long to wait")
 	return cmd
 }
@@ -67,19 +67,19 @@ func waitReady(ctx context.Context, c client.Reader, namespace string, interval 
 // unready is what is missing until both programs run as they were last told to.
 func unready(ctx context.Context, c client.Reader, namespace string) error {
 	var d appsv1.Deployment
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: render.OperatorName}, &d); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: wire.OperatorName}, &d); err != nil {
 		return fmt.Errorf("read the operator's Deployment: %w", err)
 	}
 	if d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 1 || d.Status.AvailableReplicas < 1 {
-		return errors.New("the operator does not run yet: kubectl describe pods -l app.kubernetes.io/name=" + render.OperatorName + " says why")
+		return errors.New("the operator does not run yet: kubectl describe pods -l app.kubernetes.io/name=" + wire.OperatorName + " says why")
 	}
 	var s appsv1.DaemonSet
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: render.FabricName}, &s); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: wire.FabricName}, &s); err != nil {
 		return fmt.Errorf("read the node agents' DaemonSet: %w", err)
 	}
 	wanted := s.Status.DesiredNumberScheduled
 	if s.Status.ObservedGeneration < s.Generation || wanted == 0 || s.Status.UpdatedNumberScheduled < wanted || s.Status.NumberReady < wanted {
-		return fmt.Errorf("the node agent runs on %d of %d nodes: kubectl describe pods -l app.kubernetes.io/name=%s says why", s.Status.NumberReady, wanted, render.FabricName)
+		return fmt.Errorf("the node agent runs on %d of %d nodes: kubectl describe pods -l app.kubernetes.io/name=%s says why", s.Status.NumberReady, wanted, wire.FabricName)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/gateway/relay"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func relayCommand(log *slog.Logger) *cobra.Command {
@@ -46,7 +46,7 @@ func relayCommand(log *slog.Logger) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.UintSliceVar(&ports, "port", []uint{render.DefaultPort}, "UDP port for the client of a connection, and the next one for its server; one for each connection")
+	f.UintSliceVar(&ports, "port", []uint{wire.DefaultPort}, "UDP port for the client of a connection, and the next one for its server; one for each connection")
 	f.StringVar(&address, "address", "::", "address to listen at")
 	f.StringSliceVar(&allow, "allow", nil, "networks that gateways may dial from (default: any)")
 	return cmd

@@ -7,6 +7,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -106,7 +107,7 @@ func (b *backend) Open(ref flows.ContextRef) (engine.Cluster, error) {
 func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 	c, ok := b.flags[ref]
 	if !ok {
-		c.namespace = render.DefaultNamespace
+		c.namespace = wire.DefaultNamespace
 	}
 	c.kubeconfig, c.context, c.lending = ref.File, ref.Name, kube.LendingOffered
 	return c
@@ -114,7 +115,7 @@ func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 
 // installation is our operator for a cluster, under an ID of the admin's or, if
 // that is "", one made from the context's name.
-func (b *backend) installation(f flows.ClusterFacts, id render.ClusterID) (flows.Installation, error) {
+func (b *backend) installation(f flows.ClusterFacts, id wire.ClusterID) (flows.Installation, error) {
 	if id == "" {
 		id = idFrom(f.Context.Name)
 	}

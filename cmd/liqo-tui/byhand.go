@@ -16,7 +16,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/byhand"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 const byHandLong = `Two admins, each with access to their own cluster, connect them in eight steps:
@@ -157,8 +158,8 @@ func generateCommand(io streams) *cobra.Command {
 	return cmd
 }
 
-func printObject(io streams, format string, o render.Object) error {
-	want, err := render.Wanted(o)
+func printObject(io streams, format string, o wire.Object) error {
+	want, err := apply.Wanted(o)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // cutOff are facts of a connection whose UDP was cut 100 s ago, after it had
@@ -40,7 +40,7 @@ func cutOff(ctx context.Context, t *testing.T, now, reports time.Duration) flows
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		c := &f.Sides[side].Connections[0]
 		c.Status.Value = networkingv1beta1.ConnectionError
-		r := render.Report{At: said, Interval: 10, Reason: render.ReasonPeerSilent, Message: "nothing comes back", Since: &cut, ReceivedBytes: 90_000, SentBytes: 90_000}
+		r := wire.Report{At: said, Interval: 10, Reason: wire.ReasonPeerSilent, Message: "nothing comes back", Since: &cut, ReceivedBytes: 90_000, SentBytes: 90_000}
 		if side == flows.A { // the client
 			r.SentBytes += 148 * uint64(said.Sub(cut)/time.Second)
 		} else {
@@ -50,7 +50,7 @@ func cutOff(ctx context.Context, t *testing.T, now, reports time.Duration) flows
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Annotations = map[string]string{render.AnnotationStatus: string(text)}
+		c.Annotations = map[string]string{wire.AnnotationStatus: string(text)}
 	}
 	return f
 }

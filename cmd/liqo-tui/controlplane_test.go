@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // controlPlane is a cluster without nodes: a real API server, Kubernetes' own
@@ -42,7 +42,7 @@ type controlPlane struct {
 }
 
 func (p *controlPlane) start(ctx context.Context) error {
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		return err
 	}
@@ -143,8 +143,8 @@ func runOperatorProgram() error {
 	if err != nil {
 		return err
 	}
-	return operator.Run(ctrl.SetupSignalHandler(), config, operator.Options{Namespace: render.DefaultNamespace, Identity: "test", Stated: map[string][]netip.Prefix{
-		render.NetworkPodCIDR: {netip.MustParsePrefix("10.244.0.0/16")}, render.NetworkServiceCIDR: {netip.MustParsePrefix("10.96.0.0/16")}, // as the installation states
+	return operator.Run(ctrl.SetupSignalHandler(), config, operator.Options{Namespace: wire.DefaultNamespace, Identity: "test", Stated: map[string][]netip.Prefix{
+		wire.NetworkPodCIDR: {netip.MustParsePrefix("10.244.0.0/16")}, wire.NetworkServiceCIDR: {netip.MustParsePrefix("10.96.0.0/16")}, // as the installation states
 	}})
 }
 
@@ -297,7 +297,7 @@ func (p *controlPlane) removeTenants(ctx context.Context) (left int, err error) 
 	}
 	for i := range all.Items {
 		ns := &all.Items[i]
-		if !strings.HasPrefix(ns.Name, render.TenantNamespaceName("")) {
+		if !strings.HasPrefix(ns.Name, wire.TenantNamespaceName("")) {
 			continue
 		}
 		left++

@@ -13,9 +13,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
-	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // connectionSettings are what can be chosen of a connection: flags, keys of the
@@ -40,7 +40,7 @@ func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
 	f.StringVar(&c.context, prefix+"context", "", "kubeconfig context of "+whose+" (default: the current one)")
 	f.StringVar(&c.cluster, prefix+"cluster", "", "kubeconfig cluster to use instead of the context's")
 	f.StringVar(&c.user, prefix+"user", "", "kubeconfig user to use instead of the context's")
-	f.StringVar(&c.namespace, prefix+"liqo-namespace", render.DefaultNamespace, "namespace of Liqo or the operator on "+whose)
+	f.StringVar(&c.namespace, prefix+"liqo-namespace", wire.DefaultNamespace, "namespace of Liqo or the operator on "+whose)
 }
 
 func (c *clusterFlags) options() kube.Options {

@@ -32,6 +32,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -42,7 +43,7 @@ import (
 const (
 	strangers = "strangers"
 	lent      = "lent"
-	oslo      = render.ClusterID("oslo")
+	oslo      = wire.ClusterID("oslo")
 )
 
 // TestNothingOfOthersIsTouched runs all commands that change clusters, in random
@@ -155,7 +156,7 @@ func connectionLife(rnd *rand.Rand) []changing {
 // installationLife installs and uninstalls where others have objects. It does not
 // wait for an operator.
 func installationLife(rnd *rand.Rand) []changing {
-	namespace := [...]string{lent, lent, lent, lent, strangers, render.DefaultNamespace}[rnd.IntN(6)]
+	namespace := [...]string{lent, lent, lent, lent, strangers, wire.DefaultNamespace}[rnd.IntN(6)]
 	added := changing{name: "install", liqo: namespace, wait: 300 * time.Millisecond, plan: func(f flows.Facts) flows.Plan {
 		return install.Plan(render.InstallParams{Namespace: namespace, ClusterID: "genoa", Image: labImage, PodCIDRs: []string{"10.244.0.0/16"}}, f)
 	}}
@@ -193,8 +194,8 @@ func (p *controlPlane) plant(t *testing.T) {
 		strangers: {"team": "a"},
 		lent:      nil,
 		// As an export of ours that somebody applied: the label proves nothing.
-		"exported": {render.LabelManagedBy: render.ManagedBy},
-		tenant:     {render.LabelTenantNamespace: "true", render.LabelRemoteCluster: string(oslo)},
+		"exported": {wire.LabelManagedBy: wire.ManagedBy},
+		tenant:     {wire.LabelTenantNamespace: "true", wire.LabelRemoteCluster: string(oslo)},
 	}
 	if p.name == "rome" { // milan's is ours
 		namespaces["liqo-tenant-milan"] = nil
@@ -219,7 +220,7 @@ func (p *controlPlane) plant(t *testing.T) {
 	}
 	if p.name == "rome" { // milan has no other peer, so that uninstall may work
 		configuration := render.Configuration(render.Tenant{Namespace: tenant, Remote: oslo}, render.Networks{Pod: []networkingv1beta1.CIDR{"10.250.0.0/16"}, External: []networkingv1beta1.CIDR{"10.251.0.0/16"}})
-		configuration.Labels = map[string]string{render.LabelRemoteCluster: string(oslo)} // liqoctl's have no other
+		configuration.Labels = map[string]string{wire.LabelRemoteCluster: string(oslo)} // liqoctl's have no other
 		objects = append(objects, configuration)
 	}
 	slices.SortStableFunc(objects, func(a, b client.Object) int { return len(a.GetNamespace()) - len(b.GetNamespace()) })

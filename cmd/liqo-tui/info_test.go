@@ -14,12 +14,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // connectionOf is a cluster with one peer, milan, and what its gateway says.
-func connectionOf(value networkingv1beta1.ConnectionStatusValue, at time.Time, report *render.Report) flows.ClusterFacts {
-	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{render.LabelRemoteCluster: "milan"}}
+func connectionOf(value networkingv1beta1.ConnectionStatusValue, at time.Time, report *wire.Report) flows.ClusterFacts {
+	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{wire.LabelRemoteCluster: "milan"}}
 	c := networkingv1beta1.Connection{ObjectMeta: meta}
 	c.Status.Value = value
 	c.Status.Latency = networkingv1beta1.ConnectionLatency{Value: "2ms", Timestamp: metav1.NewTime(at)}
@@ -28,7 +28,7 @@ func connectionOf(value networkingv1beta1.ConnectionStatusValue, at time.Time, r
 		if err != nil {
 			panic(err)
 		}
-		c.Annotations = map[string]string{render.AnnotationStatus: string(text)}
+		c.Annotations = map[string]string{wire.AnnotationStatus: string(text)}
 	}
 	return flows.ClusterFacts{ID: "rome", Connections: []networkingv1beta1.Connection{c}, Clients: []networkingv1beta1.GatewayClient{{ObjectMeta: meta}}}
 }
@@ -37,11 +37,11 @@ func connectionOf(value networkingv1beta1.ConnectionStatusValue, at time.Time, r
 func TestVerifySaysWhatIsNotReported(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		report *render.Report
+		report *wire.Report
 		want   string
 	}{
 		"Liqo's gateway": {nil, `"loss":null`},
-		"ours":           {&render.Report{At: now, Interval: 10, Loss: 0.5}, `"loss":0.5`},
+		"ours":           {&wire.Report{At: now, Interval: 10, Loss: 0.5}, `"loss":0.5`},
 	} {
 		f := flows.Facts{Sides: [2]flows.ClusterFacts{connectionOf(networkingv1beta1.Connected, now, c.report), {ID: "milan"}}, At: now}
 		v := verify.Result{Between: verify.Gateways, Directions: [2]verify.Direction{verify.GatewayPings(f, flows.A)}}
@@ -72,21 +72,21 @@ func TestInfoSaysWhatIsNotReported(t *testing.T) {
 			"null",
 		},
 		"ours, and no ping was ever answered": {
-			connectionOf(networkingv1beta1.Connecting, now, &render.Report{At: now, Interval: 10, Message: "no handshake", SentBytes: 1480}),
+			connectionOf(networkingv1beta1.Connecting, now, &wire.Report{At: now, Interval: 10, Message: "no handshake", SentBytes: 1480}),
 			[]string{"Lost pings  not known: no ping was answered yet", "Traffic     0 bytes received, 1480 sent"},
 			[]string{"%"},
 			[]string{`"loss": null`, `"receivedBytes": 0`, `"sentBytes": 1480`},
 			"null",
 		},
 		"ours, connected": {
-			connectionOf(networkingv1beta1.Connected, now, &render.Report{At: now, Interval: 10, Message: "the peer's gateway answers pings"}),
+			connectionOf(networkingv1beta1.Connected, now, &wire.Report{At: now, Interval: 10, Message: "the peer's gateway answers pings"}),
 			[]string{"Lost pings  0%", "Traffic     0 bytes received, 0 sent", "State       connected, no pod traffic seen yet: "},
 			[]string{"not reported"},
 			[]string{`"loss": 0,`, `"receivedBytes": 0`, `"sentBytes": 0`},
 			"0",
 		},
 		"ours, and pods' packets have passed": {
-			connectionOf(networkingv1beta1.Connected, now, &render.Report{At: now, Interval: 10, Message: "the peer's gateway answers pings", PodTraffic: new(now.Add(-time.Minute))}),
+			connectionOf(networkingv1beta1.Connected, now, &wire.Report{At: now, Interval: 10, Message: "the peer's gateway answers pings", PodTraffic: new(now.Add(-time.Minute))}),
 			[]string{"State       connected: the peer's gateway answers pings; pod traffic seen 1m0s ago"},
 			[]string{"no pod traffic"},
 			[]string{`"podTraffic": "`},
@@ -127,7 +127,7 @@ func TestInfoSaysWhatIsNotReported(t *testing.T) {
 // Figures of a report that is too old to be believed are not shown as those of now.
 func TestInfoShowsNoFigureOfAnOldReport(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	for name, r := range map[string]*render.Report{
+	for name, r := range map[string]*wire.Report{
 		"Liqo's gateway": nil,
 		"ours":           {At: now.Add(-time.Hour), Interval: 10, LatencyMicros: 2000, Loss: 0.25, ReceivedBytes: 4711, SentBytes: 4711},
 	} {

@@ -16,7 +16,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 func installCommand(io streams) *cobra.Command {
@@ -132,7 +134,7 @@ func printInstallation(ctx context.Context, io streams, c clusterFlags, plan fun
 	if err != nil {
 		return err
 	}
-	text, err := render.YAML(p.Wants(flows.A)...)
+	text, err := apply.YAML(p.Wants(flows.A)...)
 	if err != nil {
 		return err
 	}
@@ -184,6 +186,6 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 var notInID = regexp.MustCompile(`[^a-z0-9]+`)
 
 // idFrom makes a cluster ID of a context's name.
-func idFrom(context string) render.ClusterID {
-	return render.ClusterID(strings.Trim(notInID.ReplaceAllString(strings.ToLower(context), "-"), "-"))
+func idFrom(context string) wire.ClusterID {
+	return wire.ClusterID(strings.Trim(notInID.ReplaceAllString(strings.ToLower(context), "-"), "-"))
 }

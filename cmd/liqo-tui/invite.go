@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/invite"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // oneCluster refuses flags about the cluster that these commands can't reach.
@@ -76,7 +76,7 @@ again; that changes nothing else.`,
 		op := operation{name: "invite", localOnly: true}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, open, err := c.parse()
-			switch id := render.ClusterID(peer); {
+			switch id := wire.ClusterID(peer); {
 			case peer == "":
 				err = exit.UsageError{Err: errors.New("whom to invite? give --for, the other cluster's ID")}
 			case id.Validate() != nil:
@@ -89,16 +89,16 @@ again; that changes nothing else.`,
 			nonce := rand.Text()
 			return func(f flows.Facts) flows.Plan {
 				if open != 0 && f.Sides[flows.A].Problem == nil {
-					p, _ = settle(p, open, flows.Facts{Sides: [2]flows.ClusterFacts{f.Sides[flows.A], {ID: render.ClusterID(peer)}}, At: f.At})
+					p, _ = settle(p, open, flows.Facts{Sides: [2]flows.ClusterFacts{f.Sides[flows.A], {ID: wire.ClusterID(peer)}}, At: f.At})
 					open = 0
 				}
-				plan := invite.PlanInvite(p, render.ClusterID(peer), nonce, f)
+				plan := invite.PlanInvite(p, wire.ClusterID(peer), nonce, f)
 				params = plan.Params
 				return plan
 			}, nil
 		}
 		op.finish = func(f flows.Facts) error {
-			invitation, err := invite.NewInvitation(params, render.ClusterID(peer), f, out.Valid)
+			invitation, err := invite.NewInvitation(params, wire.ClusterID(peer), f, out.Valid)
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -116,8 +117,8 @@ func (k *kubelet) runPods(ctx context.Context) error {
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		var err error
-		switch probe := p.Labels[render.LabelAppName] == render.ProbeName; {
-		case probe && p.Labels[render.LabelRemoteCluster] != "" && p.DeletionTimestamp == nil:
+		switch probe := p.Labels[wire.LabelAppName] == render.ProbeName; {
+		case probe && p.Labels[wire.LabelRemoteCluster] != "" && p.DeletionTimestamp == nil:
 			continue // there is no connection that it could measure
 		case p.DeletionTimestamp != nil:
 			err = k.client.Delete(ctx, p, client.GracePeriodSeconds(0))
@@ -245,7 +246,7 @@ func (k *kubelet) report(ctx context.Context) error {
 	}
 	for i := range all.Items {
 		c := &all.Items[i]
-		old, ok, err := render.ParseReport(c.Annotations)
+		old, ok, err := wire.ParseReport(c.Annotations)
 		if err != nil {
 			return err
 		}
@@ -258,13 +259,13 @@ func (k *kubelet) report(ctx context.Context) error {
 			return err
 		}
 		before := c.DeepCopy()
-		c.Annotations = map[string]string{render.AnnotationStatus: string(text)}
+		c.Annotations = map[string]string{wire.AnnotationStatus: string(text)}
 		if err := k.client.Patch(ctx, c, client.MergeFrom(before)); err != nil {
 			return err
 		}
 		before = c.DeepCopy()
 		c.Status.Value = value
-		c.Status.Latency = networkingv1beta1.ConnectionLatency{Value: render.FormatLatency(time.Duration(r.LatencyMicros) * time.Microsecond), Timestamp: metav1.Now()}
+		c.Status.Latency = networkingv1beta1.ConnectionLatency{Value: wire.FormatLatency(time.Duration(r.LatencyMicros) * time.Microsecond), Timestamp: metav1.Now()}
 		if err := k.client.Status().Patch(ctx, c, client.MergeFrom(before)); err != nil {
 			return err
 		}
@@ -274,8 +275,8 @@ func (k *kubelet) report(ctx context.Context) error {
 
 // judge is what the gateway would find: whether each end has the other's key,
 // and a pod.
-func (k *kubelet) judge(ctx context.Context, c *networkingv1beta1.Connection) (networkingv1beta1.ConnectionStatusValue, render.Report) {
-	r := render.Report{At: time.Now(), Interval: 10, Reason: render.ReasonNoKey, Message: "the peer's public key is not known yet", MTU: render.DefaultMTU}
+func (k *kubelet) judge(ctx context.Context, c *networkingv1beta1.Connection) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
+	r := wire.Report{At: time.Now(), Interval: 10, Reason: wire.ReasonNoKey, Message: "the peer's public key is not known yet", MTU: wire.DefaultMTU}
 	if !ready(ctx, k.client, c.Namespace) {
 		return networkingv1beta1.Connecting, r
 	}
@@ -283,10 +284,10 @@ func (k *kubelet) judge(ctx context.Context, c *networkingv1beta1.Connection) (n
 	// Connection: there are two clusters.
 	var others networkingv1beta1.ConnectionList
 	if err := k.peer.client.List(ctx, &others); err != nil || len(others.Items) != 1 || !ready(ctx, k.peer.client, others.Items[0].Namespace) {
-		r.Reason, r.Message = render.ReasonNoHandshake, "the peer does not answer yet"
+		r.Reason, r.Message = wire.ReasonNoHandshake, "the peer does not answer yet"
 		return networkingv1beta1.Connecting, r
 	}
-	r.Reason, r.Message, r.LatencyMicros = render.ReasonPinged, "the peer's gateway answers pings through the tunnel", 420
+	r.Reason, r.Message, r.LatencyMicros = wire.ReasonPinged, "the peer's gateway answers pings through the tunnel", 420
 	r.NextKey, r.Also = k.nextKey(ctx, c.Namespace), k.also(ctx, c.Namespace)
 	r.Handshake, r.Implementation, r.ReceivedBytes, r.SentBytes = new(time.Now()), "kernel", 1840, 1920
 	return networkingv1beta1.Connected, r
@@ -298,7 +299,7 @@ func (k *kubelet) nextKey(ctx context.Context, namespace string) string {
 	if err := k.client.List(ctx, &keys, client.InNamespace(namespace)); err != nil || len(keys.Items) == 0 {
 		return ""
 	}
-	return keys.Items[0].Annotations[render.AnnotationNextPublicKey]
+	return keys.Items[0].Annotations[wire.AnnotationNextPublicKey]
 }
 
 // also are the ranges that the gateway was told the peer has besides.
@@ -307,7 +308,7 @@ func (k *kubelet) also(ctx context.Context, namespace string) (seen []netip.Pref
 	if err := k.client.List(ctx, &all, client.InNamespace(namespace)); err != nil || len(all.Items) == 0 {
 		return nil
 	}
-	told, _ := render.ParseAliases(&all.Items[0]) // what can't be read is asked for again
+	told, _ := wire.ParseAliases(&all.Items[0]) // what can't be read is asked for again
 	for _, a := range told {
 		seen = append(seen, a.Seen)
 	}
@@ -320,6 +321,6 @@ func ready(ctx context.Context, c client.Client, namespace string) bool {
 	if err := c.List(ctx, &keys, client.InNamespace(namespace)); err != nil || len(keys.Items) == 0 {
 		return false
 	}
-	err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{render.LabelComponent: "gateway"})
+	err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{wire.LabelComponent: "gateway"})
 	return err == nil && len(pods.Items) > 0 && pods.Items[0].Status.Phase == corev1.PodRunning
 }

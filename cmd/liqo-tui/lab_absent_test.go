@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/liqo-tui/liqo-tui/internal/sample"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // keeping is a pod of the consumer's that runs on the provider, with a Service, while objects
@@ -172,12 +172,12 @@ func (k keeping) asks(t *testing.T, cluster string, addresses ...string) (stop f
 func (k keeping) derived() []object {
 	tenant := "liqo-tenant-" + k.way.b
 	node := k.way.b
-	account := render.NodeAccessName + "-" + node
+	account := wire.NodeAccessName + "-" + node
 	return []object{
 		{"", "nodes/" + node},
 		{"kube-node-lease", "leases/" + node},
 		{"", "foreignclusters/" + k.way.b},
-		{k.namespace, "rolebindings/" + render.OffloadedAccessName},
+		{k.namespace, "rolebindings/" + wire.OffloadedAccessName},
 		{tenant, "virtualnodes/" + node},
 		{tenant, "namespacemaps/" + k.way.b},
 		{tenant, "identities/resourceslice-" + node},
@@ -188,7 +188,7 @@ func (k keeping) derived() []object {
 		{tenant, "serviceaccounts/" + account},
 		{tenant, "roles/" + account},
 		{tenant, "rolebindings/" + account},
-		{tenant, "rolebindings/" + render.PeeringAccessName},
+		{tenant, "rolebindings/" + wire.PeeringAccessName},
 	}
 }
 
@@ -198,14 +198,14 @@ func (k keeping) shown() []object {
 	return []object{
 		{tenant, "namespacemaps/" + k.way.b},
 		{tenant, "resourceslices.authentication.liqo.io/" + k.way.b},
-		{tenant, "rolebindings/" + render.ConsumerAccessName},
-		{tenant, "resourcequotas/" + render.ConsumerAccessName},
+		{tenant, "rolebindings/" + wire.ConsumerAccessName},
+		{tenant, "resourcequotas/" + wire.ConsumerAccessName},
 		{tenant, "secrets/liqo-remote-certificate-" + k.way.b},
-		{twin, "rolebindings/" + render.TwinAccessName},
-		{twin, "rolebindings/" + render.TwinOperatorName},
-		{twin, "resourcequotas/" + render.TwinAccessName},
-		{twin, "limitranges/" + render.TwinAccessName},
-		{twin, "networkpolicies/" + render.TwinAccessName},
+		{twin, "rolebindings/" + wire.TwinAccessName},
+		{twin, "rolebindings/" + wire.TwinOperatorName},
+		{twin, "resourcequotas/" + wire.TwinAccessName},
+		{twin, "limitranges/" + wire.TwinAccessName},
+		{twin, "networkpolicies/" + wire.TwinAccessName},
 		{"", "foreignclusters/" + k.way.a},
 	}
 }
@@ -365,7 +365,7 @@ func (k keeping) restores(t *testing.T) {
 		saved[o] = saves(t, k.kubectl(t, home, o.args("get", "-o", "json")))
 	}
 	scale := func(replicas string) {
-		k.must(t, "kubectl", home, "-n", "liqo", "scale", "deployment/"+render.OperatorName, "--replicas="+replicas)
+		k.must(t, "kubectl", home, "-n", "liqo", "scale", "deployment/"+wire.OperatorName, "--replicas="+replicas)
 	}
 	scale("0")
 	defer scale("1")

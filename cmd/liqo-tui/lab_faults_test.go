@@ -15,7 +15,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // faultRun breaks things at random, in the same order for the same seed: one at
@@ -255,9 +255,9 @@ func (r *faultRun) gateways(t *testing.T, way connection) string {
 			{"get", "gatewayservers,gatewayclients", "-o", "jsonpath={range .items[*]}{.kind} {.spec.endpoint} {.status.endpoint}{end}"},
 			{"logs", "--selector", "networking.liqo.io/component=gateway", "--all-containers", "--tail", "20"},
 			{"get", "internalfabrics", "-o", "jsonpath={range .items[*]}{.spec.gatewayIP} {.metadata.managedFields[*].time}{end}"},
-			{"get", "pods", "-n", render.DefaultNamespace, "-o", "wide"},
-			{"logs", "-n", render.DefaultNamespace, "daemonset/" + render.FabricName, "--all-pods", "--prefix", "--tail", "10"},
-			{"logs", "-n", render.DefaultNamespace, "deployment/" + render.OperatorName, "--tail", "10"},
+			{"get", "pods", "-n", wire.DefaultNamespace, "-o", "wide"},
+			{"logs", "-n", wire.DefaultNamespace, "daemonset/" + wire.FabricName, "--all-pods", "--prefix", "--tail", "10"},
+			{"logs", "-n", wire.DefaultNamespace, "deployment/" + wire.OperatorName, "--tail", "10"},
 		} {
 			got, err := r.try(t, append([]string{"kubectl", w.a, "--request-timeout=5s", "-n", namespace}, args...)...)
 			fmt.Fprintf(&out, "%s, %s: %s\n", w.a, args[1], strings.TrimSpace(got))

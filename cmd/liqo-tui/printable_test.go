@@ -10,13 +10,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func TestWhatOthersWroteDoesNotCommandTheTerminal(t *testing.T) {
 	now := flowtest.Epoch()
 	const evil = "answers\x1b]0;owned\x07\x1b[2J\u009b31m\u202etxt.exe\r"
-	shown := info.Describe(connectionOf(networkingv1beta1.Connected, now, &render.Report{At: now, Interval: 10, Message: evil}), now)
+	shown := info.Describe(connectionOf(networkingv1beta1.Connected, now, &wire.Report{At: now, Interval: 10, Message: evil}), now)
 	var out bytes.Buffer
 	if err := info.WritePeers(printable.Writer{Writer: &out}, shown); err != nil {
 		t.Fatal(err)

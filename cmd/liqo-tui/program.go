@@ -22,6 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -211,7 +212,7 @@ func localOnlyWords(o flows.RemoveOptions) []string {
 }
 
 // infoCommandLine is the command that tells of one cluster's peering.
-func (b *backend) infoCommandLine(of flows.ContextRef, peer render.ClusterID) string {
+func (b *backend) infoCommandLine(of flows.ContextRef, peer wire.ClusterID) string {
 	words := []string{"liqo-tui info peer", report.ShellWord(string(peer))}
 	return strings.Join(append(words, clusterWords("", b.cluster(of))...), " ")
 }
@@ -255,7 +256,7 @@ func clusterWords(prefix string, c clusterFlags) []string {
 	add("context", c.context, "")
 	add("cluster", c.cluster, "")
 	add("user", c.user, "")
-	add("liqo-namespace", c.namespace, render.DefaultNamespace)
+	add("liqo-namespace", c.namespace, wire.DefaultNamespace)
 	return words
 }
 

@@ -9,14 +9,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
 )
 
 func TestTheCommandLineOfAConnection(t *testing.T) {
 	pair := func(local, remote clusterFlags) *pairFlags { return &pairFlags{local: local, remote: remote} }
-	rome := clusterFlags{context: "rome", namespace: render.DefaultNamespace}
-	milan := clusterFlags{context: "milan", namespace: render.DefaultNamespace}
+	rome := clusterFlags{context: "rome", namespace: wire.DefaultNamespace}
+	milan := clusterFlags{context: "milan", namespace: wire.DefaultNamespace}
 	elsewhere := clusterFlags{kubeconfig: "/home/ada/my config", context: "it's", namespace: "liqo-two"}
 	params := func(edit func(*flows.Params)) flows.Params {
 		p := flows.Defaults()
@@ -43,7 +44,7 @@ func TestTheCommandLineOfAConnection(t *testing.T) {
 			p.ClientAddress, p.ClientPort = "gw.example.org", 4242
 		}), plain + " --client-address gw.example.org --client-port 4242"},
 		"a template in its side's namespace": {pair(rome, milan), params(func(p *flows.Params) {
-			p.ServerTemplate.Namespace = render.DefaultNamespace
+			p.ServerTemplate.Namespace = wire.DefaultNamespace
 		}), plain},
 		"lending": {pair(rome, milan), params(func(p *flows.Params) {
 			p.Peering, p.Wait = &peer.Params{CPU: "4", Memory: "8Gi"}, flows.WaitVerified

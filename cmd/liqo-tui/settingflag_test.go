@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/pairsfile"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // withCable adds a setting to the table of this program, until the test ends.
@@ -72,7 +72,7 @@ func TestASettingOfTheTableIsEverywhere(t *testing.T) {
 	if err != nil || !strings.Contains(string(page), "colour of the cable") {
 		t.Errorf("the manual page of network connect says nothing of the setting (%v)", err)
 	}
-	pair := &pairFlags{local: clusterFlags{namespace: render.DefaultNamespace}, remote: clusterFlags{namespace: render.DefaultNamespace}}
+	pair := &pairFlags{local: clusterFlags{namespace: wire.DefaultNamespace}, remote: clusterFlags{namespace: wire.DefaultNamespace}}
 	p := flows.Defaults()
 	if got, want := connectCommandLine(pair, p), "liqo-tui network connect"; got != want {
 		t.Errorf("got the command %q, want %q", got, want)

@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // The demonstration, and most tests, have simulated clusters. What they show is what our operator
@@ -28,7 +28,7 @@ func TestSimulatedClustersAreLikeRealOnes(t *testing.T) {
 		simulated := &ground{t: t, clusters: [2]engine.Cluster{pair.A, pair.B}, now: pair.Now, pass: func() { pair.Tick() }}
 		actual := &ground{t: t, now: time.Now, pass: func() { time.Sleep(100 * time.Millisecond) }}
 		for i, name := range []string{"rome", "milan"} {
-			way := clusterFlags{kubeconfig: s.kubeconfig, context: name, namespace: render.DefaultNamespace}
+			way := clusterFlags{kubeconfig: s.kubeconfig, context: name, namespace: wire.DefaultNamespace}
 			c, err := way.open()
 			if err != nil {
 				t.Fatal(err)
@@ -115,7 +115,7 @@ func (x *ground) see(f flows.Facts, p flows.Plan) {
 	}
 }
 
-func (x *ground) seeObject(object render.Object) {
+func (x *ground) seeObject(object wire.Object) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		x.t.Fatal(err)
@@ -180,9 +180,9 @@ func (x *ground) facts() flows.Facts {
 	return f
 }
 
-func (x *ground) delete(side flows.Side, o render.Object) {
+func (x *ground) delete(side flows.Side, o wire.Object) {
 	x.t.Helper()
-	if _, err := x.clusters[side].Delete(x.t.Context(), []render.Object{o}); err != nil {
+	if _, err := x.clusters[side].Delete(x.t.Context(), []wire.Object{o}); err != nil {
 		x.t.Fatal(err)
 	}
 }

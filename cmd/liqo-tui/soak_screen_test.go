@@ -12,14 +12,14 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // screenRow is what the dashboard's row of rome and milan says.
 type screenRow struct {
 	state string
 	// roundTrips are what the cluster's gateway measures, by cluster.
-	roundTrips map[render.ClusterID]string
+	roundTrips map[wire.ClusterID]string
 	loss       string
 	text       string // the whole line
 }
@@ -36,7 +36,7 @@ func (s *soak) row() screenRow {
 		if m := rowPattern.FindStringSubmatch(line); m != nil {
 			return screenRow{
 				state: m[1], loss: m[7], text: line,
-				roundTrips: map[render.ClusterID]string{render.ClusterID(m[3]): m[5], render.ClusterID(m[4]): m[6]},
+				roundTrips: map[wire.ClusterID]string{wire.ClusterID(m[3]): m[5], wire.ClusterID(m[4]): m[6]},
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func (s *soak) row() screenRow {
 
 // infoOfBoth is what `info peer -o json` says, by cluster; one that does not
 // answer is missing.
-type infoOfBoth map[render.ClusterID]*info.Cluster
+type infoOfBoth map[wire.ClusterID]*info.Cluster
 
 // fromBad are the words of the dashboard from the worst to the best. What one
 // side sees is what counts.
@@ -55,7 +55,7 @@ var fromBad = []string{"down", "one-sided", "unreachable", "stale", "degraded", 
 func (i infoOfBoth) state() string {
 	var words []string
 	gateways := 0
-	for _, cluster := range []render.ClusterID{"rome", "milan"} {
+	for _, cluster := range []wire.ClusterID{"rome", "milan"} {
 		p := i.peer(cluster)
 		switch {
 		case i[cluster] == nil:
@@ -81,7 +81,7 @@ func (i infoOfBoth) state() string {
 }
 
 // peer is what a cluster says of the only other one.
-func (i infoOfBoth) peer(cluster render.ClusterID) *info.Peer {
+func (i infoOfBoth) peer(cluster wire.ClusterID) *info.Peer {
 	if i[cluster] == nil {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (i infoOfBoth) peer(cluster render.ClusterID) *info.Peer {
 }
 
 // fresh is the same, if its figures are of now.
-func (i infoOfBoth) fresh(cluster render.ClusterID) *info.Peer {
+func (i infoOfBoth) fresh(cluster wire.ClusterID) *info.Peer {
 	if p := i.peer(cluster); p != nil && p.State != flows.StateStale && p.Network.Connection != nil {
 		return p
 	}
@@ -102,7 +102,7 @@ func (i infoOfBoth) fresh(cluster render.ClusterID) *info.Peer {
 func (i infoOfBoth) matches(row screenRow) bool {
 	loss := "-"
 	share := 0.0
-	for _, cluster := range []render.ClusterID{"rome", "milan"} {
+	for _, cluster := range []wire.ClusterID{"rome", "milan"} {
 		roundTrip := "-"
 		if p := i.fresh(cluster); p != nil {
 			if c := p.Network.Connection; c.LatencyMicros > 0 {
@@ -133,7 +133,7 @@ func roundTripText(d time.Duration) string {
 
 func (i infoOfBoth) String() string {
 	var parts []string
-	for _, cluster := range []render.ClusterID{"rome", "milan"} {
+	for _, cluster := range []wire.ClusterID{"rome", "milan"} {
 		switch p := i.peer(cluster); {
 		case i[cluster] == nil:
 			parts = append(parts, fmt.Sprintf("%s does not answer", cluster))

@@ -25,7 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
 	"github.com/liqo-tui/liqo-tui/internal/weight"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 const (
@@ -259,7 +259,7 @@ func (s *soak) info() infoOfBoth {
 			if err := json.Unmarshal([]byte(r.out), &i); err != nil {
 				s.t.Errorf("info peer of %s: %v: %s", cluster, err, r.out)
 			}
-			told[render.ClusterID(cluster)] = &i
+			told[wire.ClusterID(cluster)] = &i
 		})
 	}
 	asking.Wait()

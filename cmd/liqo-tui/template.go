@@ -11,7 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/templatefile"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // checkTemplate judges gateway templates that are in a file.
@@ -60,7 +60,7 @@ server judge what comes out. What is wrong is named with its line and field.
 				if answer.Err != nil {
 					refused = append(refused, t.Judged(t.Objects[i], answer.Err))
 				}
-				names = append(names, render.Name(t.Objects[i]))
+				names = append(names, apply.Name(t.Objects[i]))
 			}
 			if before < len(refused) {
 				continue

@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func delegateCommand(io streams, pair *pairFlags) *cobra.Command {
@@ -139,7 +139,7 @@ Run it again to continue an interrupted run.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.LocalOnly = !pair.remote.named()
 			if len(args) > 0 {
-				p.Peer = render.ClusterID(args[0])
+				p.Peer = wire.ClusterID(args[0])
 			}
 			var last flows.Plan
 			op := operation{

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Target is what somebody wants to call.
@@ -71,7 +71,7 @@ type End struct {
 // Answer is which addresses to call.
 type Answer struct {
 	Target   Target
-	Of, From render.ClusterID // whose it is, and who calls
+	Of, From wire.ClusterID // whose it is, and who calls
 	Ends     []Seen
 	// Note is what else there is to know; "" for nothing.
 	Note string

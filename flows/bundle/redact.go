@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Kind is one that a bundle has the objects of.
@@ -114,7 +114,7 @@ func (k Kind) Object(o *unstructured.Unstructured) {
 
 // plainConfigMap reports whether a ConfigMap is one of ours, which have no secrets.
 func plainConfigMap(o *unstructured.Unstructured) bool {
-	return o.GetName() == render.ClusterIDConfigMap || o.GetLabels()[render.LabelManagedBy] == render.OperatorName
+	return o.GetName() == wire.ClusterIDConfigMap || o.GetLabels()[wire.LabelManagedBy] == wire.OperatorName
 }
 
 // ourAnnotation reports whether an annotation has a meaning for a connection.

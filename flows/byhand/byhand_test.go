@@ -16,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -55,7 +56,7 @@ func (a admin) create(o byhand.Object, edit func(*flows.Params)) error {
 	return a.run(func(f flows.Facts) flows.Plan { return byhand.Create(o, p, f) })
 }
 
-func (a admin) generate(k byhand.Kind, g byhand.Gateway) (render.Object, error) {
+func (a admin) generate(k byhand.Kind, g byhand.Gateway) (wire.Object, error) {
 	g.Namespace = a.namespace
 	if err := a.run(func(f flows.Facts) flows.Plan { return k.Known(g, f) }); err != nil {
 		return nil, err
@@ -64,14 +65,14 @@ func (a admin) generate(k byhand.Kind, g byhand.Gateway) (render.Object, error) 
 }
 
 // apply is kubectl's: what says no namespace goes to the context's.
-func (a admin) apply(o render.Object) {
+func (a admin) apply(o wire.Object) {
 	if o.GetNamespace() == "" {
 		o.SetNamespace("default")
 	}
 	a.cluster.PutAs("kubectl", o)
 }
 
-func (a admin) hasGenerated(k byhand.Kind, g byhand.Gateway) render.Object {
+func (a admin) hasGenerated(k byhand.Kind, g byhand.Gateway) wire.Object {
 	a.t.Helper()
 	o, err := a.generate(k, g)
 	if err != nil {
@@ -277,7 +278,7 @@ func TestAnObjectIsPrintedBeforeItsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := o.Manifest(plan)
-		if got == nil || got.GetName() != o.Name || got.GetNamespace() != "default" || got.GetLabels()[render.LabelRemoteCluster] != "rome" {
+		if got == nil || got.GetName() != o.Name || got.GetNamespace() != "default" || got.GetLabels()[wire.LabelRemoteCluster] != "rome" {
 			t.Errorf("%s: got %+v", o.Kind, got)
 		}
 	}
@@ -299,7 +300,7 @@ func TestAGatewayIsFoundByItsName(t *testing.T) {
 	}
 	milan.namespace = "default"
 	key := milan.hasGenerated(byhand.PublicKey, g)
-	if key.GetName() != "milan" || key.GetNamespace() != "" || key.GetLabels()[render.LabelRemoteCluster] != "milan" {
+	if key.GetName() != "milan" || key.GetNamespace() != "" || key.GetLabels()[wire.LabelRemoteCluster] != "milan" {
 		t.Errorf("got %+v, want milan's, for the context's namespace", key)
 	}
 }

@@ -15,14 +15,16 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // Object is what one command makes, besides what [flows.Params] say of it.
 type Object struct {
 	Kind   Kind
-	Name   string           // "" is the peer's ID
-	Remote render.ClusterID // the peer
+	Name   string         // "" is the peer's ID
+	Remote wire.ClusterID // the peer
 	// PodCIDRs and ExternalCIDRs are the peer's, of a Configuration.
 	PodCIDRs, ExternalCIDRs []string
 	// Key is that of the peer's gateway, in base64.
@@ -138,25 +140,25 @@ func refuse(kind flows.FailureKind, reason, hint string) *flows.Step {
 // second refuses another object of a kind of which a peering has one.
 func (o Object) second(c flows.Connection) *flows.Step {
 	p, id := c.Peers[flows.A], c.Facts.Sides[flows.A].ID
-	var live render.Object
-	for kind, other := range map[Kind]render.Object{Configuration: p.Configuration, GatewayServer: p.Server, GatewayClient: p.Client, PublicKey: p.PublicKey} {
+	var live wire.Object
+	for kind, other := range map[Kind]wire.Object{Configuration: p.Configuration, GatewayServer: p.Server, GatewayClient: p.Client, PublicKey: p.PublicKey} {
 		if kind == o.Kind {
 			live = other
 		}
 	}
 	switch {
 	case o.Kind == GatewayServer && p.Client != nil:
-		return refuse(flows.FailedConflict, fmt.Sprintf("%s is already the client of a connection with %s: %s", id, o.Remote, render.Name(p.Client)), oneGateway(c.Facts.Sides[flows.A], o.Remote))
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s is already the client of a connection with %s: %s", id, o.Remote, apply.Name(p.Client)), oneGateway(c.Facts.Sides[flows.A], o.Remote))
 	case o.Kind == GatewayClient && p.Server != nil:
-		return refuse(flows.FailedConflict, fmt.Sprintf("%s already hosts a gateway server for %s: %s", id, o.Remote, render.Name(p.Server)), oneGateway(c.Facts.Sides[flows.A], o.Remote))
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s already hosts a gateway server for %s: %s", id, o.Remote, apply.Name(p.Server)), oneGateway(c.Facts.Sides[flows.A], o.Remote))
 	case flows.Exists(live) && o.Name != "" && live.GetName() != o.Name:
-		return refuse(flows.FailedConflict, fmt.Sprintf("%s has %s for %s already, and a peer has one", id, render.Name(live), o.Remote),
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s has %s for %s already, and a peer has one", id, apply.Name(live), o.Remote),
 			fmt.Sprintf("to change it, give its name: %s", c.Facts.Sides[flows.A].Ours("create", o.Kind.Word(), live.GetName())))
 	}
 	return nil
 }
 
-func oneGateway(on flows.ClusterFacts, peer render.ClusterID) string {
+func oneGateway(on flows.ClusterFacts, peer wire.ClusterID) string {
 	return fmt.Sprintf("a cluster has one gateway for a peer; %s removes it", on.Ours("network", "disconnect").Add("--local-only", "--remote-cluster-id", string(peer)))
 }
 
@@ -170,18 +172,18 @@ func (o Object) taken(c flows.Connection) *flows.Step {
 		if !same || other.GetNamespace() != tenant.Namespace || other.GetName() != tenant.ObjectName() {
 			continue
 		}
-		about := other.GetLabels()[render.LabelRemoteCluster]
+		about := other.GetLabels()[wire.LabelRemoteCluster]
 		if about == string(o.Remote) {
 			continue
 		}
-		return refuse(flows.FailedConflict, fmt.Sprintf("%s of %s is about %s", render.Name(other), f.ID, cmp.Or(about, "no peer: it has no label "+render.LabelRemoteCluster)),
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s of %s is about %s", apply.Name(other), f.ID, cmp.Or(about, "no peer: it has no label "+wire.LabelRemoteCluster)),
 			"choose another name for the one about "+string(o.Remote))
 	}
 	return nil
 }
 
 // objects are all that steps by hand are about.
-func objects(f flows.ClusterFacts) (all []render.Object) {
+func objects(f flows.ClusterFacts) (all []wire.Object) {
 	add(&all, f.Configurations)
 	add(&all, f.Servers)
 	add(&all, f.Clients)
@@ -191,8 +193,8 @@ func objects(f flows.ClusterFacts) (all []render.Object) {
 
 func add[T any, O interface {
 	*T
-	render.Object
-}](all *[]render.Object, items []T) {
+	wire.Object
+}](all *[]wire.Object, items []T) {
 	for i := range items {
 		*all = append(*all, O(&items[i]))
 	}
@@ -209,8 +211,8 @@ func (o Object) early(c flows.Connection) *flows.Step {
 	case o.Kind.gateway() && p.Configuration == nil:
 		hint := fmt.Sprintf("first, on %s: %s > configuration.yaml; then here: %s", o.Remote, command.Ours("generate", "configuration"), c.Facts.Sides[flows.A].Kubectl("apply", "-f", "configuration.yaml"))
 		for i := range c.Facts.Sides[flows.A].Configurations {
-			if own := &c.Facts.Sides[flows.A].Configurations[i]; own.Labels[render.LabelRemoteCluster] == string(id) {
-				hint = fmt.Sprintf("%s is %s's own, which is for %s: delete it here; %s", render.Name(own), id, o.Remote, hint)
+			if own := &c.Facts.Sides[flows.A].Configurations[i]; own.Labels[wire.LabelRemoteCluster] == string(id) {
+				hint = fmt.Sprintf("%s is %s's own, which is for %s: delete it here; %s", apply.Name(own), id, o.Remote, hint)
 			}
 		}
 		return refuse(flows.FailedPreflight, fmt.Sprintf("%s has no Configuration for %s yet", id, o.Remote), hint)
@@ -237,20 +239,20 @@ func (o Object) owed(c flows.Connection) []command.Command {
 	return nil
 }
 
-func create(kind Kind, name string, peer render.ClusterID) command.Command {
+func create(kind Kind, name string, peer wire.ClusterID) command.Command {
 	return command.Ours("create", kind.Word(), name).Flag("--remote-cluster-id", string(peer))
 }
 
 // Manifest is the object of a plan of [Create], as others are to apply it.
-func (o Object) Manifest(plan flows.Plan) render.Object {
+func (o Object) Manifest(plan flows.Plan) wire.Object {
 	wants := plan.Wants(flows.A)
-	i := slices.IndexFunc(wants, func(w render.Object) bool { return Kind(flows.RefTo(w).Kind) == o.Kind })
+	i := slices.IndexFunc(wants, func(w wire.Object) bool { return Kind(flows.RefTo(w).Kind) == o.Kind })
 	if i < 0 {
 		return nil
 	}
-	want := wants[i].DeepCopyObject().(render.Object)
+	want := wants[i].DeepCopyObject().(wire.Object)
 	want.SetOwnerReferences(nil) // by UIDs, which are of one cluster's objects
 	// The others are requests to the operator, which are of one moment.
-	want.SetAnnotations(render.Lasting(want))
+	want.SetAnnotations(wire.Lasting(want))
 	return want
 }

@@ -10,7 +10,9 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // Gateway is one that an admin names.
@@ -22,11 +24,11 @@ type Gateway struct {
 
 // Told is what cluster A tells its peers of itself: its own Configuration, or the
 // PublicKey of a gateway. The plan of [Kind.Known] is done by then.
-func (k Kind) Told(g Gateway, f flows.ClusterFacts) render.Object {
+func (k Kind) Told(g Gateway, f flows.ClusterFacts) wire.Object {
 	if k == Configuration {
 		own := render.Configuration(render.Tenant{Namespace: there(cmp.Or(g.Namespace, f.ContextNamespace), f.ID), Remote: f.ID}, f.Networks)
 		if uid := f.Identity(); uid != "" {
-			metav1.SetMetaDataAnnotation(&own.ObjectMeta, render.AnnotationPeerUID, uid)
+			metav1.SetMetaDataAnnotation(&own.ObjectMeta, wire.AnnotationPeerUID, uid)
 		}
 		return own
 	}
@@ -36,12 +38,12 @@ func (k Kind) Told(g Gateway, f flows.ClusterFacts) render.Object {
 
 // there is the namespace on another cluster for what belongs to one here: the same,
 // but for those that are called after a peer. Nothing is said of the default one.
-func there(here string, own render.ClusterID) string {
+func there(here string, own wire.ClusterID) string {
 	switch {
 	case here == metav1.NamespaceDefault:
 		return ""
-	case strings.HasPrefix(here, render.TenantNamespaceName("")):
-		return render.TenantNamespaceName(own)
+	case strings.HasPrefix(here, wire.TenantNamespaceName("")):
+		return wire.TenantNamespaceName(own)
 	}
 	return here
 }
@@ -68,7 +70,7 @@ func (k Kind) Known(g Gateway, f flows.Facts) flows.Plan {
 // find is the end of a peering that the gateway is of.
 func (g Gateway) find(f flows.ClusterFacts) (peer flows.Peer, refused *flows.Step) {
 	kind := map[flows.Role]Kind{flows.RoleServer: GatewayServer, flows.RoleClient: GatewayClient}[g.Role]
-	var found, others []render.Object
+	var found, others []wire.Object
 	for _, o := range objects(f) {
 		switch {
 		case !Kind(flows.RefTo(o).Kind).gateway():
@@ -94,17 +96,17 @@ func (g Gateway) find(f flows.ClusterFacts) (peer flows.Peer, refused *flows.Ste
 	return peerOf(found[0], f), nil
 }
 
-func listed(all []render.Object) string {
+func listed(all []wire.Object) string {
 	text := make([]string, len(all))
 	for i, o := range all {
-		text[i] = render.Name(o)
+		text[i] = apply.Name(o)
 	}
 	return strings.Join(text, ", ")
 }
 
 // peerOf is what there is of a gateway's peering, with this gateway of it.
-func peerOf(o render.Object, f flows.ClusterFacts) flows.Peer {
-	peer := flows.Peer{Tenant: render.Tenant{Namespace: o.GetNamespace(), Remote: render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])}}
+func peerOf(o wire.Object, f flows.ClusterFacts) flows.Peer {
+	peer := flows.Peer{Tenant: render.Tenant{Namespace: o.GetNamespace(), Remote: wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])}}
 	switch o := o.(type) {
 	case *networkingv1beta1.GatewayServer:
 		peer.Server = o

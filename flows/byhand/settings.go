@@ -10,7 +10,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Aliases are liqoctl's other names of the kind.
@@ -27,7 +27,7 @@ func (k Kind) Aliases() []string {
 func (k Kind) Settings() []setting.Setting[Object] {
 	settings := []setting.Setting[Object]{{
 		Name: "remote-cluster-id", Help: "ID of the other cluster; liqo-tui info --get clusterid prints it there",
-		Valid: func(text string) error { return render.ClusterID(text).Validate() }, Store: setting.TextAt(func(o *Object) *render.ClusterID { return &o.Remote }),
+		Valid: func(text string) error { return wire.ClusterID(text).Validate() }, Store: setting.TextAt(func(o *Object) *wire.ClusterID { return &o.Remote }),
 	}}
 	switch k {
 	case Configuration:

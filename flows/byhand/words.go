@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // Explain says what a command that makes the kind is for.
@@ -53,10 +53,10 @@ func (o Object) Done(f flows.ClusterFacts) string {
 		return fmt.Sprintf("%s reaches %s's pods %s as %s.", f.ID, o.Remote, flows.Joined(spec.Pod), flows.Joined(status.Pod))
 	case o.Kind == GatewayServer && p.Server != nil && p.Server.Status.Endpoint != nil:
 		e := p.Server.Status.Endpoint
-		return fmt.Sprintf("%s can be dialled at UDP %s port %d.", render.Name(p.Server), strings.Join(e.Addresses, ", "), e.Port)
+		return fmt.Sprintf("%s can be dialled at UDP %s port %d.", apply.Name(p.Server), strings.Join(e.Addresses, ", "), e.Port)
 	case o.Kind == GatewayClient && p.Client != nil:
 		e := p.Client.Spec.Endpoint
-		return fmt.Sprintf("%s dials UDP %s port %d.", render.Name(p.Client), strings.Join(e.Addresses, ", "), e.Port)
+		return fmt.Sprintf("%s dials UDP %s port %d.", apply.Name(p.Client), strings.Join(e.Addresses, ", "), e.Port)
 	case o.Kind == PublicKey:
 		return fmt.Sprintf("%s's gateway knows the key of %s's.", f.ID, o.Remote)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // addressRange is one range that a cluster uses, by what it is used for.
@@ -166,15 +166,15 @@ func (b Becomes) String() string {
 // room left.
 func Renumbered(c flows.ClusterFacts, conf *networkingv1beta1.Configuration, left []netip.Prefix) ([]Becomes, error) {
 	taken := takenBy(c)
-	overlaps := render.Overlaps(conf)
+	overlaps := wire.Overlaps(conf)
 	for _, o := range overlaps {
 		taken = append(taken, o.With)
 	}
 	for _, p := range left {
 		taken = append(taken, ipam.Reservation{Prefix: p, Reason: "the range that is to be left"})
 	}
-	chosen, _ := render.ParseAliases(conf) // the operator's own words
-	peer := conf.Labels[render.LabelRemoteCluster]
+	chosen, _ := wire.ParseAliases(conf) // the operator's own words
+	peer := conf.Labels[wire.LabelRemoteCluster]
 	var out []Becomes
 	var errs []error
 	for _, r := range []struct {
@@ -185,9 +185,9 @@ func Renumbered(c flows.ClusterFacts, conf *networkingv1beta1.Configuration, lef
 	} {
 		for _, v := range decided(r.kind, r.reals, r.seen) {
 			b := Becomes{Left: v.Remapped}
-			if i := slices.IndexFunc(chosen, func(a render.Alias) bool { return a.Real == v.Real && !slices.Contains(left, a.Seen) }); i >= 0 {
+			if i := slices.IndexFunc(chosen, func(a wire.Alias) bool { return a.Real == v.Real && !slices.Contains(left, a.Seen) }); i >= 0 {
 				b.Next, b.Why = chosen[i].Seen, "the operator has chosen it"
-				if j := slices.IndexFunc(chosen, func(a render.Alias) bool { return a.Real == v.Real && slices.Contains(left, a.Seen) }); j >= 0 {
+				if j := slices.IndexFunc(chosen, func(a wire.Alias) bool { return a.Real == v.Real && slices.Contains(left, a.Seen) }); j >= 0 {
 					b.Left = chosen[j].Seen
 				}
 				out = append(out, b)
@@ -210,9 +210,9 @@ func Renumbered(c flows.ClusterFacts, conf *networkingv1beta1.Configuration, lef
 }
 
 // because says why a range is left, and why it is not the peer's own that takes its place.
-func because(overlaps []render.Overlap, v View, why string) string {
+func because(overlaps []wire.Overlap, v View, why string) string {
 	text := "it was asked for"
-	if i := slices.IndexFunc(overlaps, func(o render.Overlap) bool { return o.Range == v.Remapped }); i >= 0 {
+	if i := slices.IndexFunc(overlaps, func(o wire.Overlap) bool { return o.Range == v.Remapped }); i >= 0 {
 		text = "it overlaps " + overlaps[i].With.String()
 	}
 	switch {
@@ -273,12 +273,12 @@ func neededBy(c flows.ClusterFacts) []ipam.Reservation {
 // given. Our operator does that, and sees more than an admin may. Liqo does not.
 func (in diagnosis) free(side flows.Side) Result {
 	c, other := in.cluster(side), in.cluster(side.Other()).ID
-	overlaps := render.Overlaps(in.peers[side].Configuration)
+	overlaps := wire.Overlaps(in.peers[side].Configuration)
 	if c.Software == flows.Liqo {
 		views, _ := Views(in.facts, side) // decided, so nothing is allocated
 		for _, v := range views {
 			for _, n := range neededBy(c) {
-				if o := (render.Overlap{Range: v.Remapped, With: n}); v.Remapped.Overlaps(n.Prefix) && !slices.Contains(overlaps, o) {
+				if o := (wire.Overlap{Range: v.Remapped, With: n}); v.Remapped.Overlaps(n.Prefix) && !slices.Contains(overlaps, o) {
 					overlaps = append(overlaps, o)
 				}
 			}
@@ -318,7 +318,7 @@ func (in preflight) overlaps(flows.Side) Result {
 		views, err := Views(in.facts, side)
 		if err != nil {
 			return result(Fail, fmt.Sprintf("%s has no room for %s: %v", me.ID, other.ID, err),
-				command.Text(render.MoreRoom))
+				command.Text(wire.MoreRoom))
 		}
 		for _, v := range views {
 			verb := "sees"

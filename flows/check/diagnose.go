@@ -12,7 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Identifiers of the checks of a connection.
@@ -155,7 +155,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 		text[i] = v.String()
 	}
 	seen := "sees " + strings.Join(text, ", ")
-	if c := meta.FindStatusCondition(conf.Status.Conditions, render.ConditionRenumbering); c != nil {
+	if c := meta.FindStatusCondition(conf.Status.Conditions, wire.ConditionRenumbering); c != nil {
 		seen += "; " + c.Message
 	}
 	return pass(seen)
@@ -210,8 +210,8 @@ func (in diagnosis) dialled() (address string, port int32) {
 }
 
 // relay is what both gateways dial; ok is false if the client dials the server.
-func (in diagnosis) relay() (_ render.Relay, ok bool) {
-	r, err := render.ParseRelay(render.RelayOf(in.peers[in.server()].Server))
+func (in diagnosis) relay() (_ wire.Relay, ok bool) {
+	r, err := wire.ParseRelay(wire.RelayOf(in.peers[in.server()].Server))
 	return r, err == nil
 }
 
@@ -233,17 +233,17 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	if e == nil || len(e.Addresses) == 0 || e.Addresses[0] == "" {
 		gateway := in.peers[server].Server
 		r := result(Fail, fmt.Sprintf("%s's gateway server has no address", in.cluster(server).ID),
-			command.Hintf("see: %s", in.kubectl(server, "describe", "service", render.GatewayObjectName(gateway.Name))),
+			command.Hintf("see: %s", in.kubectl(server, "describe", "service", wire.GatewayObjectName(gateway.Name))),
 			command.Hintf("or expose it another way: %s", in.connect().Flag("--server-service-type", "NodePort"))).
 			plannedWith("server-service-type", "NodePort", "expose it through a NodePort")
 		r.Evidence = in.eventsAbout(server, "Service")
-		if text := gateway.Annotations[render.AnnotationEndpoint]; text != "" {
+		if text := gateway.Annotations[wire.AnnotationEndpoint]; text != "" {
 			r.Evidence = append([]string{text}, r.Evidence...)
 		}
 		return r
 	}
 	dials := fmt.Sprintf("UDP %s:%d", address, port)
-	if in.cause(client) == render.ReasonUnresolvable {
+	if in.cause(client) == wire.ReasonUnresolvable {
 		return result(Fail, fmt.Sprintf("%s can't resolve what it dials: %s", in.cluster(client).ID, in.readings[client].Message),
 			command.Text("check the name, and the DNS of "+string(in.cluster(client).ID)), command.Hintf("or dial an address: %s", in.connect().Flag("--client-address", "ADDRESS")))
 	}
@@ -262,7 +262,7 @@ func (in diagnosis) endpoint(flows.Side) Result {
 
 func (in diagnosis) answered(side flows.Side) bool { return in.readings[side].Answered(in.facts.At) }
 
-func (in diagnosis) cause(side flows.Side) render.Reason { return in.readings[side].Cause(in.facts.At) }
+func (in diagnosis) cause(side flows.Side) wire.Reason { return in.readings[side].Cause(in.facts.At) }
 
 func (in diagnosis) pod(side flows.Side) Result {
 	pod := in.peers[side].Pod
@@ -309,7 +309,7 @@ func (in diagnosis) keys(side flows.Side) Result {
 	peer, theirs := in.peers[side], in.peers[side.Other()].Key
 	other := in.cluster(side.Other()).ID
 	switch {
-	case in.cause(side) == render.ReasonKeyMismatch:
+	case in.cause(side) == wire.ReasonKeyMismatch:
 		return result(Fail, in.readings[side].Message, command.Hintf("run: %s; it updates the keys on both sides", in.connect()),
 			command.Text("if that does not help, something else sends WireGuard packets to this port")).planned("update the keys")
 	case theirs == nil:
@@ -378,7 +378,7 @@ func (in diagnosis) fresh(side flows.Side) Result {
 		return result(Fail, why, in.seeLogs(side))
 	case !r.Reported:
 		return result(Inconclusive, "this gateway says only whether it is connected: it is Liqo's own")
-	case in.cause(side) == render.ReasonMisconfigured:
+	case in.cause(side) == wire.ReasonMisconfigured:
 		return result(Fail, r.Message, command.Hintf("change what the message names, then run: %s", in.connect()))
 	}
 	return pass(fmt.Sprintf("%s ago: %s", in.facts.At.Sub(r.At).Round(time.Second), cmp.Or(r.Message, string(r.Value))))
@@ -393,7 +393,7 @@ func (in diagnosis) kubectl(side flows.Side, words ...string) command.Command {
 }
 
 func (in diagnosis) seeLogs(side flows.Side) command.Hint {
-	return command.Hintf("see: %s", in.kubectl(side, "logs", "deployment/"+render.GatewayObjectName(in.peers[side].GatewayName())))
+	return command.Hintf("see: %s", in.kubectl(side, "logs", "deployment/"+wire.GatewayObjectName(in.peers[side].GatewayName())))
 }
 
 func (in diagnosis) ping(side flows.Side) Result {
@@ -408,7 +408,7 @@ func (in diagnosis) ping(side flows.Side) Result {
 		return result(Inconclusive, "Liqo's gateway reports no pings", command.Hintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
 	}
 	logs := in.seeLogs(side)
-	if in.cause(side) == render.ReasonNoPing {
+	if in.cause(side) == wire.ReasonNoPing {
 		return result(Fail, why, command.Text("WireGuard works, but pings through the tunnel get lost: look for rules on the gateways' nodes that drop UDP 12345"), logs)
 	}
 	switch Worst([]Result{in.path(flows.A), in.path(flows.B)}) {
@@ -449,7 +449,7 @@ func (in diagnosis) mtu(flows.Side) Result {
 // gateways look for what passes.
 func (in diagnosis) leftToGateways() bool {
 	for _, p := range in.peers {
-		if p.Server != nil && p.Server.Spec.MTU != render.MaxMTU || p.Client != nil && p.Client.Spec.MTU != render.MaxMTU {
+		if p.Server != nil && p.Server.Spec.MTU != wire.MaxMTU || p.Client != nil && p.Client.Spec.MTU != wire.MaxMTU {
 			return false
 		}
 	}

@@ -24,29 +24,30 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // says rewrites what a side's gateway reports.
-func says(c *flows.ClusterFacts, at time.Time, edit func(*render.Report)) {
+func says(c *flows.ClusterFacts, at time.Time, edit func(*wire.Report)) {
 	conn := &c.Connections[0]
 	conn.Status.Value = networkingv1beta1.Connecting
-	r := render.Report{At: at, Interval: 10, Reason: render.ReasonNoHandshake, Message: "no handshake with the peer's gateway"}
+	r := wire.Report{At: at, Interval: 10, Reason: wire.ReasonNoHandshake, Message: "no handshake with the peer's gateway"}
 	edit(&r)
-	if r.Reason == render.ReasonPinged {
+	if r.Reason == wire.ReasonPinged {
 		conn.Status.Value = networkingv1beta1.Connected
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
 		panic(err)
 	}
-	conn.Annotations = map[string]string{render.AnnotationStatus: string(text)}
+	conn.Annotations = map[string]string{wire.AnnotationStatus: string(text)}
 }
 
 // counts makes both gateways silent, having sent and received so much.
 func counts(f *flows.Facts, sentA, receivedA, sentB, receivedB uint64) {
-	says(&f.Sides[flows.A], f.At, func(r *render.Report) { r.SentBytes, r.ReceivedBytes = sentA, receivedA })
-	says(&f.Sides[flows.B], f.At, func(r *render.Report) { r.SentBytes, r.ReceivedBytes = sentB, receivedB })
+	says(&f.Sides[flows.A], f.At, func(r *wire.Report) { r.SentBytes, r.ReceivedBytes = sentA, receivedA })
+	says(&f.Sides[flows.B], f.At, func(r *wire.Report) { r.SentBytes, r.ReceivedBytes = sentB, receivedB })
 }
 
 // before are facts of 10 s earlier, when the gateways had counted nothing yet.
@@ -56,7 +57,7 @@ func before(f flows.Facts) flows.Facts {
 		c := &f.Sides[side]
 		c.Connections = slices.Clone(c.Connections)
 		for i := range c.Connections {
-			r, ok, err := render.ParseReport(c.Connections[i].Annotations)
+			r, ok, err := wire.ParseReport(c.Connections[i].Annotations)
 			if err != nil {
 				panic(err)
 			}
@@ -68,7 +69,7 @@ func before(f flows.Facts) flows.Facts {
 			if err != nil {
 				panic(err)
 			}
-			c.Connections[i].Annotations = map[string]string{render.AnnotationStatus: string(text)}
+			c.Connections[i].Annotations = map[string]string{wire.AnnotationStatus: string(text)}
 		}
 	}
 	return f
@@ -99,7 +100,7 @@ func TestDiagnose(t *testing.T) {
 		"way-there-closed-later": { // the server has heard the client before: that is the address to let through
 			facts: func(f *flows.Facts) {
 				counts(f, 21504, 0, 0, 0)
-				says(&f.Sides[flows.B], f.At, func(r *render.Report) { r.Endpoint = "198.51.100.7:40123" })
+				says(&f.Sides[flows.B], f.At, func(r *wire.Report) { r.Endpoint = "198.51.100.7:40123" })
 			},
 			roots: []string{"LT-D020 A→B"},
 		},
@@ -119,8 +120,8 @@ func TestDiagnose(t *testing.T) {
 			facts: func(f *flows.Facts) {
 				for side := range f.Sides {
 					c := &f.Sides[side]
-					says(c, f.At, func(r *render.Report) {
-						r.Reason, r.Message, r.SentBytes, r.ReceivedBytes = render.ReasonNoPing, "a handshake, but no ping is answered", 900, 900
+					says(c, f.At, func(r *wire.Report) {
+						r.Reason, r.Message, r.SentBytes, r.ReceivedBytes = wire.ReasonNoPing, "a handshake, but no ping is answered", 900, 900
 						r.Handshake = new(f.At.Add(-20 * time.Second))
 					})
 				}
@@ -181,32 +182,32 @@ func TestDiagnose(t *testing.T) {
 				{Name: "milan-2", Ready: true},
 				{Name: "naples", Ready: true, Unfit: "virtual, type=virtual-kubelet"},
 			}, []string{"milan-1"}
-			f.Sides[flows.A].AgentStatus = map[string]render.NodeStatus{"rome-1": {Level: 1}}
-			f.Sides[flows.B].AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1}}
-			says(&f.Sides[flows.A], f.At, func(r *render.Report) { r.Refused = new(uint64(7)) })
+			f.Sides[flows.A].AgentStatus = map[string]wire.NodeStatus{"rome-1": {Level: 1}}
+			f.Sides[flows.B].AgentStatus = map[string]wire.NodeStatus{"milan-1": {Level: 1}}
+			says(&f.Sides[flows.A], f.At, func(r *wire.Report) { r.Refused = new(uint64(7)) })
 		}},
 		"node-whose-agent-does-not-run": {facts: func(f *flows.Facts) {
 			f.Sides[flows.A].Nodes, f.Sides[flows.A].Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}}, []string{"rome-1"}
-			f.Sides[flows.A].AgentStatus, f.Sides[flows.A].AttendanceUnknown = map[string]render.NodeStatus{"rome-1": {Level: 1, Refused: map[string]uint64{}}}, true
+			f.Sides[flows.A].AgentStatus, f.Sides[flows.A].AttendanceUnknown = map[string]wire.NodeStatus{"rome-1": {Level: 1, Refused: map[string]uint64{}}}, true
 			f.Sides[flows.B].Nodes, f.Sides[flows.B].Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}}, []string{"milan-1", "milan-2"}
-			f.Sides[flows.B].AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {Level: 1, Refused: map[string]uint64{}}}
+			f.Sides[flows.B].AgentStatus = map[string]wire.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {Level: 1, Refused: map[string]uint64{}}}
 			f.Sides[flows.B].Unattended = []string{"milan-2"}
 			for side := range f.Sides {
 				c := &f.Sides[side]
-				says(c, f.At, func(r *render.Report) {
-					r.Reason, r.Since, r.PodTraffic, r.Refused = render.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second)), new(uint64(0))
+				says(c, f.At, func(r *wire.Report) {
+					r.Reason, r.Since, r.PodTraffic, r.Refused = wire.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second)), new(uint64(0))
 				})
 			}
 		}},
 		"node-with-older-agent": {facts: func(f *flows.Facts) {
 			f.Sides[flows.B].Nodes, f.Sides[flows.B].Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}}, []string{"milan-1", "milan-2"}
-			f.Sides[flows.B].AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {}}
+			f.Sides[flows.B].AgentStatus = map[string]wire.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{}}, "milan-2": {}}
 		}},
 		"node-does-not-lead": {
 			facts: func(f *flows.Facts) {
 				gateway := f.Sides[flows.B].Servers[0].Namespace + "/" + f.Sides[flows.B].Servers[0].Name
 				f.Sides[flows.B].Nodes, f.Sides[flows.B].Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}, {Name: "milan-2", Ready: true}, {Name: "milan-3", Ready: true}}, []string{"milan-1", "milan-2", "milan-3"}
-				f.Sides[flows.B].AgentStatus = map[string]render.NodeStatus{
+				f.Sides[flows.B].AgentStatus = map[string]wire.NodeStatus{
 					"milan-1": {Level: 1, Refused: map[string]uint64{}},
 					"milan-2": {Level: 1, Refused: map[string]uint64{}, Unfit: map[string]string{
 						gateway:                   "does not lead to the peer: remote CIDR overlaps",
@@ -220,16 +221,16 @@ func TestDiagnose(t *testing.T) {
 		"nodes-refuse": {facts: func(f *flows.Facts) {
 			gateway := f.Sides[flows.A].Clients[0].Namespace + "/" + f.Sides[flows.A].Clients[0].Name
 			f.Sides[flows.A].Nodes, f.Sides[flows.A].Agents = []flows.NodeFacts{{Name: "rome-1", Ready: true}, {Name: "rome-2", Ready: true}}, []string{"rome-1", "rome-2"}
-			f.Sides[flows.A].AgentStatus = map[string]render.NodeStatus{
+			f.Sides[flows.A].AgentStatus = map[string]wire.NodeStatus{
 				"rome-1": {Level: 1, Refused: map[string]uint64{gateway: 5, "liqo-tenant-turin/turin": 100}},
-				"rome-2": {Level: render.NodeLevel + 1, Refused: map[string]uint64{}},
+				"rome-2": {Level: wire.NodeLevel + 1, Refused: map[string]uint64{}},
 			}
 			f.Sides[flows.B].Nodes, f.Sides[flows.B].Agents = []flows.NodeFacts{{Name: "milan-1", Ready: true}}, []string{"milan-1"}
-			f.Sides[flows.B].AgentStatus = map[string]render.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{"a/b": 1}, More: true}}
+			f.Sides[flows.B].AgentStatus = map[string]wire.NodeStatus{"milan-1": {Level: 1, Refused: map[string]uint64{"a/b": 1}, More: true}}
 			for side := range f.Sides {
 				c := &f.Sides[side]
-				says(c, f.At, func(r *render.Report) {
-					r.Reason, r.Since, r.PodTraffic = render.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second))
+				says(c, f.At, func(r *wire.Report) {
+					r.Reason, r.Since, r.PodTraffic = wire.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second))
 					r.Refused = new(uint64(7 - 7*side))
 				})
 			}
@@ -243,8 +244,8 @@ func TestDiagnose(t *testing.T) {
 				}
 				for side := range f.Sides {
 					c := &f.Sides[side]
-					says(c, f.At, func(r *render.Report) {
-						r.Reason, r.Since, r.PodTraffic = render.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second))
+					says(c, f.At, func(r *wire.Report) {
+						r.Reason, r.Since, r.PodTraffic = wire.ReasonPinged, new(f.At.Add(-time.Minute)), new(f.At.Add(-4*time.Second))
 					})
 				}
 			},
@@ -266,7 +267,7 @@ func TestDiagnose(t *testing.T) {
 		}},
 		"stale": {
 			facts: func(f *flows.Facts) {
-				says(&f.Sides[flows.B], f.At.Add(-3*time.Minute), func(r *render.Report) { r.Reason = render.ReasonPinged })
+				says(&f.Sides[flows.B], f.At.Add(-3*time.Minute), func(r *wire.Report) { r.Reason = wire.ReasonPinged })
 			},
 			roots: []string{"LT-D014 B"},
 		},
@@ -281,16 +282,16 @@ func TestDiagnose(t *testing.T) {
 		"unknown-key": {
 			facts: func(f *flows.Facts) {
 				counts(f, 21504, 0, 0, 0)
-				says(&f.Sides[flows.B], f.At, func(r *render.Report) {
-					r.Reason, r.Message = render.ReasonKeyMismatch, "packets come in, and none is encrypted with a known key"
+				says(&f.Sides[flows.B], f.At, func(r *wire.Report) {
+					r.Reason, r.Message = wire.ReasonKeyMismatch, "packets come in, and none is encrypted with a known key"
 				})
 			},
 			roots: []string{"LT-D013 B"},
 		},
 		"unresolvable": {
 			facts: func(f *flows.Facts) {
-				says(&f.Sides[flows.A], f.At, func(r *render.Report) {
-					r.Reason, r.Message = render.ReasonUnresolvable, "lookup gw.example.org: no such host"
+				says(&f.Sides[flows.A], f.At, func(r *wire.Report) {
+					r.Reason, r.Message = wire.ReasonUnresolvable, "lookup gw.example.org: no such host"
 				})
 			},
 			roots: []string{"LT-D011 A,B"},
@@ -298,8 +299,8 @@ func TestDiagnose(t *testing.T) {
 		"narrow-path": {facts: func(f *flows.Facts) {
 			for side := range f.Sides {
 				c := &f.Sides[side]
-				says(c, f.At, func(r *render.Report) {
-					r.Reason, r.MTU, r.PathMTU, r.LatencyMicros = render.ReasonPinged, 1340, 1280, 900
+				says(c, f.At, func(r *wire.Report) {
+					r.Reason, r.MTU, r.PathMTU, r.LatencyMicros = wire.ReasonPinged, 1340, 1280, 900
 				})
 			}
 		}},
@@ -307,13 +308,13 @@ func TestDiagnose(t *testing.T) {
 			for i := range f.Sides {
 				c := &f.Sides[i]
 				for j := range c.Servers {
-					c.Servers[j].Spec.MTU = render.MaxMTU
+					c.Servers[j].Spec.MTU = wire.MaxMTU
 				}
 				for j := range c.Clients {
-					c.Clients[j].Spec.MTU = render.MaxMTU
+					c.Clients[j].Spec.MTU = wire.MaxMTU
 				}
-				says(c, f.At, func(r *render.Report) {
-					r.Reason, r.MTU, r.PathMTU, r.LatencyMicros = render.ReasonPinged, []int{8941, 1440}[i], 1428, 900
+				says(c, f.At, func(r *wire.Report) {
+					r.Reason, r.MTU, r.PathMTU, r.LatencyMicros = wire.ReasonPinged, []int{8941, 1440}[i], 1428, 900
 				})
 			}
 		}},
@@ -345,8 +346,8 @@ func TestDiagnose(t *testing.T) {
 			conf := &f.Sides[flows.A].Configurations[0]
 			seen := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.Pod[0]))
 			conf.Status.Conditions = append(conf.Status.Conditions, metav1.Condition{
-				Type: render.ConditionOverlap, Status: metav1.ConditionTrue, Reason: render.ReasonNeeded,
-				Message: render.JoinOverlaps([]render.Overlap{
+				Type: wire.ConditionOverlap, Status: metav1.ConditionTrue, Reason: wire.ReasonNeeded,
+				Message: wire.JoinOverlaps([]wire.Overlap{
 					{Range: seen, With: ipam.Reservation{Prefix: netip.PrefixFrom(seen.Addr(), 20), Reason: "a route of node r1"}},
 					{Range: seen, With: ipam.Host(seen.Addr().Next(), "load balancer of Service shop/web")},
 				}),
@@ -356,16 +357,16 @@ func TestDiagnose(t *testing.T) {
 			f.Sides[flows.B].Nodes = append(f.Sides[flows.B].Nodes, node("late", external.Addr().Next().String(), ""))
 		}},
 		"lossy": {facts: func(f *flows.Facts) {
-			says(&f.Sides[flows.A], f.At, func(r *render.Report) {
-				r.Reason, r.Loss, r.LatencyMicros, r.MTU = render.ReasonPinged, 0.12, 1200, 1340
+			says(&f.Sides[flows.A], f.At, func(r *wire.Report) {
+				r.Reason, r.Loss, r.LatencyMicros, r.MTU = wire.ReasonPinged, 0.12, 1200, 1340
 			})
-			says(&f.Sides[flows.B], f.At, func(r *render.Report) { r.Reason, r.LatencyMicros, r.MTU = render.ReasonPinged, 1300, 1400 })
+			says(&f.Sides[flows.B], f.At, func(r *wire.Report) { r.Reason, r.LatencyMicros, r.MTU = wire.ReasonPinged, 1300, 1400 })
 		}},
 		"recovering": {facts: func(f *flows.Facts) { // the links are no longer to blame
-			says(&f.Sides[flows.A], f.At, func(r *render.Report) {
-				r.Reason, r.Loss, r.LatencyMicros, r.MTU, r.Since = render.ReasonPinged, 0.4, 1200, 1340, new(f.At.Add(-20*time.Second))
+			says(&f.Sides[flows.A], f.At, func(r *wire.Report) {
+				r.Reason, r.Loss, r.LatencyMicros, r.MTU, r.Since = wire.ReasonPinged, 0.4, 1200, 1340, new(f.At.Add(-20*time.Second))
 			})
-			says(&f.Sides[flows.B], f.At, func(r *render.Report) { r.Reason, r.LatencyMicros, r.MTU = render.ReasonPinged, 1300, 1340 })
+			says(&f.Sides[flows.B], f.At, func(r *wire.Report) { r.Reason, r.LatencyMicros, r.MTU = wire.ReasonPinged, 1300, 1340 })
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -375,7 +376,7 @@ func TestDiagnose(t *testing.T) {
 				f.Sides[flows.A].Nodes = nodes
 				if f.Sides[flows.A].Software == flows.Operator {
 					f.Sides[flows.A].Agents = append(f.Sides[flows.A].Agents, nodes[0].Name)
-					f.Sides[flows.A].AgentStatus[nodes[0].Name] = render.NodeStatus{Level: render.NodeLevel, Refused: map[string]uint64{}}
+					f.Sides[flows.A].AgentStatus[nodes[0].Name] = wire.NodeStatus{Level: wire.NodeLevel, Refused: map[string]uint64{}}
 				}
 				tc.facts(&f)
 				return check.Diagnose(f, new(before(f)))
@@ -470,7 +471,7 @@ func TestAConnectionElsewhereIsNoLeftover(t *testing.T) {
 // about today. Two looks show which way is closed.
 // relayed has both gateways dial a relay, of which the client knows only this host.
 func relayed(f *flows.Facts, clients string) {
-	f.Sides[flows.B].Servers[0].Annotations = map[string]string{render.AnnotationRelay: "relay.example.org:4500"}
+	f.Sides[flows.B].Servers[0].Annotations = map[string]string{wire.AnnotationRelay: "relay.example.org:4500"}
 	f.Sides[flows.A].Clients[0].Spec.Endpoint = networkingv1beta1.EndpointStatus{Addresses: []string{clients}, Port: 4500}
 }
 
@@ -488,11 +489,11 @@ func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 	since := func(f flows.Facts, after int) flows.Facts {
 		for side := range f.Sides {
 			c := &f.Sides[side]
-			r, _, err := render.ParseReport(c.Connections[0].Annotations)
+			r, _, err := wire.ParseReport(c.Connections[0].Annotations)
 			if err != nil {
 				t.Fatal(err)
 			}
-			says(c, f.At, func(edited *render.Report) {
+			says(c, f.At, func(edited *wire.Report) {
 				*edited = r
 				edited.Since = new(at.Add(time.Duration(after) * time.Second))
 			})
@@ -535,13 +536,13 @@ func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 
 // What a gateway said before it fell silent is no reason for what is so now.
 func TestDiagnoseBelievesNoOldReason(t *testing.T) {
-	for _, reason := range []render.Reason{render.ReasonKeyMismatch, render.ReasonUnresolvable} {
+	for _, reason := range []wire.Reason{wire.ReasonKeyMismatch, wire.ReasonUnresolvable} {
 		pair := flowtest.NewPair()
 		connect(t, pair)
 		f := factsOf(pair)
 		for side := range f.Sides {
 			c := &f.Sides[side]
-			says(c, f.At.Add(-time.Hour), func(r *render.Report) { r.Reason, r.Message = reason, "an hour ago" })
+			says(c, f.At.Add(-time.Hour), func(r *wire.Report) { r.Reason, r.Message = reason, "an hour ago" })
 		}
 		for _, r := range check.Diagnose(f, nil) {
 			if r.Root != (r.ID == check.Fresh) {
@@ -571,22 +572,22 @@ func TestDiagnoseBelievesBothGatewaysOfTheirSilence(t *testing.T) {
 	pair := flowtest.NewPair()
 	connect(t, pair)
 	f := factsOf(pair)
-	silent := func(c *flows.ClusterFacts, lately render.Movement) {
-		says(c, f.At, func(r *render.Report) {
-			r.Reason, r.Message, r.Lately = render.ReasonPeerSilent, "nothing comes back", lately
+	silent := func(c *flows.ClusterFacts, lately wire.Movement) {
+		says(c, f.At, func(r *wire.Report) {
+			r.Reason, r.Message, r.Lately = wire.ReasonPeerSilent, "nothing comes back", lately
 			r.SentBytes, r.ReceivedBytes, r.Since = 90_000, 90_000, &f.At
 		})
 		c.Connections[0].Status.Value = networkingv1beta1.ConnectionError
 	}
 	for name, c := range map[string]struct {
-		a, b render.Movement
+		a, b wire.Movement
 		want map[string]check.State // by the way
 		root bool
 	}{
-		"both ways are cut":            {render.Movement{Over: 4, Sent: 592}, render.Movement{Over: 5, Sent: 192}, map[string]check.State{"A→B": check.Fail, "B→A": check.Inconclusive}, true},
-		"one way is":                   {render.Movement{Over: 4, Sent: 592}, render.Movement{Over: 5, Sent: 192, Received: 592}, map[string]check.State{"A→B": check.Pass, "B→A": check.Fail}, true},
-		"one has not looked for long":  {render.Movement{Over: 4, Sent: 592}, render.Movement{Over: 2, Sent: 64}, map[string]check.State{"A→B": check.Measuring, "B→A": check.Measuring}, false},
-		"one is of an earlier release": {render.Movement{Over: 4, Sent: 592}, render.Movement{}, map[string]check.State{"A→B": check.Measuring, "B→A": check.Measuring}, false},
+		"both ways are cut":            {wire.Movement{Over: 4, Sent: 592}, wire.Movement{Over: 5, Sent: 192}, map[string]check.State{"A→B": check.Fail, "B→A": check.Inconclusive}, true},
+		"one way is":                   {wire.Movement{Over: 4, Sent: 592}, wire.Movement{Over: 5, Sent: 192, Received: 592}, map[string]check.State{"A→B": check.Pass, "B→A": check.Fail}, true},
+		"one has not looked for long":  {wire.Movement{Over: 4, Sent: 592}, wire.Movement{Over: 2, Sent: 64}, map[string]check.State{"A→B": check.Measuring, "B→A": check.Measuring}, false},
+		"one is of an earlier release": {wire.Movement{Over: 4, Sent: 592}, wire.Movement{}, map[string]check.State{"A→B": check.Measuring, "B→A": check.Measuring}, false},
 	} {
 		silent(&f.Sides[flows.A], c.a)
 		silent(&f.Sides[flows.B], c.b)
@@ -639,10 +640,10 @@ func TestARangeThatIsNotGivenSaysWhy(t *testing.T) {
 	f := factsOf(pair)
 	conf := &f.Sides[flows.A].Configurations[0]
 	conf.Status.Conditions = []metav1.Condition{{
-		Type: networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, Reason: "NoFreeRange", Message: "no free prefix; " + render.MoreRoom,
+		Type: networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, Reason: "NoFreeRange", Message: "no free prefix; " + wire.MoreRoom,
 	}}
 	r := find(t, check.Diagnose(f, nil), check.Configured)
-	if want := "the operator has assigned no addresses to milan: no free prefix; " + render.MoreRoom; r.State != check.Fail || r.Summary != want {
+	if want := "the operator has assigned no addresses to milan: no free prefix; " + wire.MoreRoom; r.State != check.Fail || r.Summary != want {
 		t.Errorf("got %s %q, want %q", r.State, r.Summary, want)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -69,13 +69,13 @@ func (in diagnosis) left(con flows.Side) Result {
 }
 
 // asked reports whether an object is the consumer's own, and asks this provider for something.
-func asked(o interface{ GetLabels() map[string]string }, provider render.ClusterID) bool {
+func asked(o interface{ GetLabels() map[string]string }, provider wire.ClusterID) bool {
 	return o.GetLabels()[peering.LabelDestination] == string(provider) && o.GetLabels()[peering.LabelReplicated] == ""
 }
 
 // unknown are namespaces that the provider is asked for, and that the consumer's map does not have: its
 // operator takes them over.
-func (l *lefts) unknown(at *offloadingv1beta1.NamespaceMap, other flows.ClusterFacts, consumer render.ClusterID) {
+func (l *lefts) unknown(at *offloadingv1beta1.NamespaceMap, other flows.ClusterFacts, consumer wire.ClusterID) {
 	if other.Lending == nil {
 		return
 	}
@@ -93,7 +93,7 @@ func (l *lefts) unknown(at *offloadingv1beta1.NamespaceMap, other flows.ClusterF
 }
 
 // namespaces are those that a map keeps, and what is in all of them.
-func (l *lefts) namespaces(m *offloadingv1beta1.NamespaceMap, me flows.ClusterFacts, provider render.ClusterID) {
+func (l *lefts) namespaces(m *offloadingv1beta1.NamespaceMap, me flows.ClusterFacts, provider wire.ClusterID) {
 	here := me.Lending
 	kept := peering.Left(m)
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
@@ -123,7 +123,7 @@ func (l *lefts) namespaces(m *offloadingv1beta1.NamespaceMap, me flows.ClusterFa
 	}
 	there := false
 	for i := range here.Members {
-		if n := &here.Members[i]; n.Labels[render.LabelRemoteCluster] == string(provider) {
+		if n := &here.Members[i]; n.Labels[wire.LabelRemoteCluster] == string(provider) {
 			there = true
 			l.node(n, me.ID, provider)
 		}
@@ -138,7 +138,7 @@ func (l *lefts) namespaces(m *offloadingv1beta1.NamespaceMap, me flows.ClusterFa
 }
 
 // node adds what the program of a virtual node says. It says nothing new while the Node is not ready.
-func (l *lefts) node(n *corev1.Node, consumer, provider render.ClusterID) {
+func (l *lefts) node(n *corev1.Node, consumer, provider wire.ClusterID) {
 	message := lending.NodeMessage(n, peering.ConditionLeftovers)
 	ready := lending.NodeCondition(n, corev1.NodeReady) == corev1.ConditionTrue
 	status := lending.NodeCondition(n, peering.ConditionLeftovers)
@@ -172,7 +172,7 @@ func (l *lefts) node(n *corev1.Node, consumer, provider render.ClusterID) {
 
 // twins are the provider's namespaces that no map asks for: the provider's copy was lost, or comes from a
 // backup, and the consumer has taken the namespace back meanwhile.
-func (l *lefts) twins(at *offloadingv1beta1.NamespaceMap, consumer render.ClusterID, other flows.ClusterFacts) {
+func (l *lefts) twins(at *offloadingv1beta1.NamespaceMap, consumer wire.ClusterID, other flows.ClusterFacts) {
 	if other.Lending == nil || other.Lending.Hidden["Namespace"] || other.Lending.Hidden["NamespaceMap"] {
 		l.unseen = append(l.unseen, fmt.Sprintf("namespaces or NamespaceMaps of %s can't be read: whether it has one that %s does not ask for is not known", other.ID, consumer))
 		return
@@ -181,7 +181,7 @@ func (l *lefts) twins(at *offloadingv1beta1.NamespaceMap, consumer render.Cluste
 		ns := &other.Namespaces[i]
 		original := ns.Annotations[peering.AnnotationOriginal]
 		switch {
-		case !peering.IsTwin(ns) || ns.Labels[render.LabelRemoteCluster] != string(consumer) || ns.DeletionTimestamp != nil:
+		case !peering.IsTwin(ns) || ns.Labels[wire.LabelRemoteCluster] != string(consumer) || ns.DeletionTimestamp != nil:
 		case at != nil && at.Spec.DesiredMapping[original] == ns.Name: // the copy is made again
 		case slices.ContainsFunc(other.Lending.Maps, func(c offloadingv1beta1.NamespaceMap) bool {
 			return peering.TwinOf(&c) == ns.Annotations[peering.AnnotationMapped] && (c.Spec.DesiredMapping[original] == ns.Name || c.Status.CurrentMapping[original].RemoteNamespace == ns.Name)

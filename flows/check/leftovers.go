@@ -10,7 +10,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // leftover is an object that an old peering left, with what to do about it.
@@ -37,7 +37,7 @@ func (in preflight) leftovers(side flows.Side) Result {
 }
 
 // leftoversOf are the stale objects on a cluster about the peer.
-func leftoversOf(c flows.ClusterFacts, peer render.ClusterID) []leftover {
+func leftoversOf(c flows.ClusterFacts, peer wire.ClusterID) []leftover {
 	var out []leftover
 	for i := range c.Namespaces {
 		ns := &c.Namespaces[i]
@@ -49,7 +49,7 @@ func leftoversOf(c flows.ClusterFacts, peer render.ClusterID) []leftover {
 	gateways := map[string]bool{}
 	for _, g := range []struct {
 		kind   string
-		object render.Object
+		object wire.Object
 		exists bool
 	}{
 		{"GatewayServer", p.Server, p.Server != nil},
@@ -75,9 +75,9 @@ func leftoversOf(c flows.ClusterFacts, peer render.ClusterID) []leftover {
 
 // staleNamespace is a namespace of the peer's name that is another's, or one
 // that does not go.
-func staleNamespace(on flows.ClusterFacts, ns *corev1.Namespace, peer render.ClusterID) (leftover, bool) {
-	owner := render.ClusterID(ns.Labels[render.LabelRemoteCluster])
-	named := ns.Name == render.TenantNamespaceName(peer)
+func staleNamespace(on flows.ClusterFacts, ns *corev1.Namespace, peer wire.ClusterID) (leftover, bool) {
+	owner := wire.ClusterID(ns.Labels[wire.LabelRemoteCluster])
+	named := ns.Name == wire.TenantNamespaceName(peer)
 	switch {
 	case named && owner != "" && owner != peer:
 		return leftover{
@@ -140,13 +140,13 @@ func elsewhere(c flows.ClusterFacts, p flows.Peer) []leftover {
 		used[p.Configuration.Namespace] = true
 	}
 	for i := range c.Connections {
-		if o := &c.Connections[i]; o.Labels[render.LabelRemoteCluster] == string(p.Tenant.Remote) && o.Status.Value == networkingv1beta1.Connected {
+		if o := &c.Connections[i]; o.Labels[wire.LabelRemoteCluster] == string(p.Tenant.Remote) && o.Status.Value == networkingv1beta1.Connected {
 			used[o.Namespace] = true
 		}
 	}
 	var out []leftover
 	add := func(kind string, o metav1.Object) {
-		if !used[o.GetNamespace()] && o.GetLabels()[render.LabelRemoteCluster] == string(p.Tenant.Remote) {
+		if !used[o.GetNamespace()] && o.GetLabels()[wire.LabelRemoteCluster] == string(p.Tenant.Remote) {
 			out = append(out, leftover{
 				fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()), "it is not in the peering's namespace " + p.Tenant.Namespace,
 				command.Hintf("delete it: %s", deletion(c, kind, o)),

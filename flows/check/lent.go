@@ -8,7 +8,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -97,7 +97,7 @@ func (in diagnosis) access(con flows.Side) Result {
 	return r
 }
 
-func named(id render.ClusterID, s view.Standing) view.Standing {
+func named(id wire.ClusterID, s view.Standing) view.Standing {
 	s.Name = string(id)
 	return s
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -78,7 +78,7 @@ func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
 		}
 	}
 	problem := func(o metav1.Object, why string) {
-		o.SetAnnotations(map[string]string{render.AnnotationProblem: why, render.AnnotationProblemOf: "1"})
+		o.SetAnnotations(map[string]string{wire.AnnotationProblem: why, wire.AnnotationProblemOf: "1"})
 		o.SetGeneration(1)
 	}
 	for name, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // handshakeLife is how long a WireGuard session lasts without a new handshake
@@ -165,7 +165,7 @@ func (in diagnosis) closed(text string, others ...command.Hint) Result {
 }
 
 // relayFixes are what a relay needs that both gateways dial.
-func relayFixes(relay render.Relay) []command.Hint {
+func relayFixes(relay wire.Relay) []command.Hint {
 	return command.Texts(
 		fmt.Sprintf("liqo-gateway relay has to run at %s", relay),
 		"firewall: allow UDP from the nodes of both clusters to it, at this port and the next one, and replies",

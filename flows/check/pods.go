@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // podTraffic asks for more than that the gateways reach each other.
@@ -34,13 +34,13 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 	case r.Unreached != "":
 		out := result(Fail, fmt.Sprintf("the gateway does not answer over UDP port %d on %s: pods there can't reach %s", flows.FabricPort, r.Unreached, in.cluster(side.Other()).ID),
 			command.Hintf("firewall: allow UDP port %d between all nodes of %s, and between nodes and pods, both ways", flows.FabricPort, c.ID),
-			command.Hintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
+			command.Hintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+wire.FabricName)))
 		for _, node := range in.peers[side].Unreached[:min(maxWarnings, len(in.peers[side].Unreached))] {
 			out.Evidence = append(out.Evidence, "no answer: node "+node)
 		}
 		return out
 	case r.NodeProblem != "":
-		out := result(Fail, r.NodeProblem, command.Hintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
+		out := result(Fail, r.NodeProblem, command.Hintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+wire.FabricName)))
 		for _, problem := range in.peers[side].NodeProblems[:min(maxWarnings, len(in.peers[side].NodeProblems))] {
 			out.Evidence = append(out.Evidence, "node "+problem)
 		}
@@ -51,8 +51,8 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 		return result(Inconclusive, "no node agent has said anything, or InternalNodes may not be read")
 	case len(c.Unattended) > 0:
 		return result(Warn, fmt.Sprintf("%d of %s: no agent is ready: %s; there, rules and routes stay as they were, also for peers that have changed or are gone", len(c.Unattended), count(len(c.Agents), "node", "nodes"), flows.Some(c.Unattended)),
-			command.Hintf("see why: %s", c.KubectlIn(c.Namespace, "describe", "pods", "-l", render.LabelAppName+"="+render.FabricName)),
-			command.Hintf("if the API server refuses the agents' token: %s", c.KubectlIn(c.Namespace, "rollout", "restart", "daemonset/"+render.FabricName)))
+			command.Hintf("see why: %s", c.KubectlIn(c.Namespace, "describe", "pods", "-l", wire.LabelAppName+"="+wire.FabricName)),
+			command.Hintf("if the API server refuses the agents' token: %s", c.KubectlIn(c.Namespace, "rollout", "restart", "daemonset/"+wire.FabricName)))
 	case c.AttendanceUnknown:
 		return result(Inconclusive, "whether the nodes' agents still run is not known: pods in "+c.Namespace+" may not be read",
 			command.Hintf("ask for the right to list pods there: the Role that %s prints has it", command.Ours("rbac")))
@@ -91,11 +91,11 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 		return result(Inconclusive, "not known: nodes or InternalNodes may not be read")
 	case len(bare) > 0:
 		return result(Warn, fmt.Sprintf("%d of %s: no agent keeps %s out: %s", len(bare), count(len(c.Nodes), "node", "nodes"), other, flows.Some(bare)),
-			command.Hintf("see why it has no pod there: %s", c.KubectlIn(c.Namespace, "describe", "daemonset/"+render.FabricName)))
+			command.Hintf("see why it has no pod there: %s", c.KubectlIn(c.Namespace, "describe", "daemonset/"+wire.FabricName)))
 	case len(older) > 0:
 		return result(Warn, fmt.Sprintf("%d of %s: the agent does not say that it keeps %s out; it may be older than this program: %s", len(older), count(len(c.Nodes), "node", "nodes"), other, flows.Some(older)),
 			command.Hintf("bring the agents to this version: %s", c.Ours("install")),
-			command.Hintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+render.FabricName)))
+			command.Hintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+wire.FabricName)))
 	case !r.CountsRefused:
 		return result(Inconclusive, "the gateway does not say what it refuses: it may be older than this program")
 	case r.Refused+refused > 0:

@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Identifiers of the checks before a connection, besides those that package
@@ -391,7 +391,7 @@ const commonMTU = 1500
 
 func (in preflight) mtu(flows.Side) Result {
 	mtu := in.adopted.MTU
-	if mtu == render.MaxMTU && in.facts.Sides[flows.A].FindsMTU() && in.facts.Sides[flows.B].FindsMTU() {
+	if mtu == wire.MaxMTU && in.facts.Sides[flows.A].FindsMTU() && in.facts.Sides[flows.B].FindsMTU() {
 		return pass("the gateways send what they find to pass")
 	}
 	if largest := in.largest(); largest > 0 && mtu+wireguardOverhead > largest {

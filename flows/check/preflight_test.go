@@ -18,6 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -167,7 +168,7 @@ func TestPreflight(t *testing.T) {
 				p.Install[flows.B] = i
 			},
 		},
-		"mtu-auto": {reviews: may, params: func(p *flows.Params) { p.MTU = render.MaxMTU }},
+		"mtu-auto": {reviews: may, params: func(p *flows.Params) { p.MTU = wire.MaxMTU }},
 		"jumbo-port-taken": {
 			reviews: may,
 			pair: func(_ *testing.T, p *flowtest.Pair) {

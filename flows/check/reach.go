@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // reachability judges whether the client will be able to dial the server: by what pods
@@ -26,7 +26,7 @@ func (in preflight) reachability(flows.Side) Result {
 	if here.Role == flows.RoleServer && here.Answered(in.facts.At) {
 		return pass("the gateways reach each other now")
 	}
-	if relay, err := render.ParseRelay(p.Relay); err == nil {
+	if relay, err := wire.ParseRelay(p.Relay); err == nil {
 		return result(Inconclusive, fmt.Sprintf("both gateways will dial the relay at %s, which nobody has tried yet", p.Relay), relayFixes(relay)...)
 	}
 	guess := in.guessReach(p, server, client)

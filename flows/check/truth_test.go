@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Whatever the gateways say, and whenever they said it: no check passes for what nobody
@@ -19,13 +19,13 @@ func TestNoCheckPassesForWhatWasNotMeasured(t *testing.T) {
 	connect(t, pair)
 	began := factsOf(pair).At.Add(-time.Minute)
 	type saying struct {
-		reason   render.Reason
+		reason   wire.Reason
 		age      time.Duration
 		received uint64
 		pods     time.Duration // after the connection began; 0: never
 	}
 	var all []saying
-	for _, reason := range []render.Reason{render.ReasonPinged, render.ReasonNoHandshake, render.ReasonNoPing, render.ReasonPeerSilent} {
+	for _, reason := range []wire.Reason{wire.ReasonPinged, wire.ReasonNoHandshake, wire.ReasonNoPing, wire.ReasonPeerSilent} {
 		for _, age := range []time.Duration{time.Second, time.Hour} {
 			all = append(all, saying{reason, age, 0, 0}, saying{reason, age, 900, -time.Minute}, saying{reason, age, 900, time.Second})
 		}
@@ -34,7 +34,7 @@ func TestNoCheckPassesForWhatWasNotMeasured(t *testing.T) {
 		for side := range f.Sides {
 			c := &f.Sides[side]
 			s := said[side]
-			says(c, f.At.Add(-s.age), func(r *render.Report) {
+			says(c, f.At.Add(-s.age), func(r *wire.Report) {
 				r.Reason, r.SentBytes, r.ReceivedBytes, r.Since = s.reason, 900, s.received, &began
 				if s.pods != 0 {
 					r.PodTraffic = new(began.Add(s.pods))
@@ -54,7 +54,7 @@ func TestNoCheckPassesForWhatWasNotMeasured(t *testing.T) {
 						continue
 					}
 					answered := func(side flows.Side) bool {
-						return said[side].reason == render.ReasonPinged && said[side].age < time.Minute
+						return said[side].reason == wire.ReasonPinged && said[side].age < time.Minute
 					}
 					moved := func(to flows.Side) bool {
 						return looked != nil && said[to].received > 0 && a.age == b.age && a.age < time.Minute

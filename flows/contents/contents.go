@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -43,12 +44,12 @@ func (c Object) belongs(tenant render.Tenant, byUID map[types.UID]Object, depth 
 	if c.GetDeletionTimestamp() != nil {
 		return true // it goes anyway
 	}
-	switch manager := labels[render.LabelManagedBy]; {
-	case manager == render.ManagedBy, manager == render.OperatorName, automatic[[2]string{c.Kind, c.GetName()}]:
+	switch manager := labels[wire.LabelManagedBy]; {
+	case manager == wire.ManagedBy, manager == wire.OperatorName, automatic[[2]string{c.Kind, c.GetName()}]:
 		return true
-	case strings.HasSuffix(c.Group, "liqo.io") && c.ofConnection() && tenant.Remote != "" && labels[render.LabelRemoteCluster] == string(tenant.Remote):
+	case strings.HasSuffix(c.Group, "liqo.io") && c.ofConnection() && tenant.Remote != "" && labels[wire.LabelRemoteCluster] == string(tenant.Remote):
 		return true // made by liqoctl or by hand: a reset removes it
-	case c.ofConnection() && labels[render.LabelManaged] == "true" && labels[render.LabelRemoteCluster] == "":
+	case c.ofConnection() && labels[wire.LabelManaged] == "true" && labels[wire.LabelRemoteCluster] == "":
 		return true // Liqo's controllers make it of the connection's objects, and take it away with them, owned or not
 	case c.Kind == "Lease" && tenant.Remote != "" && (c.GetName() == virtualKubelets || c.GetName() == string(tenant.Remote)):
 		return true // by which programs of virtual nodes led: a virtual node that is still there is somebody else's by itself
@@ -94,5 +95,5 @@ var automatic = map[[2]string]bool{
 	{"RoleBinding", "system:image-builders"}:  true,
 	{"RoleBinding", "system:image-pullers"}:   true,
 	{"ConfigMap", "istio-ca-root-cert"}:       true,
-	{"Lease", render.OperatorName}:            true, // by which our operator leads
+	{"Lease", wire.OperatorName}:              true, // by which our operator leads
 }

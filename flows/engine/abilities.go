@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -23,7 +24,7 @@ type DryRunner interface {
 	// DryRun answers for each object, in order. force is as of [Forcer]. The
 	// error is of the cluster as a whole; what is wrong with one object is in
 	// its answer.
-	DryRun(ctx context.Context, objects []render.Object, force bool) ([]DryRunResult, error)
+	DryRun(ctx context.Context, objects []wire.Object, force bool) ([]DryRunResult, error)
 }
 
 // DryRunResult is what applying one object would do.
@@ -40,7 +41,7 @@ type DryRunResult struct {
 // Forcer applies objects although other managers own some of the fields, and
 // takes those fields over.
 type Forcer interface {
-	ForceApply(context.Context, []render.Object) ([]flows.Change, error)
+	ForceApply(context.Context, []wire.Object) ([]flows.Change, error)
 }
 
 // Reviewer asks the API server what its user may do.

@@ -6,7 +6,8 @@ import (
 	"sync"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // applied is what a run has made of one step.
@@ -65,7 +66,7 @@ func (r *runner) applySide(ctx context.Context, steps []flows.Step, side flows.S
 	return all
 }
 
-func (r *runner) act(side flows.Side, s flows.Step) func(context.Context, []render.Object) ([]flows.Change, error) {
+func (r *runner) act(side flows.Side, s flows.Step) func(context.Context, []wire.Object) ([]flows.Change, error) {
 	c := r.clusters[side]
 	forcer, can := c.(Forcer)
 	switch {
@@ -103,7 +104,7 @@ func (r *runner) taken(s flows.Step) applied {
 }
 
 func wantedText(s flows.Step) string {
-	text, err := render.YAML(s.Objects...)
+	text, err := apply.YAML(s.Objects...)
 	if err != nil {
 		return err.Error()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -28,8 +29,8 @@ func TestWhatTheAdminHasNotSeenIsAskedAgain(t *testing.T) {
 			p := flowtest.NewPair()
 			makeClient := sync.OnceFunc(func() {
 				p.B.PutAs("kubectl", render.TenantNamespace(p.B.Tenant()), render.GatewayClient(render.ClientParams{
-					Tenant: p.B.Tenant(), Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: render.DefaultNamespace},
-					Addresses: []string{"192.0.2.1"}, Port: 51840, MTU: render.DefaultMTU,
+					Tenant: p.B.Tenant(), Template: render.TemplateRef{Name: wire.ClientTemplate, Namespace: wire.DefaultNamespace},
+					Addresses: []string{"192.0.2.1"}, Port: 51840, MTU: wire.DefaultMTU,
 				}))
 			})
 			var asked []flows.Plan

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Cluster is one cluster, as a run needs it.
@@ -24,11 +24,11 @@ type Cluster interface {
 	// [flows.ConflictError], unless those are our own operator and gateways: what they
 	// carried there is older than what the admin wants now. An error that means
 	// that the cluster can't be used wraps a [flows.Problem].
-	Apply(context.Context, []render.Object) ([]flows.Change, error)
+	Apply(context.Context, []wire.Object) ([]flows.Change, error)
 	// Delete deletes the objects, which were observed. Those that don't exist any
 	// more are no error. One that was made again since is a conflict, as is a
 	// namespace that was changed: it stays, and the next Observe sees it.
-	Delete(context.Context, []render.Object) ([]flows.Change, error)
+	Delete(context.Context, []wire.Object) ([]flows.Change, error)
 	// Changed receives after something worth observing has happened; several
 	// happenings may be one value.
 	Changed() <-chan struct{}
@@ -60,12 +60,12 @@ func (a Absent) Observe(context.Context) (flows.ClusterFacts, error) {
 }
 
 // Apply is never called: what is not there has no steps.
-func (a Absent) Apply(context.Context, []render.Object) ([]flows.Change, error) {
+func (a Absent) Apply(context.Context, []wire.Object) ([]flows.Change, error) {
 	return nil, errors.New("apply: the other cluster was not asked")
 }
 
 // Delete is never called: what is not there has no steps.
-func (a Absent) Delete(context.Context, []render.Object) ([]flows.Change, error) {
+func (a Absent) Delete(context.Context, []wire.Object) ([]flows.Change, error) {
 	return nil, errors.New("delete: the other cluster was not asked")
 }
 

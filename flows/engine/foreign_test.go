@@ -33,7 +33,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -109,7 +111,7 @@ type walk struct {
 	r    *rand.Rand
 	pair *flowtest.Pair
 	// theirs is what others have, by cluster and object.
-	theirs [2]map[string]render.Object
+	theirs [2]map[string]wire.Object
 	said   []string
 
 	ran, changed     map[string]int
@@ -131,13 +133,13 @@ func (w *walk) plant(t *testing.T) {
 	for side, c := range []*flowtest.Cluster{w.pair.A, w.pair.B} {
 		namespaces := map[string]map[string]string{
 			"strangers": {"team": "a"}, "lent": nil,
-			"exported":         {render.LabelManagedBy: render.ManagedBy}, // the label proves nothing
-			"liqo-tenant-oslo": {render.LabelTenantNamespace: "true", render.LabelRemoteCluster: "oslo"},
+			"exported":         {wire.LabelManagedBy: wire.ManagedBy}, // the label proves nothing
+			"liqo-tenant-oslo": {wire.LabelTenantNamespace: "true", wire.LabelRemoteCluster: "oslo"},
 		}
 		if w.r.IntN(2) == 0 {
 			namespaces[string("liqo-tenant-"+c.Tenant().Remote)] = nil
 		}
-		var objects []render.Object
+		var objects []wire.Object
 		for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 			objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: namespaces[name]}})
 			objects = append(objects, in(name)...)
@@ -154,7 +156,7 @@ func (w *walk) plant(t *testing.T) {
 				render.PublicKey(oslo, [32]byte{7}, nil))
 			for _, o := range objects[len(objects)-3:] {
 				labels := o.GetLabels()
-				delete(labels, render.LabelManagedBy)
+				delete(labels, wire.LabelManagedBy)
 				o.SetLabels(labels)
 			}
 		}
@@ -166,7 +168,7 @@ func (w *walk) plant(t *testing.T) {
 	w.pair.Settle()
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		w.theirs[side] = w.have(side)
-		maps.DeleteFunc(w.theirs[side], func(_ string, o render.Object) bool { // of an operator
+		maps.DeleteFunc(w.theirs[side], func(_ string, o wire.Object) bool { // of an operator
 			return !slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == others })
 		})
 	}
@@ -175,20 +177,20 @@ func (w *walk) plant(t *testing.T) {
 
 // peeringsWithOslo are what liqoctl and Liqo have made for peerings both ways with
 // another cluster, with a pod that runs there.
-func peeringsWithOslo() []render.Object {
+func peeringsWithOslo() []wire.Object {
 	oslo := render.Tenant{Namespace: "liqo-tenant-oslo", Remote: "oslo"}
 	proxy := "http://10.251.0.9:8118"
 	slice := peering.ResourceSlice(oslo, peering.SliceParams{VirtualNode: true})
 	node := peering.Node("oslo", false)
-	node.Labels = map[string]string{peering.LabelNodeType: "virtual-node", render.LabelRemoteCluster: "oslo"}
+	node.Labels = map[string]string{peering.LabelNodeType: "virtual-node", wire.LabelRemoteCluster: "oslo"}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "strangers", Name: "away", Labels: map[string]string{peering.LabelOffloadedPod: "true"}},
 		Spec:       corev1.PodSpec{NodeName: "oslo"},
 	}
 	certificate := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: oslo.Namespace, Name: peering.CertificateName, Labels: map[string]string{render.LabelRemoteCluster: "oslo"},
+		Namespace: oslo.Namespace, Name: peering.CertificateName, Labels: map[string]string{wire.LabelRemoteCluster: "oslo"},
 	}}
-	objects := []render.Object{
+	objects := []wire.Object{
 		peering.Nonce(oslo), peering.SignedNonce(oslo, []byte("nonce of oslo")), certificate,
 		peering.Tenant(oslo, peering.Applicant{ID: "oslo", Request: peering.Request{PublicKey: []byte("of oslo")}, Signature: []byte("of oslo"), ProxyURL: proxy}),
 		peering.Identity(oslo, authv1beta1.AuthParams{APIServer: "https://192.0.2.1:6443"}, "liqo-tenant-rome"),
@@ -196,16 +198,16 @@ func peeringsWithOslo() []render.Object {
 	}
 	for _, o := range objects {
 		labels := o.GetLabels()
-		delete(labels, render.LabelManagedBy)
+		delete(labels, wire.LabelManagedBy)
 		o.SetLabels(labels)
 	}
 	return objects
 }
 
 // in are objects of others in a namespace.
-func in(namespace string) []render.Object {
+func in(namespace string) []wire.Object {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "of-others", Labels: map[string]string{"team": "a"}}
-	return []render.Object{
+	return []wire.Object{
 		&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "value"}},
 		&corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"password": "secret"}},
 		&corev1.Service{ObjectMeta: meta}, &corev1.ServiceAccount{ObjectMeta: meta},
@@ -215,9 +217,9 @@ func in(namespace string) []render.Object {
 	}
 }
 
-var scheme = sync.OnceValues(render.Scheme)
+var scheme = sync.OnceValues(wire.Scheme)
 
-func (w *walk) put(t *testing.T, side flows.Side, objects ...render.Object) {
+func (w *walk) put(t *testing.T, side flows.Side, objects ...wire.Object) {
 	t.Helper()
 	known, err := scheme()
 	if err != nil {
@@ -237,8 +239,8 @@ func (w *walk) put(t *testing.T, side flows.Side, objects ...render.Object) {
 }
 
 // have are the objects of a side, without what operators report on them.
-func (w *walk) have(side flows.Side) map[string]render.Object {
-	out := map[string]render.Object{}
+func (w *walk) have(side flows.Side) map[string]wire.Object {
+	out := map[string]wire.Object{}
 	for _, o := range w.pair.Side(side).Objects() {
 		switch o := o.(type) {
 		case *networkingv1beta1.GatewayServer:
@@ -248,7 +250,7 @@ func (w *walk) have(side flows.Side) map[string]render.Object {
 		case *offloadingv1beta1.NamespaceOffloading:
 			o.Status = offloadingv1beta1.NamespaceOffloadingStatus{} // Liqo offloads it to each provider that comes
 		}
-		out[render.Name(o)] = o
+		out[apply.Name(o)] = o
 	}
 	return out
 }
@@ -266,7 +268,7 @@ func (w *walk) touched() string {
 	return ""
 }
 
-func asText(o render.Object) string {
+func asText(o wire.Object) string {
 	text, err := json.MarshalIndent(o, "", " ")
 	if err != nil {
 		return err.Error()
@@ -348,7 +350,7 @@ func (w *walk) accept(p flows.Params) func(flows.Facts) flows.Plan {
 // installationLife installs and uninstalls on milan, which has no peer, where others
 // have objects.
 func (w *walk) installationLife() []errand {
-	namespace := []string{"lent", "strangers", "exported", render.DefaultNamespace}[w.r.IntN(4)]
+	namespace := []string{"lent", "strangers", "exported", wire.DefaultNamespace}[w.r.IntN(4)]
 	milan := w.pair.B
 	milan.Bare()
 	milan.Be(func(f *flows.ClusterFacts) { f.Namespace = namespace })
@@ -366,7 +368,7 @@ func (w *walk) do(t *testing.T, c errand) {
 	if c.alone {
 		sides = [2]engine.Cluster{w.pair.Side(c.on), engine.Absent{}}
 	}
-	replaced := [2]map[string]render.Object{{}, {}}
+	replaced := [2]map[string]wire.Object{{}, {}}
 	kills := w.r.IntN(3) == 0
 	for i, cluster := range []*flowtest.Cluster{w.pair.A, w.pair.B} {
 		cluster.Behave(func(b *flowtest.Behaviour) {
@@ -375,12 +377,12 @@ func (w *walk) do(t *testing.T, c errand) {
 			if c.delete && w.r.IntN(3) == 0 {
 				// One of the first to be deleted is another one by then.
 				left := 1 + w.r.IntN(3)
-				b.Meanwhile = func(o render.Object) render.Object {
+				b.Meanwhile = func(o wire.Object) wire.Object {
 					if left--; left != 0 || w.isTheirs(flows.Side(i), o) || isLiqos(o) {
 						return nil
 					}
 					other := anew(o)
-					replaced[i][render.Name(o)] = other
+					replaced[i][apply.Name(o)] = other
 					return other
 				}
 			}
@@ -403,7 +405,7 @@ func (w *walk) do(t *testing.T, c errand) {
 		for name, o := range objects {
 			w.replaced++
 			all := w.pair.Side(flows.Side(i)).Objects()
-			at := slices.IndexFunc(all, func(now render.Object) bool { return render.Name(now) == name })
+			at := slices.IndexFunc(all, func(now wire.Object) bool { return apply.Name(now) == name })
 			if at < 0 || all[at].GetDeletionTimestamp() != nil || all[at].GetLabels()["team"] != "b" {
 				t.Fatalf("%s was made again by others before it was deleted, and is gone\n%s", name, strings.Join(w.said, "\n"))
 			}
@@ -415,9 +417,9 @@ func (w *walk) do(t *testing.T, c errand) {
 }
 
 // isTheirs reports whether others have the object, or something in it.
-func (w *walk) isTheirs(side flows.Side, o render.Object) bool {
+func (w *walk) isTheirs(side flows.Side, o wire.Object) bool {
 	for name := range w.theirs[side] {
-		if name == render.Name(o) || strings.Contains(name, " "+o.GetName()+"/") {
+		if name == apply.Name(o) || strings.Contains(name, " "+o.GetName()+"/") {
 			return true
 		}
 	}
@@ -426,7 +428,7 @@ func (w *walk) isTheirs(side flows.Side, o render.Object) bool {
 
 // isLiqos reports whether Liqo's controllers remove an object by its name, whoever has made
 // it again.
-func isLiqos(o render.Object) bool {
+func isLiqos(o wire.Object) bool {
 	switch o.(type) {
 	case *corev1.Node, *corev1beta1.ForeignCluster:
 		return true
@@ -435,8 +437,8 @@ func isLiqos(o render.Object) bool {
 }
 
 // anew is another object of the same kind and name, made by others.
-func anew(o render.Object) render.Object {
-	other := o.DeepCopyObject().(render.Object)
+func anew(o wire.Object) wire.Object {
+	other := o.DeepCopyObject().(wire.Object)
 	other.SetUID("")
 	other.SetResourceVersion("")
 	other.SetAnnotations(nil)
@@ -458,7 +460,7 @@ func (w *walk) guest(t *testing.T) {
 			}
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "of-a-guest"}}
 			w.put(t, flows.Side(side), secret)
-			w.theirs[side][render.Name(secret)] = w.have(flows.Side(side))[render.Name(secret)]
+			w.theirs[side][apply.Name(secret)] = w.have(flows.Side(side))[apply.Name(secret)]
 		}
 	}
 }

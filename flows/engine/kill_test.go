@@ -6,7 +6,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // command is what an admin runs, and what was there before.
@@ -64,7 +64,7 @@ func world(p *flowtest.Pair) []string {
 	var out []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		for _, o := range p.Side(side).Objects() {
-			out = append(out, side.String()+" "+render.Name(o))
+			out = append(out, side.String()+" "+apply.Name(o))
 		}
 		for _, s := range p.Side(side).Facts().Servers {
 			out = append(out, fmt.Sprintf("%s serves %s port %d MTU %d", side, s.Spec.Endpoint.ServiceType, s.Spec.Endpoint.Port, s.Spec.MTU))

@@ -13,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -139,9 +140,9 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 	for name, forget := range map[string]func(*networkingv1beta1.Connection){
 		"by generation": func(*networkingv1beta1.Connection) {},
 		"by time": func(c *networkingv1beta1.Connection) {
-			c.Annotations[render.AnnotationStatus] = strings.Replace(c.Annotations[render.AnnotationStatus], `"generation":1`, `"generation":0`, 1)
+			c.Annotations[wire.AnnotationStatus] = strings.Replace(c.Annotations[wire.AnnotationStatus], `"generation":1`, `"generation":0`, 1)
 		},
-		"Liqo's, by its latency": func(c *networkingv1beta1.Connection) { delete(c.Annotations, render.AnnotationStatus) },
+		"Liqo's, by its latency": func(c *networkingv1beta1.Connection) { delete(c.Annotations, wire.AnnotationStatus) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.NewPair()
@@ -163,9 +164,9 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 				t.Errorf("got %s: %s", s.Status, s.Reason)
 			}
 			const pinged = "answers pings through the tunnel"
-			if a := f.Sides[flows.A].Connections[0].Annotations; strings.Contains(a[render.AnnotationStatus], pinged) {
+			if a := f.Sides[flows.A].Connections[0].Annotations; strings.Contains(a[wire.AnnotationStatus], pinged) {
 				const wrong = pinged + "; what was changed last is not in force: no such host"
-				a[render.AnnotationStatus] = strings.Replace(a[render.AnnotationStatus], pinged, wrong, 1)
+				a[wire.AnnotationStatus] = strings.Replace(a[wire.AnnotationStatus], pinged, wrong, 1)
 				if s, _ := flows.PlanConnect(params, f).Step("connected-a"); !strings.HasSuffix(s.Reason, "newer than the change; the gateway says: the peer's gateway "+wrong) {
 					t.Errorf("the reason is not shown: %s", s.Reason)
 				}
@@ -261,7 +262,7 @@ func TestFlagsHaveToFitWhatIsThere(t *testing.T) {
 // What an operator can't make is said at once if it is final, and waited for
 // otherwise; a change of what was refused gets its chance.
 func TestWhatTheOperatorCantMakeIsSaid(t *testing.T) {
-	const refusal = render.ProblemRefused + `Service "gw-rome" is invalid: spec.ports[0].nodePort: provided port is already allocated`
+	const refusal = wire.ProblemRefused + `Service "gw-rome" is invalid: spec.ports[0].nodePort: provided port is already allocated`
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Refuses = map[uint16]string{31000: refusal} })
 	params := flowtest.NodePort()
@@ -287,7 +288,7 @@ func TestAnEndpointOfBeforeAChangeIsNotKept(t *testing.T) {
 	flowtest.Connected(t, p)
 	p.A.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
 	p.B.Put(render.GatewayServer(render.ServerParams{
-		Tenant: p.B.Tenant(), Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+		Tenant: p.B.Tenant(), Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"},
 		ServiceType: "NodePort", Port: 51840, NodePort: 31234, MTU: 1340,
 	}))
 	p.Settle()
@@ -305,10 +306,10 @@ func TestARefusalOfBeforeAChangeIsNotFinal(t *testing.T) {
 	flowtest.PartWay(3, flowtest.NodePort())(t, p)
 	f := flowtest.Facts(p)
 	f.Sides[flows.B].Servers[0].Status.Endpoint = nil
-	f.Sides[flows.B].Servers[0].Annotations = map[string]string{render.AnnotationProblem: render.ProblemRefused + "the port is taken"}
+	f.Sides[flows.B].Servers[0].Annotations = map[string]string{wire.AnnotationProblem: wire.ProblemRefused + "the port is taken"}
 	for after, want := range map[time.Duration]flows.Status{time.Second: flows.Waiting, time.Minute: flows.Failed} {
 		f.At = f.Sides[flows.B].Servers[0].CreationTimestamp.Add(after)
-		if s, _ := flows.PlanConnect(flowtest.NodePort(), f).Step("endpoint-b"); s.Status != want || s.Reason != render.ProblemRefused+"the port is taken" {
+		if s, _ := flows.PlanConnect(flowtest.NodePort(), f).Step("endpoint-b"); s.Status != want || s.Reason != wire.ProblemRefused+"the port is taken" {
 			t.Errorf("%s after the change: got %s: %s, want %s", after, s.Status, s.Reason, want)
 		}
 	}

@@ -14,7 +14,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // From any facts, applying the ready steps converges or ends in a failure that
@@ -191,13 +193,13 @@ func (s *scenario) lose(r *rand.Rand) {
 		o := objects[r.IntN(len(objects))]
 		switch r.IntN(4) {
 		case 0:
-			s.note("%s lost %s", side, render.Name(o))
+			s.note("%s lost %s", side, apply.Name(o))
 			c.Remove(o)
 		case 1:
 			if _, ok := o.(*networkingv1beta1.Connection); !ok {
-				s.note("%s is deleting %s", side, render.Name(o))
+				s.note("%s is deleting %s", side, apply.Name(o))
 				c.Behave(func(b *flowtest.Behaviour) { b.DeletionTicks, b.NamespaceTicks = r.IntN(9), r.IntN(9) })
-				_, _ = c.Delete(context.Background(), []render.Object{o})
+				_, _ = c.Delete(context.Background(), []wire.Object{o})
 			}
 		case 2:
 			if key, ok := o.(*networkingv1beta1.PublicKey); ok {

@@ -13,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -111,7 +112,7 @@ func TestOurOperatorsFieldsAreTakenOver(t *testing.T) {
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	client := p.A.Facts().Clients[0].DeepCopy()
 	p.A.Remove(client)
-	p.A.PutAs(render.OperatorName, render.GatewayClient(render.ClientParams{
+	p.A.PutAs(wire.OperatorName, render.GatewayClient(render.ClientParams{
 		Tenant: p.A.Tenant(), Template: render.TemplateRef{Name: client.Spec.ClientTemplateRef.Name, Namespace: client.Spec.ClientTemplateRef.Namespace},
 		Addresses: []string{"192.0.2.9"}, Port: 4242, MTU: client.Spec.MTU,
 	}))

@@ -22,7 +22,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 func invalidNodePort(message string) error {
@@ -79,12 +81,12 @@ func TestANameThatOthersHave(t *testing.T) {
 	before := p.A.Objects()
 	_, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
 	var foreign *flows.ForeignError
-	if !errors.As(err, &foreign) || foreign.Object != render.Name(theirs) {
-		t.Errorf("got %v, want %s to be refused", err, render.Name(theirs))
+	if !errors.As(err, &foreign) || foreign.Object != apply.Name(theirs) {
+		t.Errorf("got %v, want %s to be refused", err, apply.Name(theirs))
 	}
 	for i, o := range before {
-		if now := p.A.Objects(); !slices.ContainsFunc(now, func(n render.Object) bool { return reflect.DeepEqual(n, o) }) {
-			t.Errorf("%s was changed: %v", render.Name(before[i]), now)
+		if now := p.A.Objects(); !slices.ContainsFunc(now, func(n wire.Object) bool { return reflect.DeepEqual(n, o) }) {
+			t.Errorf("%s was changed: %v", apply.Name(before[i]), now)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/address"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -30,9 +31,9 @@ type Prober interface {
 // ProbeRequest says where a probe shall run, and for whom.
 type ProbeRequest struct {
 	Tenant render.Tenant
-	Token  string        // shared by the two probes
-	Owner  render.Object // the probe goes with it
-	Image  string        // "" means that of our operator
+	Token  string      // shared by the two probes
+	Owner  wire.Object // the probe goes with it
+	Image  string      // "" means that of our operator
 }
 
 // Probe is a pod that answers, and measures when it is told to.

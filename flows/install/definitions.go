@@ -8,7 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // OthersDefinition judges the definition that is there in place of the wanted one;
@@ -20,8 +22,8 @@ func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *f
 	if len(who) > 0 {
 		d.Manager = who[0]
 	}
-	shared := slices.ContainsFunc(live.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == render.FieldManager && e.Subresource == "" })
-	if shared && (len(who) == 0 || d.Unusable != "" || render.Contains(render.FieldManager, live, wanted)) {
+	shared := slices.ContainsFunc(live.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == wire.FieldManager && e.Subresource == "" })
+	if shared && (len(who) == 0 || d.Unusable != "" || apply.Contains(wire.FieldManager, live, wanted)) {
 		return nil
 	}
 	return d

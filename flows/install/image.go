@@ -8,6 +8,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -36,7 +37,7 @@ func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []f
 		return (s.Status == flows.Ready || s.Status == flows.Blocked) && (s.ID == flows.IDOf(side, stepOperator) || s.ID == flows.IDOf(side, stepFabric))
 	})
 	runs := false
-	if d := installed[appsv1.Deployment](c, render.OperatorName); d != nil {
+	if d := installed[appsv1.Deployment](c, wire.OperatorName); d != nil {
 		runs = c.Operator.Problem == "" && render.OperatorParams(d).Image == i.params.Image
 	}
 	if c.ImageTrial == nil && (!changes || runs) {

@@ -16,7 +16,9 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // notYet stands in a plan for what is known only after the installation.
@@ -65,7 +67,7 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 // complete fills in what the admin did not say and the cluster does.
 func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams {
 	told := render.InstallParams{}
-	if d := installed[appsv1.Deployment](c, render.OperatorName); d != nil {
+	if d := installed[appsv1.Deployment](c, wire.OperatorName); d != nil {
 		told = render.OperatorParams(d)
 	}
 	p.Image, p.Pods = cmp.Or(p.Image, told.Image), cmp.Or(p.Pods, told.Pods)
@@ -82,14 +84,14 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	if len(p.Lend) == 0 {
 		p.Lend = told.Lend
 	}
-	if d := installed[appsv1.DaemonSet](c, render.FabricName); d != nil {
+	if d := installed[appsv1.DaemonSet](c, wire.FabricName); d != nil {
 		p.Announce = cmp.Or(p.Announce, render.Announced(d))
 	}
 	if p.OperatorReplicas == 0 && told.OperatorReplicas > 0 { // of an operator that was scaled to nothing, one has to work
 		p.OperatorReplicas = min(told.OperatorReplicas, maxOperatorReplicas)
 	}
 	if p.GatewayReplicas == 0 {
-		p.GatewayReplicas = render.TemplateReplicas(object(c, "WgGatewayServerTemplate", render.ServerTemplate))
+		p.GatewayReplicas = render.TemplateReplicas(object(c, "WgGatewayServerTemplate", wire.ServerTemplate))
 	}
 	return p
 }
@@ -97,7 +99,7 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 // byHelm refuses an installation that is a Helm release, as a failed step; nil if
 // none is. Helm would take back with the next upgrade what we change.
 func byHelm(c flows.ClusterFacts) *flows.Step {
-	d := installed[appsv1.Deployment](c, render.OperatorName)
+	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil || d.Annotations[helmRelease] == "" {
 		return nil
 	}
@@ -168,29 +170,29 @@ func promised(c flows.ClusterFacts, p render.InstallParams) flows.ClusterFacts {
 // Installation is our operator as it is to be brought to one cluster.
 type Installation struct {
 	params  render.InstallParams
-	objects []render.Object
+	objects []wire.Object
 	diffs   map[string]string // of objects that don't exist yet, by name
 }
 
 // New renders an installation. Plans that contain it don't have to.
 func New(p render.InstallParams) (*Installation, error) {
-	p.Namespace = cmp.Or(p.Namespace, render.DefaultNamespace)
+	p.Namespace = cmp.Or(p.Namespace, wire.DefaultNamespace)
 	objects, err := render.Install(p)
 	if err = errors.Join(setting.Check(Settings(), p), err); err != nil {
 		return nil, fmt.Errorf("install on %s: %w", p.ClusterID, err)
 	}
 	i := &Installation{params: p, objects: objects, diffs: map[string]string{}}
 	for _, o := range objects {
-		i.diffs[render.Name(o)] = render.Diff(nil, o)
+		i.diffs[apply.Name(o)] = apply.Diff(nil, o)
 		if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok { // 8,000 lines in all, generated from Liqo's Go types
-			i.diffs[render.Name(o)] = fmt.Sprintf("+ %s  %s\n", d.Spec.Names.Kind, d.Name)
+			i.diffs[apply.Name(o)] = fmt.Sprintf("+ %s  %s\n", d.Spec.Names.Kind, d.Name)
 		}
 	}
 	return i, nil
 }
 
 // ClusterID is by which name the peers will know the cluster.
-func (i *Installation) ClusterID() render.ClusterID { return i.params.ClusterID }
+func (i *Installation) ClusterID() wire.ClusterID { return i.params.ClusterID }
 
 // PlacesAgents reports whether an admin has said on which nodes agents run.
 func (i *Installation) PlacesAgents() bool { return i.params.Pods.PlacesFabric() }
@@ -221,7 +223,7 @@ var parts = []struct{ id, title string }{
 }
 
 // partOf is the step that an object of an installation belongs to.
-func partOf(o render.Object) string {
+func partOf(o wire.Object) string {
 	switch flows.RefTo(o).Kind {
 	case "CustomResourceDefinition":
 		return stepDefinitions
@@ -285,7 +287,7 @@ func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows
 	var all []flows.Step
 	if c.Installation != nil {
 		for _, o := range c.Installation.Objects {
-			wanted := slices.ContainsFunc(i.objects, func(w render.Object) bool { return flows.RefTo(w) == flows.RefTo(o) })
+			wanted := slices.ContainsFunc(i.objects, func(w wire.Object) bool { return flows.RefTo(w) == flows.RefTo(o) })
 			if !wanted && partOf(o) == stepRights && render.MadeByUs(o) {
 				all = append(all, flows.Remove(side, stepFormer, flows.RefTo(o), o, ""))
 			}
@@ -338,7 +340,7 @@ func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Ste
 			continue
 		}
 		if live := object(c, flows.RefTo(o).Kind, o.GetName()); live != nil && render.TakesOver(live, o) {
-			err := &flows.ForeignError{Object: render.Name(o)}
+			err := &flows.ForeignError{Object: apply.Name(o)}
 			return new(flows.Refuse(side, flows.CodeOwnership, flows.RefTo(o).Title(), flows.FailedConflict, err.Error(), "delete it if nobody needs it"))
 		}
 	}
@@ -348,7 +350,7 @@ func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Ste
 // endsAccess is whose access an operator with this part would no longer care for, "" for
 // nobody's.
 func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
-	d := installed[appsv1.Deployment](c, render.OperatorName)
+	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil {
 		return ""
 	}
@@ -369,7 +371,7 @@ func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 // there is none, it comes last; one that does nothing replaces nothing.
 func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
 	switch {
-	case installed[appsv1.Deployment](c, render.OperatorName) == nil:
+	case installed[appsv1.Deployment](c, wire.OperatorName) == nil:
 		return true
 	case i.part(side, c, stepOperator).Status != flows.Done:
 		return c.Operator.Problem != ""
@@ -386,10 +388,10 @@ func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) fl
 		}
 		live := object(c, flows.RefTo(o).Kind, o.GetName())
 		if live != nil {
-			all = append(all, flows.Ensure(side, id, live, o.DeepCopyObject().(render.Object)))
+			all = append(all, flows.Ensure(side, id, live, o.DeepCopyObject().(wire.Object)))
 			continue
 		}
-		all = append(all, flows.Step{Action: flows.Create, Status: flows.Ready, Want: []render.Object{o}, Objects: []render.Object{o}, Diff: i.diffs[render.Name(o)]})
+		all = append(all, flows.Step{Action: flows.Create, Status: flows.Ready, Want: []wire.Object{o}, Objects: []wire.Object{o}, Diff: i.diffs[apply.Name(o)]})
 	}
 	s := together(side, id, all)
 	if o := s.Want; len(o) == 1 {
@@ -431,7 +433,7 @@ func (i *Installation) definitions(side flows.Side, c flows.ClusterFacts) flows.
 	if len(others) == 0 {
 		return s
 	}
-	s.Objects = slices.DeleteFunc(slices.Clone(s.Objects), func(o render.Object) bool {
+	s.Objects = slices.DeleteFunc(slices.Clone(s.Objects), func(o wire.Object) bool {
 		return slices.ContainsFunc(others, func(d flows.DefinitionFacts) bool { return d.Name == o.GetName() })
 	})
 	s.Reason = keptDefinitions(others)
@@ -448,10 +450,10 @@ func (i *Installation) home(side flows.Side, c flows.ClusterFacts) flows.Step {
 	switch {
 	case ns == nil:
 	case ns.DeletionTimestamp != nil || render.CreatedByUs(ns):
-		s = flows.Ensure(side, stepHome, ns, s.Want[0].DeepCopyObject().(render.Object))
+		s = flows.Ensure(side, stepHome, ns, s.Want[0].DeepCopyObject().(wire.Object))
 	default:
 		s.Status, s.Action, s.Objects, s.Diff, s.Reason = flows.Done, flows.Update, nil, "", "used as it is: liqo-tui did not create it"
-		if ns.Labels[render.LabelManagedBy] != render.ManagedBy {
+		if ns.Labels[wire.LabelManagedBy] != wire.ManagedBy {
 			s.Want = nil // nor is it for who applies what is printed
 		}
 	}
@@ -463,7 +465,7 @@ func (i *Installation) served(c flows.ClusterFacts) bool {
 	if c.Installation == nil {
 		return c.HasCRDs
 	}
-	return c.HasCRDs && !slices.ContainsFunc(i.objects, func(o render.Object) bool {
+	return c.HasCRDs && !slices.ContainsFunc(i.objects, func(o wire.Object) bool {
 		if partOf(o) != stepDefinitions {
 			return false
 		}
@@ -501,14 +503,14 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 	if c.Installation == nil {
 		return ""
 	}
-	d := installed[appsv1.Deployment](c, render.OperatorName)
+	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	switch {
 	case d == nil:
 		return "the operator is not there"
 	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 1 || d.Status.AvailableReplicas < 1 || d.Status.Replicas > d.Status.UpdatedReplicas:
-		return waiting(c.Installation, "the operator starts", render.OperatorName)
+		return waiting(c.Installation, "the operator starts", wire.OperatorName)
 	}
-	missing, made := map[string]bool{render.NetworkPodCIDR: true, render.NetworkServiceCIDR: true}, map[string]bool{}
+	missing, made := map[string]bool{wire.NetworkPodCIDR: true, wire.NetworkServiceCIDR: true}, map[string]bool{}
 	for _, n := range ranges(c) {
 		switch {
 		case n.Status.CIDR == "":
@@ -516,14 +518,14 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 		case i.replaces(n):
 			return "the operator has not replaced Network " + n.Name
 		}
-		kind := n.Labels[render.LabelNetworkType]
+		kind := n.Labels[wire.LabelNetworkType]
 		delete(missing, kind)
 		made[kind+" "+string(n.Spec.CIDR)] = true
 	}
 	if len(missing) > 0 {
 		return "the operator has not found the cluster's address ranges yet"
 	}
-	for _, kind := range []string{render.NetworkPodCIDR, render.NetworkServiceCIDR} {
+	for _, kind := range []string{wire.NetworkPodCIDR, wire.NetworkServiceCIDR} {
 		for _, cidr := range i.stated(kind) {
 			if !made[kind+" "+cidr] {
 				return "the operator has made no Network of " + cidr
@@ -536,7 +538,7 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 // fabricRuns waits for the node agent on all nodes that can run it, and names the others.
 func (i *Installation) fabricRuns(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "fabric-runs"), Side: side, Action: flows.Wait, Title: "node agent runs on all nodes", Status: flows.Waiting, Code: flows.CodeNotReady}
-	f := installed[appsv1.DaemonSet](c, render.FabricName)
+	f := installed[appsv1.DaemonSet](c, wire.FabricName)
 	able := int32(0) // a DaemonSet counts nodes that don't answer, and those where the agent ends, too
 	if f != nil {
 		able = f.Status.DesiredNumberScheduled
@@ -550,7 +552,7 @@ func (i *Installation) fabricRuns(side flows.Side, c flows.ClusterFacts) flows.S
 	case f == nil:
 		s.Status, s.Reason, s.Code = flows.Blocked, "needs the fabric", ""
 	case f.Status.ObservedGeneration < f.Generation || f.Status.DesiredNumberScheduled == 0 || f.Status.NumberReady == 0 || f.Status.UpdatedNumberScheduled < able || f.Status.NumberReady < able:
-		s.Reason = waiting(c.Installation, fmt.Sprintf("it runs on %d of %d nodes", f.Status.NumberReady, able), render.FabricName)
+		s.Reason = waiting(c.Installation, fmt.Sprintf("it runs on %d of %d nodes", f.Status.NumberReady, able), wire.FabricName)
 		if others := c.NoAgentOn(); others != "" {
 			s.Reason += "; " + others
 		}

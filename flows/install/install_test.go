@@ -14,7 +14,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // installing are parameters that bring the operator to both sides, where it is
@@ -23,7 +25,7 @@ func installing(t *testing.T) flows.Params {
 	t.Helper()
 	p := flows.Defaults()
 	p.ServiceType = corev1.ServiceTypeNodePort
-	for side, id := range []render.ClusterID{"rome", "milan"} {
+	for side, id := range []wire.ClusterID{"rome", "milan"} {
 		i, err := install.New(render.InstallParams{ClusterID: id, Image: "example.org/gateway:v1"})
 		if err != nil {
 			t.Fatal(err)
@@ -104,8 +106,8 @@ func TestAnInstallationThatWasCutShortIsCompleted(t *testing.T) {
 		}
 		names := pair.B.Names()
 		for _, o := range want {
-			if !slices.Contains(names, render.Name(o)) {
-				t.Errorf("killed at write %d: %s is missing", writes, render.Name(o))
+			if !slices.Contains(names, apply.Name(o)) {
+				t.Errorf("killed at write %d: %s is missing", writes, apply.Name(o))
 			}
 		}
 	}
@@ -249,7 +251,7 @@ func TestAHelmReleaseIsLeftToHelm(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range pair.A.Objects() {
-		if o.GetName() == render.OperatorName && flows.RefTo(o).Kind == "Deployment" {
+		if o.GetName() == wire.OperatorName && flows.RefTo(o).Kind == "Deployment" {
 			o.SetAnnotations(map[string]string{"meta.helm.sh/release-name": "net", "meta.helm.sh/release-namespace": "liqo"})
 			pair.A.PutAs("helm", o)
 		}
@@ -271,7 +273,7 @@ func TestAHelmReleaseIsLeftToHelm(t *testing.T) {
 
 // Peers could take such an ID for something else. A cluster that has one keeps it.
 func TestANewClusterGetsNoIDThatCanBeMistaken(t *testing.T) {
-	for _, id := range []render.ClusterID{"system", "default", "kube-prod", "xn--p1ai", "milan-a8a4c692b93b"} {
+	for _, id := range []wire.ClusterID{"system", "default", "kube-prod", "xn--p1ai", "milan-a8a4c692b93b"} {
 		pair := flowtest.NewPair()
 		pair.A.Bare()
 		pair.A.Be(func(f *flows.ClusterFacts) { f.ID = "" })

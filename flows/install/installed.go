@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -26,7 +27,7 @@ func waiting(f *flows.InstallationFacts, seen, program string) string {
 
 // object finds an object of the installation; nil if it is not there. Names are
 // unique by kind: all is in one namespace, or in none.
-func object(c flows.ClusterFacts, kind, name string) render.Object {
+func object(c flows.ClusterFacts, kind, name string) wire.Object {
 	if c.Installation == nil {
 		return nil
 	}
@@ -41,7 +42,7 @@ func object(c flows.ClusterFacts, kind, name string) render.Object {
 // installed is [object] of one type.
 func installed[T any, O interface {
 	*T
-	render.Object
+	wire.Object
 }](c flows.ClusterFacts, name string) *T {
 	return typed[T, O](object(c, flows.RefTo(O(new(T))).Kind, name))
 }
@@ -49,8 +50,8 @@ func installed[T any, O interface {
 // typed is an object of the API server's as its Go type; nil for another one.
 func typed[T any, O interface {
 	*T
-	render.Object
-}](o render.Object) *T {
+	wire.Object
+}](o wire.Object) *T {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		t := new(T)
 		if flows.RefTo(O(t)).Kind != u.GetKind() || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, t) != nil {
@@ -68,7 +69,7 @@ func ranges(c flows.ClusterFacts) (all []*ipamv1alpha1.Network) {
 		return nil
 	}
 	for _, o := range c.Installation.Objects {
-		if n := typed[ipamv1alpha1.Network](o); n != nil && n.Labels[render.LabelNetworkType] != "" {
+		if n := typed[ipamv1alpha1.Network](o); n != nil && n.Labels[wire.LabelNetworkType] != "" {
 			all = append(all, n)
 		}
 	}
@@ -80,11 +81,11 @@ func ranges(c flows.ClusterFacts) (all []*ipamv1alpha1.Network) {
 // replaces.
 func (i *Installation) settings(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepSettings)
-	var gone []render.Object
+	var gone []wire.Object
 	for _, n := range ranges(c) {
-		external := n.Name == render.NetworkExternalCIDR && string(n.Spec.CIDR) != i.external()
-		reserved := len(i.params.Reserve) > 0 && n.Labels[render.LabelNetworkType] == render.NetworkReserved && render.MadeByUs(n) &&
-			!slices.ContainsFunc(i.objects, func(o render.Object) bool { return flows.RefTo(o) == flows.RefTo(n) })
+		external := n.Name == wire.NetworkExternalCIDR && string(n.Spec.CIDR) != i.external()
+		reserved := len(i.params.Reserve) > 0 && n.Labels[wire.LabelNetworkType] == wire.NetworkReserved && render.MadeByUs(n) &&
+			!slices.ContainsFunc(i.objects, func(o wire.Object) bool { return flows.RefTo(o) == flows.RefTo(n) })
 		if external || reserved {
 			gone = append(gone, n)
 		}
@@ -108,12 +109,12 @@ func (i *Installation) external() string {
 // replaces reports whether the operator replaces a Network of pods or Services by
 // what the admin states.
 func (i *Installation) replaces(n *ipamv1alpha1.Network) bool {
-	kind := n.Labels[render.LabelNetworkType]
+	kind := n.Labels[wire.LabelNetworkType]
 	stated := i.stated(kind)
 	if len(stated) == 0 || !render.MadeByUs(n) {
 		return false
 	}
-	return !slices.ContainsFunc(render.ClusterNetworks(n.Namespace, kind, stated, ""), func(o render.Object) bool {
+	return !slices.ContainsFunc(render.ClusterNetworks(n.Namespace, kind, stated, ""), func(o wire.Object) bool {
 		return o.GetName() == n.Name && o.(*ipamv1alpha1.Network).Spec.CIDR == n.Spec.CIDR
 	})
 }
@@ -121,9 +122,9 @@ func (i *Installation) replaces(n *ipamv1alpha1.Network) bool {
 // stated are the ranges of a kind of Network that the admin states.
 func (i *Installation) stated(kind string) []string {
 	switch {
-	case kind == render.NetworkPodCIDR:
+	case kind == wire.NetworkPodCIDR:
 		return i.params.PodCIDRs
-	case kind == render.NetworkServiceCIDR && i.params.ServiceCIDR != "":
+	case kind == wire.NetworkServiceCIDR && i.params.ServiceCIDR != "":
 		return []string{i.params.ServiceCIDR}
 	}
 	return nil
@@ -137,12 +138,12 @@ func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.S
 		hosts, unknown = c.Installation.Hosts, c.Installation.Unknown
 	}
 	for _, n := range ranges(c) {
-		external := n.Name == render.NetworkExternalCIDR && string(n.Spec.CIDR) != i.external()
+		external := n.Name == wire.NetworkExternalCIDR && string(n.Spec.CIDR) != i.external()
 		if peers == 0 && (!external || hosts == 0 && unknown == "") || !external && !i.replaces(n) {
 			continue
 		}
 		from := string(n.Spec.CIDR)
-		if source := n.Annotations[render.AnnotationSource]; source != "" {
+		if source := n.Annotations[wire.AnnotationSource]; source != "" {
 			from += " (" + source + ")"
 		}
 		to, why := "what is stated", fmt.Sprintf("peers that were told the former: %d", peers)
@@ -178,7 +179,7 @@ func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates
 		if n := slices.IndexFunc(c.Connections, func(o networkingv1beta1.Connection) bool { return o.Namespace == d.Namespace && o.Name == d.Name }); n >= 0 {
 			connection = &c.Connections[n]
 		}
-		peer := d.Labels[render.LabelRemoteCluster]
+		peer := d.Labels[wire.LabelRemoteCluster]
 		s := flows.Step{
 			ID: flows.IDOf(side, "gateway-"+peer), Side: side, Action: flows.Wait, Title: "gateway for " + peer, Status: flows.Waiting, Code: flows.CodePod,
 			Object: flows.ObjectRef{Kind: "Deployment", Namespace: d.Namespace, Name: d.Name},
@@ -208,15 +209,15 @@ func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates
 // fromOurTemplate reports whether a gateway is made from a template of the
 // installation: an admin may have chosen another.
 func fromOurTemplate(c flows.ClusterFacts, d *appsv1.Deployment) bool {
-	name := d.Labels[render.LabelGatewayName]
-	ours := func(o render.Object, template, wanted render.TemplateRef) bool {
+	name := d.Labels[wire.LabelGatewayName]
+	ours := func(o wire.Object, template, wanted render.TemplateRef) bool {
 		return o.GetNamespace() == d.Namespace && o.GetName() == name && template == wanted
 	}
 	return slices.ContainsFunc(c.Servers, func(o networkingv1beta1.GatewayServer) bool {
 		ref := o.Spec.ServerTemplateRef
-		return ours(&o, render.TemplateRef{Name: ref.Name, Namespace: ref.Namespace}, render.TemplateRef{Name: render.ServerTemplate, Namespace: c.Namespace})
+		return ours(&o, render.TemplateRef{Name: ref.Name, Namespace: ref.Namespace}, render.TemplateRef{Name: wire.ServerTemplate, Namespace: c.Namespace})
 	}) || slices.ContainsFunc(c.Clients, func(o networkingv1beta1.GatewayClient) bool {
 		ref := o.Spec.ClientTemplateRef
-		return ours(&o, render.TemplateRef{Name: ref.Name, Namespace: ref.Namespace}, render.TemplateRef{Name: render.ClientTemplate, Namespace: c.Namespace})
+		return ours(&o, render.TemplateRef{Name: ref.Name, Namespace: ref.Namespace}, render.TemplateRef{Name: wire.ClientTemplate, Namespace: c.Namespace})
 	})
 }

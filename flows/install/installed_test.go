@@ -20,7 +20,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 func planned(p render.InstallParams) func(flows.Facts) flows.Plan {
@@ -82,7 +84,7 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 		if d, ok := o.(*appsv1.DaemonSet); ok && render.Announced(d) != told.Announce {
 			t.Errorf("got %q announced, want %q", render.Announced(d), told.Announce)
 		}
-		if o.GetName() == render.ServerTemplate && render.TemplateReplicas(o) != 2 {
+		if o.GetName() == wire.ServerTemplate && render.TemplateReplicas(o) != 2 {
 			t.Errorf("got %d replicas", render.TemplateReplicas(o))
 		}
 	}
@@ -109,10 +111,10 @@ func TestAnotherPartInPeeringsHasOtherRights(t *testing.T) {
 		role       render.PeeringRole
 		has, lacks []string
 	}{
-		{render.PeeringBoth, []string{render.ProxyName, render.PeeringAccessName, render.ConsumerAccessName, "liqo-tui-operator-keys"}, nil},
-		{render.PeeringConsumer, []string{render.PeeringAccessName, "liqo-tui-operator-keys"}, []string{render.ConsumerAccessName, "liqo-tui-operator-provider", render.ProxyName}},
-		{render.PeeringProvider, []string{render.ProxyName, render.PeeringAccessName, render.ConsumerAccessName}, []string{"liqo-tui-operator-keys", "liqo-tui-operator-consumer"}},
-		{render.PeeringNone, none, []string{render.ProxyName, render.PeeringAccessName, render.ConsumerAccessName, "liqo-tui-operator-keys", "liqo-tui-operator-peering"}},
+		{render.PeeringBoth, []string{wire.ProxyName, wire.PeeringAccessName, wire.ConsumerAccessName, "liqo-tui-operator-keys"}, nil},
+		{render.PeeringConsumer, []string{wire.PeeringAccessName, "liqo-tui-operator-keys"}, []string{wire.ConsumerAccessName, "liqo-tui-operator-provider", wire.ProxyName}},
+		{render.PeeringProvider, []string{wire.ProxyName, wire.PeeringAccessName, wire.ConsumerAccessName}, []string{"liqo-tui-operator-keys", "liqo-tui-operator-consumer"}},
+		{render.PeeringNone, none, []string{wire.ProxyName, wire.PeeringAccessName, wire.ConsumerAccessName, "liqo-tui-operator-keys", "liqo-tui-operator-peering"}},
 	} {
 		for again := range 2 {
 			pair.Forget()
@@ -146,7 +148,7 @@ func TestAnOperatorThatGivesAccessStays(t *testing.T) {
 	identity := &authv1beta1.Identity{TypeMeta: metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Identity"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "controlplane-milan"}}
 	for _, c := range []struct {
 		was, role render.PeeringRole
-		of        render.Object
+		of        wire.Object
 		want      string
 	}{
 		{render.PeeringBoth, render.PeeringConsumer, tenant, "clusters that have access to it: 1"},
@@ -207,7 +209,7 @@ func TestAnOperatorThatMayGiveAccessStays(t *testing.T) {
 
 func TestUninstallRemovesWhatInstallMade(t *testing.T) {
 	theirs := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "precious"}}
-	for name, others := range map[string][]render.Object{"": nil, "it holds Secret precious": {theirs}} {
+	for name, others := range map[string][]wire.Object{"": nil, "it holds Secret precious": {theirs}} {
 		pair := flowtest.NewPair()
 		pair.A.Bare()
 		if _, err := alone(t, pair, planned(render.InstallParams{})); err != nil {
@@ -278,9 +280,9 @@ func (unreadable) Installation(context.Context) (flows.InstallationFacts, error)
 
 // TestARangeThatSomebodyWasToldOfStays has ranges that an admin states anew.
 func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
-	external := render.Network("liqo", render.NetworkExternalCIDR, render.NetworkExternalCIDR, "10.80.0.0/16", 1)
-	pods := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico")
-	reserved := render.Network("liqo", "reserved-10-5-0-0-16", render.NetworkReserved, "10.5.0.0/16", 0)
+	external := render.Network("liqo", wire.NetworkExternalCIDR, wire.NetworkExternalCIDR, "10.80.0.0/16", 1)
+	pods := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico")
+	reserved := render.Network("liqo", "reserved-10-5-0-0-16", wire.NetworkReserved, "10.5.0.0/16", 0)
 	peer := networkingv1beta1.Configuration{}
 	for name, c := range map[string]struct {
 		peers []networkingv1beta1.Configuration
@@ -303,9 +305,9 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pair := flowtest.NewPair()
 			f := flowtest.Facts(pair)
-			reserved.Labels[render.LabelManagedBy] = render.ManagedBy
+			reserved.Labels[wire.LabelManagedBy] = wire.ManagedBy
 			f.Sides[flows.A].Configurations, f.Sides[flows.A].ExternalCIDR = c.peers, "10.80.0.0/16"
-			f.Sides[flows.A].Installation = &flows.InstallationFacts{Hosts: c.hosts, Unknown: c.hides, Objects: append([]render.Object{external, reserved}, pods...)}
+			f.Sides[flows.A].Installation = &flows.InstallationFacts{Hosts: c.hosts, Unknown: c.hides, Objects: append([]wire.Object{external, reserved}, pods...)}
 			p := planned(c.p)(f)
 			reason := ""
 			if s := p.Failure(); s != nil {
@@ -314,7 +316,7 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 			var gone []string
 			for _, s := range p.Steps {
 				for _, o := range s.Gone {
-					gone = append(gone, render.Name(o))
+					gone = append(gone, apply.Name(o))
 				}
 			}
 			if reason != c.want || !slices.Equal(gone, c.gone) {
@@ -325,48 +327,48 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 }
 
 func TestInstallSaysWhatItWaitsFor(t *testing.T) {
-	ours := map[string]string{render.LabelManagedBy: render.ManagedBy}
-	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName, Labels: ours}, Status: appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}}
+	ours := map[string]string{wire.LabelManagedBy: wire.ManagedBy}
+	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.OperatorName, Labels: ours}, Status: appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}}
 	starting := operator.DeepCopy()
 	starting.Status.UpdatedReplicas = 0
-	fabric := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.FabricName, Labels: ours}, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 1}}
-	network := func(kind, cidr string, decided networkingv1beta1.CIDR) render.Object {
+	fabric := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.FabricName, Labels: ours}, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 1}}
+	network := func(kind, cidr string, decided networkingv1beta1.CIDR) wire.Object {
 		n := render.ClusterNetworks("liqo", kind, []string{cidr}, "")[0].(*ipamv1alpha1.Network)
 		n.Status.CIDR = decided
 		return n
 	}
-	foreign := func(o render.Object) render.Object {
-		o = o.DeepCopyObject().(render.Object)
-		o.SetLabels(map[string]string{render.LabelNetworkType: o.GetLabels()[render.LabelNetworkType]})
+	foreign := func(o wire.Object) wire.Object {
+		o = o.DeepCopyObject().(wire.Object)
+		o.SetLabels(map[string]string{wire.LabelNetworkType: o.GetLabels()[wire.LabelNetworkType]})
 		return o
 	}
-	pods, services := network(render.NetworkPodCIDR, "10.244.0.0/16", "10.244.0.0/16"), network(render.NetworkServiceCIDR, "10.96.0.0/12", "10.96.0.0/12")
-	waiting := map[string]string{render.OperatorName: "pod liqo-tui-operator-2: ImagePullBackOff", render.FabricName: "pod liqo-tui-fabric-1 is pending"}
+	pods, services := network(wire.NetworkPodCIDR, "10.244.0.0/16", "10.244.0.0/16"), network(wire.NetworkServiceCIDR, "10.96.0.0/12", "10.96.0.0/12")
+	waiting := map[string]string{wire.OperatorName: "pod liqo-tui-operator-2: ImagePullBackOff", wire.FabricName: "pod liqo-tui-fabric-1 is pending"}
 	for want, c := range map[string]struct {
 		step    flows.StepID
 		p       render.InstallParams
-		objects []render.Object
+		objects []wire.Object
 		nodes   []flows.NodeFacts
 		done    bool
 	}{
-		"the operator starts: pod liqo-tui-operator-2: ImagePullBackOff": {step: "operator-works-a", objects: []render.Object{starting}},
-		"the operator has not found the cluster's address ranges yet":    {step: "operator-works-a", objects: []render.Object{operator, pods}},
-		"the operator has not decided Network pod-cidr":                  {step: "operator-works-a", objects: []render.Object{operator, network(render.NetworkPodCIDR, "10.244.0.0/16", "")}},
-		"the operator has not replaced Network pod-cidr":                 {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}, objects: []render.Object{operator, pods, services}},
-		"the operator has made no Network of 10.1.0.0/16":                {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.244.0.0/16", "10.1.0.0/16"}}, objects: []render.Object{operator, pods, services}},
-		"the operator has made no Network of 10.2.0.0/16":                {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.244.0.0/16", "10.2.0.0/16"}}, objects: []render.Object{operator, pods, foreign(services)}},
-		"": {step: "operator-works-a", objects: []render.Object{operator, foreign(pods), services}, done: true},
-		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending": {step: "fabric-runs-a", objects: []render.Object{fabric}},
+		"the operator starts: pod liqo-tui-operator-2: ImagePullBackOff": {step: "operator-works-a", objects: []wire.Object{starting}},
+		"the operator has not found the cluster's address ranges yet":    {step: "operator-works-a", objects: []wire.Object{operator, pods}},
+		"the operator has not decided Network pod-cidr":                  {step: "operator-works-a", objects: []wire.Object{operator, network(wire.NetworkPodCIDR, "10.244.0.0/16", "")}},
+		"the operator has not replaced Network pod-cidr":                 {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}, objects: []wire.Object{operator, pods, services}},
+		"the operator has made no Network of 10.1.0.0/16":                {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.244.0.0/16", "10.1.0.0/16"}}, objects: []wire.Object{operator, pods, services}},
+		"the operator has made no Network of 10.2.0.0/16":                {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.244.0.0/16", "10.2.0.0/16"}}, objects: []wire.Object{operator, pods, foreign(services)}},
+		"": {step: "operator-works-a", objects: []wire.Object{operator, foreign(pods), services}, done: true},
+		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending": {step: "fabric-runs-a", objects: []wire.Object{fabric}},
 		"not on a-2 (not ready), win (runs windows)": {
-			step: "fabric-runs-a", objects: []render.Object{fabric}, done: true,
+			step: "fabric-runs-a", objects: []wire.Object{fabric}, done: true,
 			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2"}, {Name: "win", Unfit: "runs windows"}},
 		},
 		"not on a-2 (its kernel 4.19.0 is older than 5.10)": {
-			step: "fabric-runs-a", objects: []render.Object{fabric}, done: true,
+			step: "fabric-runs-a", objects: []wire.Object{fabric}, done: true,
 			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true, Kernel: "6.1.0"}, {Name: "a-2", Ready: true, Kernel: "4.19.0"}},
 		},
 		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending; not on win (runs windows)": {
-			step: "fabric-runs-a", objects: []render.Object{fabric},
+			step: "fabric-runs-a", objects: []wire.Object{fabric},
 			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2", Ready: true}, {Name: "win", Ready: true, Unfit: "runs windows"}},
 		},
 	} {
@@ -393,7 +395,7 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan", Labels: map[string]string{render.LabelGatewayName: "milan", render.LabelRemoteCluster: "milan"}}}
+		d := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan", Labels: map[string]string{wire.LabelGatewayName: "milan", wire.LabelRemoteCluster: "milan"}}}
 		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "tunnel", Image: image}}
 		d.Status = appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
 		found.Gateways = []appsv1.Deployment{d}
@@ -412,9 +414,9 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 		reason   string
 		warnings []string
 	}{
-		"before":         {newer(facts("example.org/gateway:v1", render.ServerTemplate)), flows.Blocked, "image example.org/gateway:v1 → example.org/gateway:v2: needs the gateway templates", []string{warning}},
-		"its turn comes": {planned(render.InstallParams{})(facts("example.org/gateway:v0", render.ServerTemplate)), flows.Waiting, "image example.org/gateway:v0 → example.org/gateway:v1: it is replaced once the gateways before it are connected again", []string{warning}},
-		"replaced":       {planned(render.InstallParams{})(facts("example.org/gateway:v1", render.ServerTemplate)), flows.Done, "", nil},
+		"before":         {newer(facts("example.org/gateway:v1", wire.ServerTemplate)), flows.Blocked, "image example.org/gateway:v1 → example.org/gateway:v2: needs the gateway templates", []string{warning}},
+		"its turn comes": {planned(render.InstallParams{})(facts("example.org/gateway:v0", wire.ServerTemplate)), flows.Waiting, "image example.org/gateway:v0 → example.org/gateway:v1: it is replaced once the gateways before it are connected again", []string{warning}},
+		"replaced":       {planned(render.InstallParams{})(facts("example.org/gateway:v1", wire.ServerTemplate)), flows.Done, "", nil},
 	} {
 		s, ok := c.plan.Step("gateway-milan-a")
 		if !ok || s.Status != c.status || s.Reason != c.reason || !slices.Equal(c.plan.Interrupts(), c.warnings) {
@@ -490,7 +492,7 @@ func TestABrokenOperatorIsMendedWhileConnecting(t *testing.T) {
 func TestAnInstallationTakesNothingOver(t *testing.T) {
 	p := flowtest.NewPair()
 	p.A.Bare()
-	theirs := &rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: render.OperatorName}}
+	theirs := &rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: wire.OperatorName}}
 	p.A.PutAs("others", theirs)
 	_, err := alone(t, p, planned(render.InstallParams{}))
 	var failed *flows.StepError

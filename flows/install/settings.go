@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/internal/discovery"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -20,7 +21,7 @@ func Settings() []setting.Setting[render.InstallParams] {
 	type params = render.InstallParams
 	return []setting.Setting[params]{
 		{Name: "image", Help: imageHelp + " (default: unchanged, at first that of this release, if it has one)", Empty: "unchanged", Valid: validImage, Pattern: `^\S+$`, Store: setting.TextAt(func(p *params) *string { return &p.Image })},
-		{Name: "cluster-id", Help: "name by which peers know the cluster (default: its ID if it has one, else from the context's name)", Valid: func(text string) error { return render.ClusterID(text).Validate() }, Pattern: `^(?:[a-z0-9]|[a-z0-9][-a-z0-9]*[a-z0-9])$`, Store: setting.TextAt(func(p *params) *render.ClusterID { return &p.ClusterID })},
+		{Name: "cluster-id", Help: "name by which peers know the cluster (default: its ID if it has one, else from the context's name)", Valid: func(text string) error { return wire.ClusterID(text).Validate() }, Pattern: `^(?:[a-z0-9]|[a-z0-9][-a-z0-9]*[a-z0-9])$`, Store: setting.TextAt(func(p *params) *wire.ClusterID { return &p.ClusterID })},
 		{Name: "pod-cidr", Help: "address range of the pods, may be repeated (default: unchanged, at first the operator detects it)", Kind: setting.List, Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.ListAt(func(p *params) *[]string { return &p.PodCIDRs })},
 		{Name: "service-cidr", Help: "address range of the Services (default: unchanged, at first the operator detects it)", Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.TextAt(func(p *params) *string { return &p.ServiceCIDR })},
 		{Name: "external-cidr", Help: "address range for hosts outside of the pod network (default: unchanged, at first " + render.DefaultExternalCIDR + ")", Empty: "unchanged", Valid: validRange, Pattern: rangePattern, Store: setting.TextAt(func(p *params) *string { return &p.ExternalCIDR })},

@@ -9,23 +9,24 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // newer refuses an installation that a newer release of this program has made: what that
 // has written, this one does not read. nil if this program knows all of it.
 func (i *Installation) newer(side flows.Side, c flows.ClusterFacts) *flows.Step {
-	d := installed[appsv1.Deployment](c, render.OperatorName)
+	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil {
 		return nil
 	}
 	const hint = "use the release of liqo-tui that installed it, or a newer one; to go back, run its uninstall first, and install again with this one"
-	level := render.InstalledLevel(d)
-	if level > render.Level {
+	level := wire.InstalledLevel(d)
+	if level > wire.Level {
 		return new(flows.Refuse(side, flows.CodeSoftware, "the installation is no newer than this program", flows.FailedPreflight,
-			fmt.Sprintf("a newer release of liqo-tui made the installation, with annotations of level %d, and this one knows level %d: a downgrade would leave what nobody reads", level, render.Level), hint))
+			fmt.Sprintf("a newer release of liqo-tui made the installation, with annotations of level %d, and this one knows level %d: a downgrade would leave what nobody reads", level, wire.Level), hint))
 	}
-	if level < render.Level {
+	if level < wire.Level {
 		return nil // an upgrade may leave fields out
 	}
 	for _, o := range i.objects {
@@ -56,10 +57,10 @@ func images(containers []corev1.Container, wanted string) string {
 // installedContainers are those of the operator's pod or the agents', as a step's ID says;
 // none where there is none yet.
 func installedContainers(c flows.ClusterFacts, id string) []corev1.Container {
-	if d := installed[appsv1.Deployment](c, render.OperatorName); id == stepOperator && d != nil {
+	if d := installed[appsv1.Deployment](c, wire.OperatorName); id == stepOperator && d != nil {
 		return d.Spec.Template.Spec.Containers
 	}
-	if d := installed[appsv1.DaemonSet](c, render.FabricName); id == stepFabric && d != nil {
+	if d := installed[appsv1.DaemonSet](c, wire.FabricName); id == stepFabric && d != nil {
 		return d.Spec.Template.Spec.Containers
 	}
 	return nil

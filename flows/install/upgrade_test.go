@@ -10,20 +10,21 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // TestUpgrades installs v1, has another release change objects of it, and plans v2.
 func TestUpgrades(t *testing.T) {
 	const newerField = "its version v1beta1 has field .spec.fromTheFuture, which this one would remove"
-	addField := func(o render.Object) {
+	addField := func(o wire.Object) {
 		if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok && d.Name == "gatewayservers.networking.liqo.io" {
 			spec := d.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 			spec.Properties["fromTheFuture"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
 		}
 	}
-	level := func(text string) func(render.Object) {
-		return func(o render.Object) {
+	level := func(text string) func(wire.Object) {
+		return func(o wire.Object) {
 			if d, ok := o.(*appsv1.Deployment); ok {
 				d.Annotations["liqo-tui.dev/level"] = text
 				if text == "" {
@@ -33,17 +34,17 @@ func TestUpgrades(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		there   []func(render.Object) // of what the other release has made
-		refused string                // "" for an upgrade that is done
+		there   []func(wire.Object) // of what the other release has made
+		refused string              // "" for an upgrade that is done
 	}{
 		"the next image": {nil, ""},
-		"an installation from before there were levels": {[]func(render.Object){level("")}, ""},
-		"a level that is no number":                     {[]func(render.Object){level("x")}, ""},
-		"a former release's definition had more":        {[]func(render.Object){level("0"), addField}, ""},
-		"a newer release's annotations":                 {[]func(render.Object){level("2")}, "annotations of level 2, and this one knows level 1"},
-		"a newer release's definitions":                 {[]func(render.Object){addField}, newerField},
-		"both":                                          {[]func(render.Object){level("7"), addField}, "annotations of level 7"},
-		"a version that is unknown": {[]func(render.Object){func(o render.Object) {
+		"an installation from before there were levels": {[]func(wire.Object){level("")}, ""},
+		"a level that is no number":                     {[]func(wire.Object){level("x")}, ""},
+		"a former release's definition had more":        {[]func(wire.Object){level("0"), addField}, ""},
+		"a newer release's annotations":                 {[]func(wire.Object){level("2")}, "annotations of level 2, and this one knows level 1"},
+		"a newer release's definitions":                 {[]func(wire.Object){addField}, newerField},
+		"both":                                          {[]func(wire.Object){level("7"), addField}, "annotations of level 7"},
+		"a version that is unknown": {[]func(wire.Object){func(o wire.Object) {
 			if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok && d.Name == "connections.networking.liqo.io" {
 				next := *d.Spec.Versions[0].DeepCopy()
 				next.Name, next.Storage = "v1", false

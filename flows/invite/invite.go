@@ -17,13 +17,14 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // PlanInvite makes cluster A's end of a connection with peer, as far as that
 // needs nothing of it: afterwards [NewInvitation] has something to tell. The nonce is
 // random; a server that has one already keeps it.
-func PlanInvite(p flows.Params, peer render.ClusterID, nonce string, f flows.Facts) flows.Plan {
+func PlanInvite(p flows.Params, peer wire.ClusterID, nonce string, f flows.Facts) flows.Plan {
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
 	f.Sides[flows.B] = flows.ClusterFacts{ID: peer, Described: true}
 	plan, c := flows.NewHalf(p, f)
@@ -104,13 +105,13 @@ func PlanAccept(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 
 // described are the facts of a cluster as its admin describes it to peer: what plans
 // for the peer's side look at.
-func described(d peerfile.Description, peer render.ClusterID) flows.ClusterFacts {
+func described(d peerfile.Description, peer wire.ClusterID) flows.ClusterFacts {
 	f := flows.ClusterFacts{
 		ID: d.ClusterID, UID: d.UID, Described: true, Software: flows.Operator, HasCRDs: true,
 		Networks: render.Networks{Pod: d.PodCIDRs, External: d.ExternalCIDRs}, Keys: map[string]wgtypes.Key{},
 	}
 	meta := metav1.ObjectMeta{
-		Name: string(peer), Namespace: render.TenantNamespaceName(peer), Labels: map[string]string{render.LabelRemoteCluster: string(peer)},
+		Name: string(peer), Namespace: wire.TenantNamespaceName(peer), Labels: map[string]string{wire.LabelRemoteCluster: string(peer)},
 	}
 	if key, err := wgtypes.ParseKey(d.PublicKey); err == nil {
 		f.Keys[meta.Namespace+"/"+meta.Name] = key
@@ -132,7 +133,7 @@ func described(d peerfile.Description, peer render.ClusterID) flows.ClusterFacts
 }
 
 // NewInvitation is what cluster A sends to peer, once [PlanInvite] is done.
-func NewInvitation(p flows.Params, peer render.ClusterID, f flows.Facts, valid time.Duration) (peerfile.File, error) {
+func NewInvitation(p flows.Params, peer wire.ClusterID, f flows.Facts, valid time.Duration) (peerfile.File, error) {
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
 	f.Sides[flows.B] = flows.ClusterFacts{ID: peer, Described: true}
 	p, _ = flows.Adopt(p, f)
@@ -150,7 +151,7 @@ func NewInvitation(p flows.Params, peer render.ClusterID, f flows.Facts, valid t
 func sent(c flows.Connection, valid time.Duration) (peerfile.File, error) {
 	server := c.Peers[flows.A].Server
 	l, err := newFile(c, peerfile.Invitation, server.Spec.MTU, valid)
-	l.Nonce = server.Annotations[render.AnnotationInvitation]
+	l.Nonce = server.Annotations[wire.AnnotationInvitation]
 	return l, err
 }
 

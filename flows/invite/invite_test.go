@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/invite"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // admin is somebody who has access to one cluster alone.
@@ -47,7 +47,7 @@ func sent(t *testing.T, l peerfile.File, err error) peerfile.File {
 	return arrived
 }
 
-func inviting(p flows.Params, peer render.ClusterID) func(flows.Facts) flows.Plan {
+func inviting(p flows.Params, peer wire.ClusterID) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan { return invite.PlanInvite(p, peer, "first", f) }
 }
 

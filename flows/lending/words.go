@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -30,10 +30,10 @@ func Amounts(r corev1.ResourceList) string {
 
 // Refused says why our operator refuses an object as it is now; "" if it accepts it, or has not looked at it yet.
 func Refused(o metav1.Object) string {
-	if o.GetAnnotations()[render.AnnotationProblemOf] != strconv.FormatInt(o.GetGeneration(), 10) {
+	if o.GetAnnotations()[wire.AnnotationProblemOf] != strconv.FormatInt(o.GetGeneration(), 10) {
 		return ""
 	}
-	return o.GetAnnotations()[render.AnnotationProblem]
+	return o.GetAnnotations()[wire.AnnotationProblem]
 }
 
 // Accepted reports whether the provider has accepted this part of a slice.

@@ -16,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	objects "github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -27,7 +28,7 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 	milan := render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}
 	strangers := &authv1beta1.Tenant{
 		TypeMeta:   metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: authv1beta1.TenantKind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: rome.Namespace, Name: "rome", Labels: map[string]string{render.LabelRemoteCluster: "rome"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: rome.Namespace, Name: "rome", Labels: map[string]string{wire.LabelRemoteCluster: "rome"}},
 		Spec:       authv1beta1.TenantSpec{ClusterID: "rome", PublicKey: []byte("of somebody else")},
 	}
 	unlabelled := strangers.DeepCopy()
@@ -80,7 +81,7 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 			},
 			params: peer.Params{CPU: "100", Memory: "1Gi"}, says: "cpu 100 is asked for, and the nodes of milan have 8 in all",
 		},
-		"a nonce of an earlier try": {past: earlier(render.FieldManager)},
+		"a nonce of an earlier try": {past: earlier(wire.FieldManager)},
 		"a nonce of an earlier try of liqoctl": {
 			past: earlier("liqoctl"), refused: "liqoctl also manages", hint: "--force-conflicts", code: flows.CodeOwnership,
 			mend: func(p *flowtest.Pair) { p.A.Remove(objects.SignedNonce(milan, nil)) },

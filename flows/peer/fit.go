@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -134,7 +135,7 @@ func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
 	t, c := p.tenant(side), p.Facts.Sides[side]
 	var labelled []string
 	for _, ns := range c.Namespaces {
-		if ns.Labels[render.LabelRemoteCluster] == string(t.Remote) && ns.Labels[render.LabelTenantNamespace] != "" {
+		if ns.Labels[wire.LabelRemoteCluster] == string(t.Remote) && ns.Labels[wire.LabelTenantNamespace] != "" {
 			labelled = append(labelled, ns.Name)
 		}
 	}
@@ -142,15 +143,15 @@ func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
 	switch {
 	case len(labelled) > 1:
 		return fmt.Sprintf("%s has %d tenant namespaces for %s, and Liqo takes none then: %s", c.ID, len(labelled), t.Remote, strings.Join(labelled, ", ")),
-			fmt.Sprintf("take label %s off all but one", render.LabelTenantNamespace)
+			fmt.Sprintf("take label %s off all but one", wire.LabelTenantNamespace)
 	case side == p.con && !p.ours(side) && p.wants(p.params.Slice, true) && !strings.HasPrefix(t.Namespace, peering.NamespacePrefix):
 		return fmt.Sprintf("namespace %s does not begin with %s: Liqo gives virtual nodes in it no certificate, so logs and exec don't work", t.Namespace, peering.NamespacePrefix),
 			"leave --namespace out, or reset the connection first if it is there"
 	case ns == nil || ns.DeletionTimestamp != nil:
 		return "", ""
-	case ns.Labels[render.LabelTenantNamespace] != "true" || ns.Labels[render.LabelRemoteCluster] != string(t.Remote):
+	case ns.Labels[wire.LabelTenantNamespace] != "true" || ns.Labels[wire.LabelRemoteCluster] != string(t.Remote):
 		return fmt.Sprintf("namespace %s has not the labels by which Liqo finds it", ns.Name),
-			fmt.Sprintf("add them: %s", c.Kubectl("label", "namespace", ns.Name, render.LabelTenantNamespace+"=true", render.LabelRemoteCluster+"="+string(t.Remote)))
+			fmt.Sprintf("add them: %s", c.Kubectl("label", "namespace", ns.Name, wire.LabelTenantNamespace+"=true", wire.LabelRemoteCluster+"="+string(t.Remote)))
 	}
 	return "", ""
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -159,7 +159,7 @@ func (p pair) makeAccess() flows.Step {
 		s.Status, s.Reason, s.Hint = flows.Blocked, "needs the Tenant", ""
 	case lending.Refused(live) != "":
 		s.Reason = lending.Refused(live)
-		if strings.HasPrefix(s.Reason, render.ProblemRefused) {
+		if strings.HasPrefix(s.Reason, wire.ProblemRefused) {
 			s.Fail(flows.FailedConflict, check.Tenant, s.Reason, "change what it names, then run the same command again")
 		}
 	case live.Status.AuthParams == nil || live.Status.TenantNamespace == "":

@@ -7,7 +7,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -100,7 +100,7 @@ func (p pair) proxy() (url, missing string) {
 				continue
 			}
 			if mapped, err := ipam.Remap(address, f, to); err == nil {
-				return "http://" + mapped.String() + ":" + render.ProxyPort, ""
+				return "http://" + mapped.String() + ":" + wire.ProxyPort, ""
 			}
 		}
 		return "", fmt.Sprintf("%s's proxy %s is not in its external range", p.id(p.pro), address)

@@ -18,6 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -251,7 +252,7 @@ func unoffload(namespace string, c flows.ClusterFacts) command.Command {
 const maxName = 63
 
 // wanted is how the namespace is to be offloaded: as given, the rest as it is.
-func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffloading, c flows.ClusterFacts) (want render.Object, reason, hint string) {
+func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffloading, c flows.ClusterFacts) (want wire.Object, reason, hint string) {
 	ns := c.FindNamespace(name)
 	if ns == nil {
 		return nil, fmt.Sprintf("%s has no namespace %s", c.ID, name), fmt.Sprintf("create it first: %s", c.Kubectl("create", "namespace", name))

@@ -19,6 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -469,13 +470,13 @@ func TestFailuresAreNamed(t *testing.T) {
 func TestUnpeeringEndsWhereTheProviderHasLostWhatAsks(t *testing.T) {
 	for name, c := range map[string]struct {
 		ours bool
-		lost func(render.Object) bool
+		lost func(wire.Object) bool
 		want bool // the plan itself deletes the namespace
 	}{
-		"nothing is lost":                {false, func(render.Object) bool { return false }, false},
-		"the map":                        {false, func(o render.Object) bool { _, is := o.(*offloadingv1beta1.NamespaceMap); return is }, true},
-		"slices, which Liqo needs not":   {false, func(o render.Object) bool { _, is := o.(*authv1beta1.ResourceSlice); return is }, false},
-		"slices, which our operator saw": {true, func(o render.Object) bool { _, is := o.(*authv1beta1.ResourceSlice); return is }, true},
+		"nothing is lost":                {false, func(wire.Object) bool { return false }, false},
+		"the map":                        {false, func(o wire.Object) bool { _, is := o.(*offloadingv1beta1.NamespaceMap); return is }, true},
+		"slices, which Liqo needs not":   {false, func(o wire.Object) bool { _, is := o.(*authv1beta1.ResourceSlice); return is }, false},
+		"slices, which our operator saw": {true, func(o wire.Object) bool { _, is := o.(*authv1beta1.ResourceSlice); return is }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := peered(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -42,7 +43,7 @@ func newPair(p Params, namespaces [2]string, f flows.Facts) pair {
 	return pair{Connection: flows.NewConnection(flows.Params{Namespaces: namespaces}, f), params: p, con: p.Consumer, pro: p.Consumer.Other(), made: map[string]flows.Step{}}
 }
 
-func (p pair) id(side flows.Side) render.ClusterID { return p.Facts.Sides[side].Name() }
+func (p pair) id(side flows.Side) wire.ClusterID { return p.Facts.Sides[side].Name() }
 
 func (p pair) tenant(side flows.Side) render.Tenant { return p.Peers[side].Tenant }
 
@@ -57,7 +58,7 @@ func (p pair) lending(side flows.Side) lending.Facts {
 // in finds the objects of a side's tenant namespace that meet a condition.
 func in[T any, O interface {
 	*T
-	render.Object
+	wire.Object
 }](namespace string, all []T, is func(O) bool) []O {
 	var out []O
 	for i := range all {
@@ -78,7 +79,7 @@ func first[T any](all []*T) *T {
 
 func (p pair) ofPeer(side flows.Side) func(metav1.Object) bool {
 	return func(o metav1.Object) bool {
-		return o.GetLabels()[render.LabelRemoteCluster] == string(p.tenant(side).Remote)
+		return o.GetLabels()[wire.LabelRemoteCluster] == string(p.tenant(side).Remote)
 	}
 }
 
@@ -196,7 +197,7 @@ func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows
 func (p pair) readLog(side flows.Side, deployment string) string {
 	c := p.Facts.Sides[side]
 	if p.ours(side) {
-		deployment = render.OperatorName
+		deployment = wire.OperatorName
 	}
 	return fmt.Sprintf("read the log of %s on %s: %s", p.program(side), c.ID, c.KubectlIn(c.Namespace, "logs", "deployment/"+deployment))
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // restricted is a cluster whose user has some rights, and no more.
@@ -21,10 +22,10 @@ type restricted struct {
 	may  []rights.Permission
 }
 
-func (r restricted) Apply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+func (r restricted) Apply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	for _, o := range objects {
 		action := flows.Create
-		if slices.ContainsFunc(r.Objects(), func(live render.Object) bool { return render.Name(live) == render.Name(o) }) {
+		if slices.ContainsFunc(r.Objects(), func(live wire.Object) bool { return apply.Name(live) == apply.Name(o) }) {
 			action = flows.Update
 		}
 		if err := r.allowed(action, o); err != nil {
@@ -34,7 +35,7 @@ func (r restricted) Apply(ctx context.Context, objects []render.Object) ([]flows
 	return r.Cluster.Apply(ctx, objects)
 }
 
-func (r restricted) Delete(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+func (r restricted) Delete(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	for _, o := range objects {
 		if err := r.allowed(flows.Delete, o); err != nil {
 			return nil, err
@@ -43,7 +44,7 @@ func (r restricted) Delete(ctx context.Context, objects []render.Object) ([]flow
 	return r.Cluster.Delete(ctx, objects)
 }
 
-func (r restricted) allowed(action flows.Action, o render.Object) error {
+func (r restricted) allowed(action flows.Action, o wire.Object) error {
 	step := flows.Step{Side: r.side, Action: action, Status: flows.Ready, Object: flows.RefTo(o)}
 	for _, p := range rights.Needed(flows.Plan{Steps: []flows.Step{step}}, r.side) {
 		if !slices.Contains(r.may, p) {

@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -222,7 +222,7 @@ func (p pair) makeVirtualNode() flows.Step {
 		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to make the VirtualNode", p.program(p.con)), p.readLog(p.con, manager)
 	case kubelet == nil:
 		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to make its Deployment", p.program(p.con)), p.readLog(p.con, manager)
-		if why := all[0].Annotations[render.AnnotationProblem]; strings.HasPrefix(why, render.ProblemRefused) {
+		if why := all[0].Annotations[wire.AnnotationProblem]; strings.HasPrefix(why, wire.ProblemRefused) {
 			s.Fail(flows.FailedConflict, check.VirtualNode, why, s.Hint)
 		}
 	case kubelet.Status.AvailableReplicas == 0:
@@ -283,6 +283,6 @@ func offered(m *corev1.Node) corev1.ResourceList {
 // cordonedByUs reports whether a removal of this program has cordoned a Node.
 func cordonedByUs(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == render.FieldManager && e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.GetRawBytes()), `"f:unschedulable"`)
+		return e.Manager == wire.FieldManager && e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.GetRawBytes()), `"f:unschedulable"`)
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -220,7 +220,7 @@ func ending(s flows.Step, why string, before []flows.Step) flows.Step {
 	return blockedBy(s, why, before...)
 }
 
-func (r removal) remove(side flows.Side, what string, o render.Object, interrupts string) flows.Step {
+func (r removal) remove(side flows.Side, what string, o wire.Object, interrupts string) flows.Step {
 	return flows.Remove(side, what+"-"+o.GetName(), flows.RefTo(o), o, interrupts)
 }
 
@@ -296,7 +296,7 @@ func (r removal) forgetUnreachable(done bool) []flows.Step {
 
 func wroteAnnotation(o metav1.Object) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == render.FieldManager && e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.GetRawBytes()), peering.AnnotationUnreachable)
+		return e.Manager == wire.FieldManager && e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.GetRawBytes()), peering.AnnotationUnreachable)
 	})
 }
 
@@ -396,7 +396,7 @@ func (r removal) lent(ns *corev1.Namespace) bool {
 
 // copies are the provider's copies of what the consumer asked for; those of its access
 // go with the access.
-func (r removal) copies() (all []render.Object) {
+func (r removal) copies() (all []wire.Object) {
 	namespace, l := r.tenant(r.pro).Namespace, r.lending(r.pro)
 	for _, m := range in(namespace, l.Maps, func(m *offloadingv1beta1.NamespaceMap) bool { return r.copied(m) }) {
 		all = append(all, m)

@@ -9,14 +9,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // User is an account on cluster A, the provider, for the admin of a consumer, who has no
 // other access to it.
 type User struct {
-	Consumer  render.ClusterID
+	Consumer  wire.ClusterID
 	APIServer string // URL for the consumer's admin; "" for what the operator tells consumers, or the kubeconfig's
 }
 
@@ -103,7 +103,7 @@ func (p pair) delegation() flows.DelegationFacts {
 // object is one of the account's: as it is, and as it should be.
 type object struct {
 	what       string
-	live, want render.Object
+	live, want wire.Object
 }
 
 func (u User) objects(p pair) (out []object) {
@@ -112,11 +112,11 @@ func (u User) objects(p pair) (out []object) {
 		o := object{want: want}
 		switch want.(type) {
 		case *corev1.ServiceAccount:
-			o.what, o.live = "user-account", render.Named(facts.Accounts, want)
+			o.what, o.live = "user-account", wire.Named(facts.Accounts, want)
 		case *rbacv1.Role:
-			o.what, o.live = "user-role", render.Named(facts.Roles, want)
+			o.what, o.live = "user-role", wire.Named(facts.Roles, want)
 		case *rbacv1.RoleBinding:
-			o.what, o.live = "user-binding", render.Named(facts.Bindings, want)
+			o.what, o.live = "user-binding", wire.Named(facts.Bindings, want)
 		}
 		if want.GetNamespace() != tenant.Namespace {
 			o.what += "-" + want.GetNamespace()

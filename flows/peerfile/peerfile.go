@@ -17,7 +17,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Kind is what a [File] is.
@@ -35,12 +35,12 @@ const version = "liqo-tui.dev/v1"
 // File is what the admin of one cluster sends to that of another, so that each
 // can make their own end of a connection. Nothing in it is secret.
 type File struct {
-	APIVersion string           `json:"apiVersion"`
-	Kind       Kind             `json:"kind"`
-	For        render.ClusterID `json:"for"`
-	From       Description      `json:"from"`
-	Created    time.Time        `json:"created"`
-	Expires    time.Time        `json:"expires"`
+	APIVersion string         `json:"apiVersion"`
+	Kind       Kind           `json:"kind"`
+	For        wire.ClusterID `json:"for"`
+	From       Description    `json:"from"`
+	Created    time.Time      `json:"created"`
+	Expires    time.Time      `json:"expires"`
 	// Nonce of an invitation: another one for each gateway server. Files of earlier
 	// versions have none.
 	Nonce string `json:"nonce,omitempty"`
@@ -58,7 +58,7 @@ type Reference struct {
 
 // Description is a cluster as its peer has to know it.
 type Description struct {
-	ClusterID     render.ClusterID         `json:"clusterID"`
+	ClusterID     wire.ClusterID           `json:"clusterID"`
 	UID           string                   `json:"uid"` // of its namespace kube-system: which cluster it is
 	PodCIDRs      []networkingv1beta1.CIDR `json:"podCIDRs"`
 	ExternalCIDRs []networkingv1beta1.CIDR `json:"externalCIDRs"`
@@ -101,7 +101,7 @@ func Parse(text []byte) (File, error) {
 		return l, errors.New("not a file of liqo-tui network invite or join")
 	}
 	var errs []error
-	for what, id := range map[string]render.ClusterID{"for": l.For, "from.clusterID": l.From.ClusterID} {
+	for what, id := range map[string]wire.ClusterID{"for": l.For, "from.clusterID": l.From.ClusterID} {
 		if err := id.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 		}
@@ -119,8 +119,8 @@ func Parse(text []byte) (File, error) {
 	if _, err := wgtypes.ParseKey(l.From.PublicKey); err != nil {
 		errs = append(errs, fmt.Errorf("from.publicKey: %w", err))
 	}
-	if l.From.MTU < render.MinMTU || l.From.MTU > render.MaxMTU {
-		errs = append(errs, fmt.Errorf("from.mtu: %d, want %d to %d bytes", l.From.MTU, render.MinMTU, render.MaxMTU))
+	if l.From.MTU < wire.MinMTU || l.From.MTU > wire.MaxMTU {
+		errs = append(errs, fmt.Errorf("from.mtu: %d, want %d to %d bytes", l.From.MTU, wire.MinMTU, wire.MaxMTU))
 	}
 	switch e := l.From.Endpoint; {
 	case l.Kind == Invitation && (e == nil || len(e.Addresses) == 0 || e.Port == 0):

@@ -9,7 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 var notInName = regexp.MustCompile(`[^a-z0-9]+`)
@@ -21,7 +21,7 @@ func roleName(user string) string {
 
 // Roles grant the permissions to the user: one Role for each namespace, and one
 // ClusterRole for what is in none or in all.
-func Roles(user string, permissions []Permission) []render.Object {
+func Roles(user string, permissions []Permission) []wire.Object {
 	byNamespace := map[string][]Permission{}
 	var namespaces []string
 	for _, p := range permissions {
@@ -32,9 +32,9 @@ func Roles(user string, permissions []Permission) []render.Object {
 	}
 	slices.Sort(namespaces)
 	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
-	var out []render.Object
+	var out []wire.Object
 	for _, ns := range namespaces {
-		meta := metav1.ObjectMeta{Name: roleName(user), Namespace: ns, Labels: map[string]string{render.LabelManagedBy: render.ManagedBy}}
+		meta := metav1.ObjectMeta{Name: roleName(user), Namespace: ns, Labels: map[string]string{wire.LabelManagedBy: wire.ManagedBy}}
 		rules := rulesOf(byNamespace[ns])
 		if ns == "" {
 			out = append(out,

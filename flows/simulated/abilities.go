@@ -11,7 +11,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 var (
@@ -63,20 +65,20 @@ const User = "ada"
 
 // ForceApply implements [engine.Forcer]: other managers lose the fields that the
 // objects set.
-func (c *Cluster) ForceApply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
-	return c.write(ctx, "apply", objects, func(o render.Object) (flows.Verb, error) {
+func (c *Cluster) ForceApply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
+	return c.write(ctx, "apply", objects, func(o wire.Object) (flows.Verb, error) {
 		if r := c.store.records[c.store.keyOf(o)]; r != nil {
-			r.owned = map[string]map[string]any{render.FieldManager: r.owned[render.FieldManager]}
+			r.owned = map[string]map[string]any{wire.FieldManager: r.owned[wire.FieldManager]}
 			r.object.SetManagedFields(slices.DeleteFunc(slices.Clone(r.object.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool {
-				return e.Manager != render.FieldManager
+				return e.Manager != wire.FieldManager
 			}))
 		}
-		return c.store.apply(o, render.FieldManager)
+		return c.store.apply(o, wire.FieldManager)
 	})
 }
 
 // DryRun implements [engine.DryRunner].
-func (c *Cluster) DryRun(_ context.Context, objects []render.Object, force bool) ([]engine.DryRunResult, error) {
+func (c *Cluster) DryRun(_ context.Context, objects []wire.Object, force bool) ([]engine.DryRunResult, error) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	if c.behaviour.unreachable(c.observed) {
@@ -89,9 +91,9 @@ func (c *Cluster) DryRun(_ context.Context, objects []render.Object, force bool)
 	return out, nil
 }
 
-func (c *Cluster) dryRun(o render.Object, force bool) engine.DryRunResult {
-	d := engine.DryRunResult{Change: flows.Change{Side: c.side, Object: render.Name(o), Verb: flows.Unchanged}}
-	want, err := render.Wanted(o)
+func (c *Cluster) dryRun(o wire.Object, force bool) engine.DryRunResult {
+	d := engine.DryRunResult{Change: flows.Change{Side: c.side, Object: apply.Name(o), Verb: flows.Unchanged}}
+	want, err := apply.Wanted(o)
 	if err != nil {
 		d.Err = err
 		return d
@@ -99,7 +101,7 @@ func (c *Cluster) dryRun(o render.Object, force bool) engine.DryRunResult {
 	r := c.store.records[c.store.keyOf(o)]
 	if r == nil {
 		if d.Err = c.store.admit(want); d.Err == nil {
-			d.Verb, d.Diff = flows.Created, render.Diff(nil, o)
+			d.Verb, d.Diff = flows.Created, apply.Diff(nil, o)
 		}
 		return d
 	}
@@ -111,7 +113,7 @@ func (c *Cluster) dryRun(o render.Object, force bool) engine.DryRunResult {
 		d.Err = &flows.ConflictError{Object: d.Object, Managers: []string{manager}}
 		return d
 	}
-	if d.Diff = render.Diff(r.object, o); d.Diff != "" {
+	if d.Diff = apply.Diff(r.object, o); d.Diff != "" {
 		d.Verb = flows.Updated
 	}
 	return d

@@ -8,7 +8,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Behaviour is how a cluster deviates from one on which all goes well, which is
@@ -26,7 +26,7 @@ type Behaviour struct {
 
 	// Meanwhile is what somebody else makes in place of an object just before it is
 	// written, nil for nothing. It must not call methods of the world or its clusters.
-	Meanwhile func(render.Object) render.Object
+	Meanwhile func(wire.Object) wire.Object
 
 	// Lacks are verbs and resources that the user may not use, as a review says.
 	// Writes are refused by WriteErrors only.

@@ -18,7 +18,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/contents"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -48,14 +50,14 @@ type Cluster struct {
 
 var _ engine.Cluster = (*Cluster)(nil)
 
-func newCluster(w *World, id render.ClusterID, host byte) *Cluster {
+func newCluster(w *World, id wire.ClusterID, host byte) *Cluster {
 	c := &Cluster{world: w, host: host, changed: make(chan struct{}, 1), ticked: true, gateways: map[types.UID]*gateway{}, requests: map[bool]*peering.Request{}}
 	c.store = newStore(c)
 	c.identity = flows.ClusterFacts{
 		Context: flows.ContextRef{Name: "kind-" + string(id)},
 		Server:  fmt.Sprintf("https://172.18.0.%d:6443", host),
 		UID:     "uid-of-" + string(id), Version: "v1.35.1",
-		ID: id, Software: flows.Operator, Namespace: render.DefaultNamespace, HasCRDs: true,
+		ID: id, Software: flows.Operator, Namespace: wire.DefaultNamespace, HasCRDs: true,
 		Networks: render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}},
 	}
 	return c
@@ -83,15 +85,15 @@ func (c *Cluster) Be(edit func(*flows.ClusterFacts)) {
 // Tenant is where our program keeps this cluster's objects of the peering of a pair.
 func (c *Cluster) Tenant() render.Tenant {
 	remote := c.world.other(c).Facts().ID
-	return render.Tenant{Namespace: render.TenantNamespaceName(remote), Remote: remote}
+	return render.Tenant{Namespace: wire.TenantNamespaceName(remote), Remote: remote}
 }
 
 // Put makes the objects exist, as an earlier run of our program would have.
-func (c *Cluster) Put(objects ...render.Object) { c.PutAs(render.FieldManager, objects...) }
+func (c *Cluster) Put(objects ...wire.Object) { c.PutAs(wire.FieldManager, objects...) }
 
 // PutAs makes the objects exist as another program would have: fields that it
 // set conflict with what our program wants to change.
-func (c *Cluster) PutAs(manager string, objects ...render.Object) {
+func (c *Cluster) PutAs(manager string, objects ...wire.Object) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	for _, o := range objects {
@@ -104,7 +106,7 @@ func (c *Cluster) PutAs(manager string, objects ...render.Object) {
 
 // Remove takes objects away at once, whatever their finalizers. Their children
 // follow with the next ticks.
-func (c *Cluster) Remove(objects ...render.Object) {
+func (c *Cluster) Remove(objects ...wire.Object) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	for _, o := range objects {
@@ -115,7 +117,7 @@ func (c *Cluster) Remove(objects ...render.Object) {
 
 // Terminate makes objects be deleted without end, as by a finalizer that nobody
 // removes.
-func (c *Cluster) Terminate(objects ...render.Object) {
+func (c *Cluster) Terminate(objects ...wire.Object) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	for _, o := range objects {
@@ -127,12 +129,12 @@ func (c *Cluster) Terminate(objects ...render.Object) {
 }
 
 // Objects are copies of all objects, by kind and name, with their kinds set.
-func (c *Cluster) Objects() []render.Object {
+func (c *Cluster) Objects() []wire.Object {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
-	var out []render.Object
+	var out []wire.Object
 	for _, r := range c.store.sorted() {
-		out = append(out, r.object.DeepCopyObject().(render.Object))
+		out = append(out, r.object.DeepCopyObject().(wire.Object))
 	}
 	return out
 }
@@ -141,7 +143,7 @@ func (c *Cluster) Objects() []render.Object {
 func (c *Cluster) Names() []string {
 	var out []string
 	for _, o := range c.Objects() {
-		out = append(out, render.Name(o))
+		out = append(out, apply.Name(o))
 	}
 	return out
 }
@@ -258,8 +260,8 @@ func (c *Cluster) everything() flows.ClusterFacts {
 
 // facts are copies, without the kinds: typed clients drop them.
 func (c *Cluster) facts() flows.ClusterFacts {
-	return c.collect(func(o render.Object) render.Object {
-		o = o.DeepCopyObject().(render.Object)
+	return c.collect(func(o wire.Object) wire.Object {
+		o = o.DeepCopyObject().(wire.Object)
 		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		return o
 	})
@@ -267,10 +269,10 @@ func (c *Cluster) facts() flows.ClusterFacts {
 
 // peek are facts for who only looks: they share what objects point to with the store.
 func (c *Cluster) peek() flows.ClusterFacts {
-	return c.collect(func(o render.Object) render.Object { return o })
+	return c.collect(func(o wire.Object) wire.Object { return o })
 }
 
-func (c *Cluster) collect(read func(render.Object) render.Object) flows.ClusterFacts {
+func (c *Cluster) collect(read func(wire.Object) wire.Object) flows.ClusterFacts {
 	f := c.identity
 	f.Networks.Pod, f.Networks.External = slices.Clone(f.Networks.Pod), slices.Clone(f.Networks.External)
 	f.Keys, f.EventsRead = map[string]wgtypes.Key{}, map[string]string{} // nothing warns here
@@ -303,9 +305,9 @@ func (c *Cluster) collect(read func(render.Object) render.Object) flows.ClusterF
 		for _, n := range f.Nodes {
 			f.Agents = append(f.Agents, n.Name)
 		}
-		f.AgentStatus = map[string]render.NodeStatus{}
+		f.AgentStatus = map[string]wire.NodeStatus{}
 		for _, node := range f.Agents {
-			f.AgentStatus[node] = render.NodeStatus{Level: render.NodeLevel, Refused: map[string]uint64{}}
+			f.AgentStatus[node] = wire.NodeStatus{Level: wire.NodeLevel, Refused: map[string]uint64{}}
 		}
 	}
 	return f
@@ -318,43 +320,43 @@ func (c *Cluster) addKey(f *flows.ClusterFacts, o metav1.Object) {
 }
 
 // Apply implements [engine.Cluster]: a server-side apply without force.
-func (c *Cluster) Apply(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
-	return c.write(ctx, "apply", objects, func(o render.Object) (flows.Verb, error) {
-		return c.store.apply(o, render.FieldManager)
+func (c *Cluster) Apply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
+	return c.write(ctx, "apply", objects, func(o wire.Object) (flows.Verb, error) {
+		return c.store.apply(o, wire.FieldManager)
 	})
 }
 
 // Delete implements [engine.Cluster]: in the background, children follow.
-func (c *Cluster) Delete(ctx context.Context, objects []render.Object) ([]flows.Change, error) {
+func (c *Cluster) Delete(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	return c.write(ctx, "delete", objects, c.store.remove)
 }
 
-func (c *Cluster) write(ctx context.Context, what string, objects []render.Object, do func(render.Object) (flows.Verb, error)) ([]flows.Change, error) {
+func (c *Cluster) write(ctx context.Context, what string, objects []wire.Object, do func(wire.Object) (flows.Verb, error)) ([]flows.Change, error) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	var changes []flows.Change
 	for _, o := range objects {
 		if err := ctx.Err(); err != nil {
-			return changes, fmt.Errorf("%s %s: %w", what, render.Name(o), err)
+			return changes, fmt.Errorf("%s %s: %w", what, apply.Name(o), err)
 		}
 		c.writes++
 		if err := c.behaviour.WriteErrors[c.writes]; err != nil {
-			return changes, fmt.Errorf("%s %s: %w", what, render.Name(o), err)
+			return changes, fmt.Errorf("%s %s: %w", what, apply.Name(o), err)
 		}
 		if c.behaviour.unreachable(c.observed) {
-			return changes, fmt.Errorf("%s %s: %w", what, render.Name(o), c.problem())
+			return changes, fmt.Errorf("%s %s: %w", what, apply.Name(o), c.problem())
 		}
 		if err := c.intervene(o); err != nil {
 			return changes, err
 		}
 		verb, err := do(o)
 		if err != nil {
-			return changes, fmt.Errorf("%s %s: %w", what, render.Name(o), err)
+			return changes, fmt.Errorf("%s %s: %w", what, apply.Name(o), err)
 		}
 		if verb == "" {
 			continue // deleted, but it did not exist
 		}
-		change := flows.Change{Side: c.side, Verb: verb, Object: render.Name(o)}
+		change := flows.Change{Side: c.side, Verb: verb, Object: apply.Name(o)}
 		c.log = append(c.log, change)
 		changes = append(changes, change)
 		if verb != flows.Unchanged {
@@ -366,7 +368,7 @@ func (c *Cluster) write(ctx context.Context, what string, objects []render.Objec
 
 // intervene has somebody else delete an object, with all that is in it, and make another
 // one of its name.
-func (c *Cluster) intervene(o render.Object) error {
+func (c *Cluster) intervene(o wire.Object) error {
 	r := c.store.records[c.store.keyOf(o)]
 	if c.behaviour.Meanwhile == nil || r == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // gateway is what the operator runs for a GatewayServer or GatewayClient, and the
@@ -61,12 +61,12 @@ func (g *gateway) start(o metav1.Object) {
 	}
 	g.pods++
 	g.tunnel = tunnel{}
-	g.pod = &flows.PodFacts{Namespace: o.GetNamespace(), Name: render.GatewayObjectName(o.GetName()) + "-" + suffix, Gateway: o.GetName(), Waiting: "ContainerCreating"}
+	g.pod = &flows.PodFacts{Namespace: o.GetNamespace(), Name: wire.GatewayObjectName(o.GetName()) + "-" + suffix, Gateway: o.GetName(), Waiting: "ContainerCreating"}
 }
 
 // KillGateway ends the pod of the gateway for a peer. Kubernetes makes another one, which
 // starts after that long. It reports whether there is such a gateway.
-func (c *Cluster) KillGateway(peer render.ClusterID, after time.Duration) bool {
+func (c *Cluster) KillGateway(peer wire.ClusterID, after time.Duration) bool {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	for _, r := range c.store.sorted() {
@@ -100,8 +100,8 @@ const reportInterval = 10 * time.Second
 
 // report is what the gateway's pod says of its tunnel. Renewing is no change. That an answer
 // is overdue is one that is still to come.
-func (c *Cluster) report(o render.Object, g *gateway) bool {
-	conn := c.store.records[key{networkingv1beta1.ConnectionKind, o.GetNamespace(), render.GatewayObjectName(o.GetName())}].
+func (c *Cluster) report(o wire.Object, g *gateway) bool {
+	conn := c.store.records[key{networkingv1beta1.ConnectionKind, o.GetNamespace(), wire.GatewayObjectName(o.GetName())}].
 		object.(*networkingv1beta1.Connection)
 	if c.behaviour.NoReports || !g.pod.Ready || conn.DeletionTimestamp != nil {
 		return false
@@ -112,7 +112,7 @@ func (c *Cluster) report(o render.Object, g *gateway) bool {
 	}
 	value, r := c.judge(now, o, g, w)
 	r.Refused = new(uint64)
-	last, known, _ := render.ParseReport(conn.Annotations) // of our own making
+	last, known, _ := wire.ParseReport(conn.Annotations) // of our own making
 	r.Since = last.Since
 	if r.Since == nil || value != conn.Status.Value {
 		r.Since = new(now)
@@ -140,14 +140,14 @@ func (c *Cluster) report(o render.Object, g *gateway) bool {
 		latency = time.Duration(r.LatencyMicros) * time.Microsecond
 	}
 	if latency > 0 || c.identity.Software == flows.Operator {
-		conn.Status.Latency = networkingv1beta1.ConnectionLatency{Value: render.FormatLatency(latency), Timestamp: metav1.NewTime(now)}
+		conn.Status.Latency = networkingv1beta1.ConnectionLatency{Value: wire.FormatLatency(latency), Timestamp: metav1.NewTime(now)}
 	}
 	if c.identity.Software == flows.Operator {
 		text, err := json.Marshal(r)
 		if err != nil {
 			panic("simulated: " + err.Error())
 		}
-		setAnnotation(conn, render.AnnotationStatus, string(text))
+		setAnnotation(conn, wire.AnnotationStatus, string(text))
 	}
 	return !same || overdue
 }
@@ -168,12 +168,12 @@ type way struct {
 // wireguardPort is where a client's packets come from.
 const wireguardPort = 51840
 
-func (c *Cluster) way(o render.Object, g *gateway) way {
+func (c *Cluster) way(o wire.Object, g *gateway) way {
 	id := remoteOf(o)
 	peer := c.peek().Peer(id)
 	w := way{hasKey: peer.PublicKey != nil}
 	if w.hasKey {
-		w.nextKey = peer.PublicKey.Annotations[render.AnnotationNextPublicKey]
+		w.nextKey = peer.PublicKey.Annotations[wire.AnnotationNextPublicKey]
 	}
 	if o, ok := o.(*networkingv1beta1.GatewayClient); ok {
 		w.mtu = o.Spec.MTU
@@ -201,7 +201,7 @@ func (c *Cluster) way(o render.Object, g *gateway) way {
 
 // knows reports whether k is the peer's key, or the next one that it announced.
 func knows(p *networkingv1beta1.PublicKey, k *wgtypes.Key) bool {
-	return slices.Equal(p.Spec.PublicKey, k[:]) || p.Annotations[render.AnnotationNextPublicKey] == k.String()
+	return slices.Equal(p.Spec.PublicKey, k[:]) || p.Annotations[wire.AnnotationNextPublicKey] == k.String()
 }
 
 // dialled reports whether the client of the two dials where the server listens.
@@ -280,9 +280,9 @@ func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() floa
 
 // judge is what a gateway concludes. TestSimulatedGatewaysSayWhatOursSay, of package agent,
 // compares it with what ours do.
-func (c *Cluster) judge(now time.Time, o render.Object, g *gateway, w way) (networkingv1beta1.ConnectionStatusValue, render.Report) {
-	r := render.Report{
-		At: now, Interval: render.Seconds(reportInterval / time.Second), NextKey: w.nextKey,
+func (c *Cluster) judge(now time.Time, o wire.Object, g *gateway, w way) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
+	r := wire.Report{
+		At: now, Interval: wire.Seconds(reportInterval / time.Second), NextKey: w.nextKey,
 		ReceivedBytes: g.traffic.Received, SentBytes: g.traffic.Sent, PodTraffic: g.podTraffic,
 		Implementation: "kernel", MTU: min(w.mtu, longest-60),
 	}
@@ -303,24 +303,24 @@ func (c *Cluster) judge(now time.Time, o render.Object, g *gateway, w way) (netw
 	server, ok := o.(*networkingv1beta1.GatewayServer)
 	switch {
 	case s.Value == ping.Connected:
-		r.Reason, r.Message, r.PathMTU = render.ReasonPinged, "the peer's gateway answers pings through the tunnel", r.MTU
+		r.Reason, r.Message, r.PathMTU = wire.ReasonPinged, "the peer's gateway answers pings through the tunnel", r.MTU
 		return networkingv1beta1.Connected, r
 	case !ok && w.dialled == "":
-		r.Reason, r.Message = render.ReasonNoEndpoint, "the GatewayClient names no address to dial"
+		r.Reason, r.Message = wire.ReasonNoEndpoint, "the GatewayClient names no address to dial"
 	case !w.hasKey:
-		r.Reason, r.Message = render.ReasonNoKey, "the peer's public key is not known yet"
+		r.Reason, r.Message = wire.ReasonNoKey, "the peer's public key is not known yet"
 	case s.Value == ping.Error && ok:
-		r.Reason, r.Message = render.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel, and nothing comes in from it"
+		r.Reason, r.Message = wire.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel, and nothing comes in from it"
 	case s.Value == ping.Error:
-		r.Reason, r.Message = render.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel, and nothing comes back from "+w.dialled
+		r.Reason, r.Message = wire.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel, and nothing comes back from "+w.dialled
 	case ok:
-		r.Reason, r.Message = render.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", server.Spec.Endpoint.Port)
+		r.Reason, r.Message = wire.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", server.Spec.Endpoint.Port)
 	default:
-		r.Reason, r.Message = render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: the port may be closed on the way, or the server may not have this gateway's key", w.dialled)
+		r.Reason, r.Message = wire.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: the port may be closed on the way, or the server may not have this gateway's key", w.dialled)
 	}
 	if s.Value == ping.Error {
 		moved, over := g.silence.Moved(now, g.traffic)
-		r.Lately = render.Movement{Over: render.Seconds(over / time.Second), Sent: moved.Sent, Received: moved.Received}
+		r.Lately = wire.Movement{Over: wire.Seconds(over / time.Second), Sent: moved.Sent, Received: moved.Received}
 		return networkingv1beta1.ConnectionError, r
 	}
 	return networkingv1beta1.Connecting, r

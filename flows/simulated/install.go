@@ -12,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -42,7 +43,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 		}
 		_, namespace := r.object.(*corev1.Namespace)
 		if in := r.object.GetNamespace(); !namespace && (in == "" || in == c.identity.Namespace || in == corev1.NamespaceNodeLease) {
-			f.Objects = append(f.Objects, r.object.DeepCopyObject().(render.Object))
+			f.Objects = append(f.Objects, r.object.DeepCopyObject().(wire.Object))
 		}
 	}
 	return f, ctx.Err()
@@ -54,7 +55,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 func (c *Cluster) install() (news bool) {
 	var program bool
 	var told render.InstallParams
-	var id render.ClusterID
+	var id wire.ClusterID
 	var external []networkingv1beta1.CIDR
 	f := &c.identity
 	for _, r := range c.store.sorted() {
@@ -65,7 +66,7 @@ func (c *Cluster) install() (news bool) {
 				f.HasCRDs, news = true, true
 			}
 		case *appsv1.Deployment:
-			if o.Name == render.OperatorName {
+			if o.Name == wire.OperatorName {
 				program, told = true, render.OperatorParams(o)
 				news = news || o.Status.ObservedGeneration < o.Generation
 				o.Status = appsv1.DeploymentStatus{ObservedGeneration: o.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
@@ -74,11 +75,11 @@ func (c *Cluster) install() (news bool) {
 			news = news || o.Status.ObservedGeneration < o.Generation
 			o.Status = appsv1.DaemonSetStatus{ObservedGeneration: o.Generation, DesiredNumberScheduled: 1, UpdatedNumberScheduled: 1, NumberReady: 1}
 		case *corev1.ConfigMap:
-			if o.Name == render.ClusterIDConfigMap && o.Namespace == f.Namespace {
-				id = render.ClusterID(o.Data[render.ClusterIDKey])
+			if o.Name == wire.ClusterIDConfigMap && o.Namespace == f.Namespace {
+				id = wire.ClusterID(o.Data[wire.ClusterIDKey])
 			}
 		case *ipamv1alpha1.Network:
-			if o.Labels[render.LabelNetworkType] == render.NetworkExternalCIDR {
+			if o.Labels[wire.LabelNetworkType] == wire.NetworkExternalCIDR {
 				external = append(external, o.Spec.CIDR)
 			}
 			if program && o.Status.CIDR == "" {
@@ -92,7 +93,7 @@ func (c *Cluster) install() (news bool) {
 		f.Operator.Problem = "pod liqo-tui-operator-7c9d: ContainerCreating"
 	case program && len(f.Networks.Pod) == 0:
 		f.Operator.Problem, f.Networks.Pod, f.Networks.External = "", []networkingv1beta1.CIDR{podRange}, slices.Clone(external)
-		for kind, cidr := range map[string]networkingv1beta1.CIDR{render.NetworkPodCIDR: podRange, render.NetworkServiceCIDR: serviceRange} {
+		for kind, cidr := range map[string]networkingv1beta1.CIDR{wire.NetworkPodCIDR: podRange, wire.NetworkServiceCIDR: serviceRange} {
 			n := render.ClusterNetworks(f.Namespace, kind, []string{string(cidr)}, "kubeadm")[0]
 			if c.store.records[c.store.keyOf(n)] == nil {
 				c.store.create(c.store.keyOf(n), n)
@@ -107,7 +108,7 @@ func (c *Cluster) install() (news bool) {
 // addRanges has the operator announce ranges of pods that an admin states later. It replaces none.
 func (c *Cluster) addRanges(told render.InstallParams) (news bool) {
 	f := &c.identity
-	for _, o := range render.ClusterNetworks(f.Namespace, render.NetworkPodCIDR, told.PodCIDRs, render.StatedByInstall+"--pod-cidr") {
+	for _, o := range render.ClusterNetworks(f.Namespace, wire.NetworkPodCIDR, told.PodCIDRs, render.StatedByInstall+"--pod-cidr") {
 		cidr := o.(*ipamv1alpha1.Network).Spec.CIDR
 		if key := c.store.keyOf(o); c.store.records[key] == nil && !slices.Contains(f.Networks.Pod, cidr) {
 			c.store.create(key, o)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -91,7 +92,7 @@ func (c *Cluster) lendingFacts() *lending.Facts {
 		l.Proxies = []ipamv1alpha1.IP{{Status: ipamv1alpha1.IPStatus{IP: networkingv1beta1.IP(ip)}}}
 	}
 	for _, r := range c.store.sorted() {
-		o := r.object.DeepCopyObject().(render.Object)
+		o := r.object.DeepCopyObject().(wire.Object)
 		if _, node := o.(*offloadingv1beta1.VirtualNode); node && c.behaviour.Lending.KubeletWaiting != "" {
 			l.Waiting[o.GetNamespace()+"/"+o.GetName()] = c.behaviour.Lending.KubeletWaiting
 		}
@@ -146,7 +147,7 @@ func (c *Cluster) handshake(s *corev1.Secret, b Lending) bool {
 }
 
 // release lets an object go that a finalizer holds.
-func (c *Cluster) release(o render.Object, ready bool) bool {
+func (c *Cluster) release(o wire.Object, ready bool) bool {
 	if ready {
 		delete(c.store.records, c.store.keyOf(o))
 	}
@@ -154,14 +155,14 @@ func (c *Cluster) release(o render.Object, ready bool) bool {
 }
 
 // hasReplicas reports whether anything of this consumer has to be removed abroad.
-func (c *Cluster) hasReplicas(provider render.ClusterID) bool {
+func (c *Cluster) hasReplicas(provider wire.ClusterID) bool {
 	return slices.ContainsFunc(c.store.sorted(), func(r *record) bool {
 		labels := r.object.GetLabels()
 		return labels[peering.LabelReplication] == "true" && labels[peering.LabelDestination] == string(provider)
 	})
 }
 
-func (c *Cluster) make(o render.Object) bool {
+func (c *Cluster) make(o wire.Object) bool {
 	k := c.store.keyOf(o)
 	if c.store.records[k] != nil || c.store.admit(o) != nil {
 		return false
@@ -183,7 +184,7 @@ func (c *Cluster) acceptTenant(t *authv1beta1.Tenant) bool {
 	request := peering.Request{PublicKey: t.Spec.PublicKey}
 	if !slices.ContainsFunc(c.store.sorted(), func(r *record) bool {
 		s, ok := r.object.(*corev1.Secret)
-		return ok && s.Labels[peering.LabelNonce] != "" && remoteOf(s) == render.ClusterID(t.Spec.ClusterID) && request.Signed(s.Data[peering.KeyNonce], t.Spec.Signature)
+		return ok && s.Labels[peering.LabelNonce] != "" && remoteOf(s) == wire.ClusterID(t.Spec.ClusterID) && request.Signed(s.Data[peering.KeyNonce], t.Spec.Signature)
 	}) {
 		return false
 	}
@@ -205,9 +206,9 @@ func (c *Cluster) authParams(certificate []byte, proxy *string) authv1beta1.Auth
 
 // sign is the certificate for a request, kept in a Secret; nil for another request of
 // that name than before.
-func (c *Cluster) sign(namespace, name string, remote render.ClusterID, csr []byte) []byte {
+func (c *Cluster) sign(namespace, name string, remote wire.ClusterID, csr []byte) []byte {
 	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, Labels: map[string]string{render.LabelRemoteCluster: string(remote)},
+		Namespace: namespace, Name: name, Labels: map[string]string{wire.LabelRemoteCluster: string(remote)},
 	}}
 	if r := c.store.records[c.store.keyOf(s)]; r != nil {
 		kept := r.object.(*corev1.Secret)
@@ -231,13 +232,13 @@ func (c *Cluster) sign(namespace, name string, remote render.ClusterID, csr []by
 	return s.Data[peering.KeyCertificate]
 }
 
-func ownedBy(o render.Object) []metav1.OwnerReference {
+func ownedBy(o wire.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{render.OwnerReference(o)}
 }
 
 func (c *Cluster) useIdentity(i *authv1beta1.Identity) bool {
 	name := "kubeconfig-" + i.Name
-	labels := map[string]string{render.LabelRemoteCluster: string(i.Spec.ClusterID), peering.LabelIdentityType: string(i.Spec.Type)}
+	labels := map[string]string{wire.LabelRemoteCluster: string(i.Spec.ClusterID), peering.LabelIdentityType: string(i.Spec.Type)}
 	s := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: name, Labels: labels, OwnerReferences: ownedBy(i)},
@@ -295,21 +296,21 @@ func (c *Cluster) seeClusters() bool {
 
 // replicate has a copy of a consumer's object on the provider. It reports what was
 // done, and the copy; gone is when there is none any more that a deletion waits for.
-func (c *Cluster) replicate(local *record, status func(remote render.Object) bool) bool {
+func (c *Cluster) replicate(local *record, status func(remote wire.Object) bool) bool {
 	other, o := c.world.other(c), local.object
 	if c.behaviour.Lending.NoReplicas || o.GetLabels()[peering.LabelDestination] != string(other.identity.ID) {
 		return false
 	}
-	remote := o.DeepCopyObject().(render.Object)
+	remote := o.DeepCopyObject().(wire.Object)
 	labels := maps.Clone(o.GetLabels())
 	labels[peering.LabelReplication], labels[peering.LabelReplicated] = "false", "true"
-	labels[peering.LabelOrigin], labels[render.LabelRemoteCluster] = string(c.identity.ID), string(c.identity.ID)
+	labels[peering.LabelOrigin], labels[wire.LabelRemoteCluster] = string(c.identity.ID), string(c.identity.ID)
 	remote.SetLabels(labels)
 	remote.SetOwnerReferences(nil)
 	remote.SetFinalizers(nil)
 	remote.SetManagedFields(nil)
 	remote.SetDeletionTimestamp(nil)
-	remote.SetNamespace(render.TenantNamespaceName(c.identity.ID))
+	remote.SetNamespace(wire.TenantNamespaceName(c.identity.ID))
 	there := other.store.records[other.store.keyOf(remote)]
 	dead := slices.ContainsFunc(c.store.sorted(), func(r *record) bool { return r.object.GetAnnotations()[peering.AnnotationUnreachable] != "" })
 	switch {
@@ -340,7 +341,7 @@ func (c *Cluster) serveSlice(r *record, s *authv1beta1.ResourceSlice, b Lending)
 		s.Spec.CSR = c.request().CSR
 		return true
 	}
-	if c.replicate(r, func(remote render.Object) bool {
+	if c.replicate(r, func(remote wire.Object) bool {
 		theirs := remote.(*authv1beta1.ResourceSlice)
 		switch {
 		case !reflect.DeepEqual(theirs.Spec, s.Spec):
@@ -395,7 +396,7 @@ func (c *Cluster) makeNode(s *authv1beta1.ResourceSlice) bool {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: name, OwnerReferences: ownedBy(s),
-			Labels: map[string]string{render.LabelRemoteCluster: s.Labels[peering.LabelDestination], peering.LabelSliceName: s.Name},
+			Labels: map[string]string{wire.LabelRemoteCluster: s.Labels[peering.LabelDestination], peering.LabelSliceName: s.Name},
 		}
 	}
 	if c.make(&authv1beta1.Identity{

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Link is the path between the gateways of two clusters, and what pods send over it: the
@@ -24,7 +24,7 @@ const lan = 1200 * time.Microsecond
 
 // Join changes the link between two clusters. change must not call methods of the world or its
 // clusters.
-func (w *World) Join(a, b render.ClusterID, change func(*Link)) {
+func (w *World) Join(a, b wire.ClusterID, change func(*Link)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.link(a, b)
@@ -32,10 +32,10 @@ func (w *World) Join(a, b render.ClusterID, change func(*Link)) {
 	w.links[ends(a, b)] = l
 }
 
-func (w *World) link(a, b render.ClusterID) Link { return w.links[ends(a, b)] }
+func (w *World) link(a, b wire.ClusterID) Link { return w.links[ends(a, b)] }
 
-func ends(a, b render.ClusterID) [2]render.ClusterID {
-	return [2]render.ClusterID{min(a, b), max(a, b)}
+func ends(a, b wire.ClusterID) [2]wire.ClusterID {
+	return [2]wire.ClusterID{min(a, b), max(a, b)}
 }
 
 // roundTrip is that of one ping.

@@ -11,16 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // runNode runs what a VirtualNode stands for, or removes it, one thing at a time.
 func (c *Cluster) runNode(v *offloadingv1beta1.VirtualNode) bool {
-	labels := map[string]string{render.LabelRemoteCluster: string(v.Spec.ClusterID)}
+	labels := map[string]string{wire.LabelRemoteCluster: string(v.Spec.ClusterID)}
 	kubelet := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{
 		Namespace: v.Namespace, Name: "vk-" + v.Name,
-		Labels: map[string]string{render.LabelRemoteCluster: string(v.Spec.ClusterID), peering.LabelKubelet: peering.KubeletComponent, peering.LabelVirtualNode: v.Name},
+		Labels: map[string]string{wire.LabelRemoteCluster: string(v.Spec.ClusterID), peering.LabelKubelet: peering.KubeletComponent, peering.LabelVirtualNode: v.Name},
 	}}
 	node := peering.Node(v.Name, false)
 	node.Labels = maps.Clone(labels)
@@ -28,12 +28,12 @@ func (c *Cluster) runNode(v *offloadingv1beta1.VirtualNode) bool {
 	m := &offloadingv1beta1.NamespaceMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "NamespaceMap"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: string(v.Spec.ClusterID), Labels: map[string]string{
-			render.LabelRemoteCluster: string(v.Spec.ClusterID), peering.LabelReplication: "true", peering.LabelDestination: string(v.Spec.ClusterID),
+			wire.LabelRemoteCluster: string(v.Spec.ClusterID), peering.LabelReplication: "true", peering.LabelDestination: string(v.Spec.ClusterID),
 		}},
 	}
-	at := func(o render.Object) *record { return c.store.records[c.store.keyOf(o)] }
+	at := func(o wire.Object) *record { return c.store.records[c.store.keyOf(o)] }
 	if v.DeletionTimestamp != nil {
-		for _, o := range []render.Object{kubelet, node} {
+		for _, o := range []wire.Object{kubelet, node} {
 			if at(o) != nil {
 				delete(c.store.records, c.store.keyOf(o))
 				return true
@@ -71,7 +71,7 @@ func (c *Cluster) runNode(v *offloadingv1beta1.VirtualNode) bool {
 // serveMap makes the namespaces of a consumer, and removes them.
 func (c *Cluster) serveMap(r *record, m *offloadingv1beta1.NamespaceMap, b Lending) bool {
 	if m.Labels[peering.LabelReplicated] != "true" {
-		return c.replicate(r, func(remote render.Object) bool {
+		return c.replicate(r, func(remote wire.Object) bool {
 			theirs := remote.(*offloadingv1beta1.NamespaceMap)
 			switch {
 			case !reflect.DeepEqual(theirs.Spec, m.Spec):

@@ -18,6 +18,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -112,8 +113,8 @@ func (c *Cluster) configure(o *networkingv1beta1.Configuration) bool {
 		o.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{
 			Pod: slices.Clone(c.identity.Networks.Pod), External: slices.Clone(c.identity.Networks.External),
 		}}
-		metav1.SetMetaDataLabel(&o.ObjectMeta, render.LabelConfigured, "true")
-		metav1.SetMetaDataAnnotation(&o.ObjectMeta, render.AnnotationLocalRanges, render.RangesText(o.Spec.Local.CIDR))
+		metav1.SetMetaDataLabel(&o.ObjectMeta, wire.LabelConfigured, "true")
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, render.AnnotationLocalRanges, wire.RangesText(o.Spec.Local.CIDR))
 		o.Generation++
 		c.condition(o, metav1.ConditionFalse, "WaitingForNetworks")
 	case o.Status.Remote == nil || len(o.Status.Remote.CIDR.Pod) != len(want.Pod) || len(o.Status.Remote.CIDR.External) != len(want.External):
@@ -134,14 +135,14 @@ func (c *Cluster) configure(o *networkingv1beta1.Configuration) bool {
 // renumber has the peer be seen under other ranges, in three stages: both are told,
 // the next is used, the former is given back.
 func (c *Cluster) renumber(o *networkingv1beta1.Configuration) bool {
-	asked, err := render.ParseRenumbering(o)
+	asked, err := wire.ParseRenumbering(o)
 	if err != nil || c.identity.Software != flows.Operator {
 		return false
 	}
-	told, _ := render.ParseAliases(o)
+	told, _ := wire.ParseAliases(o)
 	say := func(reason, message string) {
 		meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{
-			Type: render.ConditionRenumbering, Status: metav1.ConditionTrue, Reason: reason, Message: message,
+			Type: wire.ConditionRenumbering, Status: metav1.ConditionTrue, Reason: reason, Message: message,
 			ObservedGeneration: o.Generation, LastTransitionTime: metav1.NewTime(c.clock()),
 		})
 	}
@@ -153,8 +154,8 @@ func (c *Cluster) renumber(o *networkingv1beta1.Configuration) bool {
 	case leaving && len(told) == 0:
 		pods := c.next(o, ipam.Pods, o.Spec.Remote.CIDR.Pod, seen.Pod, leaves)
 		told = append(pods, c.next(o, ipam.External, o.Spec.Remote.CIDR.External, seen.External, leaves, pods...)...)
-		setAnnotation(o, render.AnnotationAlso, render.JoinAliases(told))
-		say(render.ReasonPreparing, "this waits for node control")
+		setAnnotation(o, wire.AnnotationAlso, wire.JoinAliases(told))
+		say(wire.ReasonPreparing, "this waits for node control")
 	case leaving && !c.behaviour.NodesLag:
 		o.Status.Remote = o.Status.Remote.DeepCopy()
 		for _, list := range [][]networkingv1beta1.CIDR{o.Status.Remote.CIDR.Pod, o.Status.Remote.CIDR.External} {
@@ -162,15 +163,15 @@ func (c *Cluster) renumber(o *networkingv1beta1.Configuration) bool {
 				if !leaves(cidr) {
 					continue
 				}
-				former := slices.IndexFunc(told, func(a render.Alias) bool { return a.Seen.String() == string(cidr) })
-				j := slices.IndexFunc(told, func(a render.Alias) bool { return a.Real == told[former].Real && a.Seen != told[former].Seen })
+				former := slices.IndexFunc(told, func(a wire.Alias) bool { return a.Seen.String() == string(cidr) })
+				j := slices.IndexFunc(told, func(a wire.Alias) bool { return a.Real == told[former].Real && a.Seen != told[former].Seen })
 				list[i] = networkingv1beta1.CIDR(told[j].Seen.String())
 			}
 		}
-		say(render.ReasonFormerKept, "the former range works until later")
+		say(wire.ReasonFormerKept, "the former range works until later")
 	case !leaving && len(told) > 0 && asked.Keep <= 0:
-		delete(o.GetAnnotations(), render.AnnotationAlso)
-		meta.RemoveStatusCondition(&o.Status.Conditions, render.ConditionRenumbering)
+		delete(o.GetAnnotations(), wire.AnnotationAlso)
+		meta.RemoveStatusCondition(&o.Status.Conditions, wire.ConditionRenumbering)
 	default:
 		return false
 	}
@@ -178,19 +179,19 @@ func (c *Cluster) renumber(o *networkingv1beta1.Configuration) bool {
 }
 
 // next are both ranges of what is to be left.
-func (c *Cluster) next(o *networkingv1beta1.Configuration, kind string, reals, seen []networkingv1beta1.CIDR, leaves func(networkingv1beta1.CIDR) bool, more ...render.Alias) []render.Alias {
+func (c *Cluster) next(o *networkingv1beta1.Configuration, kind string, reals, seen []networkingv1beta1.CIDR, leaves func(networkingv1beta1.CIDR) bool, more ...wire.Alias) []wire.Alias {
 	taken := slices.Concat(seen, o.Status.Remote.CIDR.Pod, o.Status.Remote.CIDR.External)
 	for _, a := range more {
 		taken = append(taken, networkingv1beta1.CIDR(a.Seen.String()))
 	}
-	var out []render.Alias
+	var out []wire.Alias
 	for i, cidr := range reals {
 		if !leaves(seen[i]) {
 			continue
 		}
 		is := netip.MustParsePrefix(string(cidr))
 		for _, both := range append(c.remap(o, kind, []networkingv1beta1.CIDR{cidr}, taken...), seen[i]) {
-			out = append(out, render.Alias{Seen: netip.MustParsePrefix(string(both)), Real: is})
+			out = append(out, wire.Alias{Seen: netip.MustParsePrefix(string(both)), Real: is})
 		}
 	}
 	return out
@@ -238,14 +239,14 @@ func (c *Cluster) ofOthers(o *networkingv1beta1.Configuration) (all []networking
 
 // runGateway brings one gateway forward: key and Connection, endpoint, pod,
 // and then what the pod itself says of its tunnel.
-func (c *Cluster) runGateway(o render.Object, fresh bool, setSecret func(*corev1.ObjectReference)) bool {
+func (c *Cluster) runGateway(o wire.Object, fresh bool, setSecret func(*corev1.ObjectReference)) bool {
 	g := c.gateways[o.GetUID()]
 	if g == nil {
 		g = &gateway{key: sha256.Sum256([]byte(o.GetUID()))}
 		c.gateways[o.GetUID()] = g
 	}
 	g.age++
-	name := render.GatewayObjectName(o.GetName())
+	name := wire.GatewayObjectName(o.GetName())
 	if c.ensureConnection(o) {
 		g.start(o)
 		return true
@@ -254,7 +255,7 @@ func (c *Cluster) runGateway(o render.Object, fresh bool, setSecret func(*corev1
 		setSecret(&corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: o.GetNamespace(), Name: name})
 		g.published = true
 		if c.identity.Software == flows.Operator {
-			setAnnotation(o, render.AnnotationPublicKey, base64.StdEncoding.EncodeToString(g.key[:]))
+			setAnnotation(o, wire.AnnotationPublicKey, base64.StdEncoding.EncodeToString(g.key[:]))
 		}
 		return true
 	}
@@ -268,19 +269,19 @@ func (c *Cluster) runGateway(o render.Object, fresh bool, setSecret func(*corev1
 }
 
 // rotate makes the next key, or uses it, as the annotations ask for.
-func (c *Cluster) rotate(o render.Object, g *gateway) bool {
+func (c *Cluster) rotate(o wire.Object, g *gateway) bool {
 	asks := o.GetAnnotations()
 	text := base64.StdEncoding.EncodeToString
 	switch {
-	case asks[render.AnnotationRotateKey] != text(g.key[:]):
+	case asks[wire.AnnotationRotateKey] != text(g.key[:]):
 		return false
 	case g.next == wgtypes.Key{}:
 		g.next = sha256.Sum256(g.key[:])
-		setAnnotation(o, render.AnnotationNextPublicKey, text(g.next[:]))
-	case asks[render.AnnotationUseKey] == text(g.next[:]):
+		setAnnotation(o, wire.AnnotationNextPublicKey, text(g.next[:]))
+	case asks[wire.AnnotationUseKey] == text(g.next[:]):
 		g.key, g.next = g.next, wgtypes.Key{}
-		setAnnotation(o, render.AnnotationPublicKey, text(g.key[:]))
-		delete(o.GetAnnotations(), render.AnnotationNextPublicKey)
+		setAnnotation(o, wire.AnnotationPublicKey, text(g.key[:]))
+		delete(o.GetAnnotations(), wire.AnnotationNextPublicKey)
 	default:
 		return false
 	}
@@ -297,7 +298,7 @@ func setAnnotation(o metav1.Object, name, value string) {
 }
 
 // ensureConnection makes the Connection that the gateway's pod reports on.
-func (c *Cluster) ensureConnection(o render.Object) bool {
+func (c *Cluster) ensureConnection(o wire.Object) bool {
 	role := networkingv1beta1.ConnectionTypeServer
 	if _, ok := o.(*networkingv1beta1.GatewayClient); ok {
 		role = networkingv1beta1.ConnectionTypeClient
@@ -313,8 +314,8 @@ func (c *Cluster) ensureConnection(o render.Object) bool {
 	return true
 }
 
-func remoteOf(o metav1.Object) render.ClusterID {
-	return render.ClusterID(o.GetLabels()[render.LabelRemoteCluster])
+func remoteOf(o metav1.Object) wire.ClusterID {
+	return wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
 }
 
 // loadBalancerTicks is how long a provider takes to give an address.
@@ -326,9 +327,9 @@ func (c *Cluster) expose(s *networkingv1beta1.GatewayServer, g *gateway) bool {
 	if n := s.Spec.Endpoint.NodePort; n != nil {
 		problem = c.behaviour.Refuses[uint16(*n)]
 	}
-	if s.Annotations[render.AnnotationProblem] != problem {
-		if setAnnotation(s, render.AnnotationProblem, problem); problem == "" {
-			delete(s.Annotations, render.AnnotationProblem)
+	if s.Annotations[wire.AnnotationProblem] != problem {
+		if setAnnotation(s, wire.AnnotationProblem, problem); problem == "" {
+			delete(s.Annotations, wire.AnnotationProblem)
 		}
 		return true
 	}

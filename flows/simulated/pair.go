@@ -22,6 +22,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -70,21 +71,21 @@ func (p *Pair) ConnectByLiqoctl(server flows.Side) {
 	for _, c := range []*Cluster{p.A, p.B} {
 		tenant := c.liqoctlTenant()
 		ns := render.TenantNamespace(tenant)
-		delete(ns.Labels, render.LabelManagedBy)
+		delete(ns.Labels, wire.LabelManagedBy)
 		conf := render.Configuration(tenant, p.other(c).Facts().Networks)
 		c.PutAs(liqoctlManager, ns, renamed(conf, "conf-"+conf.Name))
 	}
 	s, c := p.Side(server), p.Side(server.Other())
 	gs := render.GatewayServer(render.ServerParams{
-		Tenant: s.liqoctlTenant(), Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: render.DefaultNamespace},
-		ServiceType: "NodePort", Port: render.DefaultPort, MTU: render.DefaultMTU,
+		Tenant: s.liqoctlTenant(), Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: wire.DefaultNamespace},
+		ServiceType: "NodePort", Port: wire.DefaultPort, MTU: wire.DefaultMTU,
 	})
 	s.PutAs(liqoctlManager, renamed(gs, "server-"+gs.Name))
 	p.Settle()
 	endpoint := s.Facts().Servers[0].Status.Endpoint
 	gc := render.GatewayClient(render.ClientParams{
-		Tenant: c.liqoctlTenant(), Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: render.DefaultNamespace},
-		Addresses: endpoint.Addresses, Port: uint16(endpoint.Port), MTU: render.DefaultMTU,
+		Tenant: c.liqoctlTenant(), Template: render.TemplateRef{Name: wire.ClientTemplate, Namespace: wire.DefaultNamespace},
+		Addresses: endpoint.Addresses, Port: uint16(endpoint.Port), MTU: wire.DefaultMTU,
 	})
 	c.PutAs(liqoctlManager, renamed(gc, "client-"+gc.Name))
 	p.Settle()
@@ -98,10 +99,10 @@ func (p *Pair) ConnectByLiqoctl(server flows.Side) {
 }
 
 // renamed gives o another name, and takes the label off that says it is ours.
-func renamed[O render.Object](o O, name string) O {
+func renamed[O wire.Object](o O, name string) O {
 	o.SetName(name)
 	labels := o.GetLabels()
-	delete(labels, render.LabelManagedBy)
+	delete(labels, wire.LabelManagedBy)
 	o.SetLabels(labels)
 	return o
 }
@@ -114,7 +115,7 @@ func (c *Cluster) liqoctlTenant() render.Tenant {
 }
 
 // gateway is the cluster's only gateway, with its kind set.
-func (c *Cluster) gateway() render.Object {
+func (c *Cluster) gateway() wire.Object {
 	for _, o := range c.Objects() {
 		switch o.(type) {
 		case *networkingv1beta1.GatewayServer, *networkingv1beta1.GatewayClient:

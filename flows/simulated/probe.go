@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/address"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -91,7 +92,7 @@ func (c *Cluster) node() string {
 // probe is a pod that measures the way to the other cluster's.
 type probe struct {
 	cluster *Cluster
-	peer    render.ClusterID
+	peer    wire.ClusterID
 	pod     engine.ProbePod
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/simulated"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -64,8 +65,8 @@ func TestApplyAnswersLikeAnAPIServer(t *testing.T) {
 	p.Pacing = simulated.Manual
 	tenant := p.A.Tenant()
 	conf := render.Configuration(tenant, render.Networks{})
-	apply := func(o render.Object) (flows.Verb, error) {
-		changes, err := p.A.Apply(t.Context(), []render.Object{o})
+	apply := func(o wire.Object) (flows.Verb, error) {
+		changes, err := p.A.Apply(t.Context(), []wire.Object{o})
 		if err != nil {
 			return "", err
 		}
@@ -105,7 +106,7 @@ func TestApplyAnswersLikeAnAPIServer(t *testing.T) {
 	}
 	p.A.PutAs("argocd", conf)
 	other := render.Configuration(tenant, render.Networks{})
-	other.Labels[render.LabelRemoteCluster] = "else"
+	other.Labels[wire.LabelRemoteCluster] = "else"
 	var conflict *flows.ConflictError
 	if _, err := apply(other); !errors.As(err, &conflict) || conflict.Managers[0] != "argocd" {
 		t.Errorf("somebody else's field: got %v, want a conflict with argocd", err)
@@ -122,7 +123,7 @@ func TestDeletionTakesTheChildrenAlong(t *testing.T) {
 	run(t, p)
 	client := p.A.Facts().Clients[0]
 	p.A.Forget()
-	changes, err := p.A.Delete(t.Context(), []render.Object{&client, &client})
+	changes, err := p.A.Delete(t.Context(), []wire.Object{&client, &client})
 	if err != nil || len(changes) != 1 || changes[0].Verb != flows.Deleted || len(p.A.Log()) != 1 {
 		t.Errorf("got %v, %v, log %v", changes, err, p.A.Log())
 	}
@@ -186,7 +187,7 @@ func TestUnreachableWindow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = p.A.Apply(t.Context(), []render.Object{render.TenantNamespace(p.A.Tenant())})
+		_, err = p.A.Apply(t.Context(), []wire.Object{render.TenantNamespace(p.A.Tenant())})
 		if (err != nil) != (f.Problem != nil) {
 			t.Errorf("Apply says %v after an observation that says %v", err, f.Problem)
 		}

@@ -22,7 +22,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -37,7 +39,7 @@ type key struct{ kind, namespace, name string }
 
 // record is one object.
 type record struct {
-	object render.Object // with its kind set
+	object wire.Object // with its kind set
 	// owned is what each manager applied last: the fields that it owns.
 	owned map[string]map[string]any
 	// held is how many ticks a deleted object still exists; Forever for always.
@@ -46,7 +48,7 @@ type record struct {
 
 // scheme takes longer to make than most tests of a pair run.
 var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err == nil {
 		err = peering.AddToScheme(scheme)
 	}
@@ -61,7 +63,7 @@ func newStore(c *Cluster) store {
 	return store{cluster: c, scheme: scheme, records: map[key]*record{}}
 }
 
-func (s *store) keyOf(o render.Object) key {
+func (s *store) keyOf(o wire.Object) key {
 	kind := o.GetObjectKind().GroupVersionKind().Kind
 	if kind == "" {
 		kind = reflect.TypeOf(o).Elem().Name()
@@ -81,8 +83,8 @@ func (s *store) sorted() []*record {
 }
 
 // apply is a server-side apply by one manager, without force.
-func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
-	want, err := render.Wanted(o)
+func (s *store) apply(o wire.Object, manager string) (flows.Verb, error) {
+	want, err := apply.Wanted(o)
 	if err != nil {
 		return "", err
 	}
@@ -94,13 +96,13 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 	}
 	k := s.keyOf(o)
 	r := s.records[k]
-	if k.kind == "Namespace" && manager == render.FieldManager {
+	if k.kind == "Namespace" && manager == wire.FieldManager {
 		// Our program creates namespaces, and leaves those that exist as they are.
 		if r != nil && !render.CreatedByUs(r.object) {
 			return flows.Unchanged, nil
 		}
-	} else if r != nil && manager == render.FieldManager && render.TakesOver(r.object, want) {
-		return "", &flows.ForeignError{Object: render.Name(o)}
+	} else if r != nil && manager == wire.FieldManager && render.TakesOver(r.object, want) {
+		return "", &flows.ForeignError{Object: apply.Name(o)}
 	}
 	if r == nil {
 		if err := s.admit(want); err != nil {
@@ -110,8 +112,8 @@ func (s *store) apply(o render.Object, manager string) (flows.Verb, error) {
 		if err != nil {
 			return "", err
 		}
-		if k.kind == "Namespace" && manager == render.FieldManager {
-			live.SetAnnotations(map[string]string{render.AnnotationCreated: k.name}) // which no apply writes
+		if k.kind == "Namespace" && manager == wire.FieldManager {
+			live.SetAnnotations(map[string]string{wire.AnnotationCreated: k.name}) // which no apply writes
 		}
 		r := s.create(k, live)
 		r.owned[manager] = want.Object
@@ -138,7 +140,7 @@ func (s *store) admit(o metav1.Object) error {
 }
 
 // create adds o with what an API server gives every object.
-func (s *store) create(k key, o render.Object) *record {
+func (s *store) create(k key, o wire.Object) *record {
 	s.cluster.ordinal++
 	o.SetUID(types.UID(fmt.Sprintf("%s-%04d", s.cluster.identity.ID, s.cluster.ordinal)))
 	o.SetCreationTimestamp(metav1.NewTime(s.cluster.clock()))
@@ -160,7 +162,7 @@ func (s *store) merge(r *record, want map[string]any, manager string) (flows.Ver
 		return "", err
 	}
 	if other, taken := r.conflictWith(manager, live, want); taken {
-		return "", &flows.ConflictError{Object: render.Name(r.object), Managers: []string{other}}
+		return "", &flows.ConflictError{Object: apply.Name(r.object), Managers: []string{other}}
 	}
 	before := runtime.DeepCopyJSON(live)
 	withdraw(live, r.owned[manager], want)
@@ -198,12 +200,12 @@ func (r *record) conflict(want map[string]any) (manager string, taken bool) {
 	if err != nil {
 		return "", false
 	}
-	return r.conflictWith(render.FieldManager, live, want)
+	return r.conflictWith(wire.FieldManager, live, want)
 }
 
 func (r *record) conflictWith(manager string, live, want map[string]any) (other string, taken bool) {
 	for other, owned := range r.owned {
-		if other != manager && other != render.OperatorName && disagree(owned, want, live) {
+		if other != manager && other != wire.OperatorName && disagree(owned, want, live) {
 			return other, true
 		}
 	}
@@ -260,7 +262,7 @@ func addFields(set *fieldpath.Set, path fieldpath.Path, content map[string]any) 
 	}
 }
 
-func (s *store) typed(gvk schema.GroupVersionKind, content map[string]any) (render.Object, error) {
+func (s *store) typed(gvk schema.GroupVersionKind, content map[string]any) (wire.Object, error) {
 	if strings.HasSuffix(gvk.Kind, "Template") {
 		// What is in a template is not of the types that it will have one day.
 		return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content)}, nil
@@ -273,7 +275,7 @@ func (s *store) typed(gvk schema.GroupVersionKind, content map[string]any) (rend
 		return nil, err
 	}
 	fresh.GetObjectKind().SetGroupVersionKind(gvk)
-	return fresh.(render.Object), nil
+	return fresh.(wire.Object), nil
 }
 
 // ownerReferences is the one list that is merged, by UID.
@@ -383,7 +385,7 @@ func withoutOwners(all, gone, kept any) []any {
 
 // remove deletes an object as it was seen; "" if it does not exist. Namespaces,
 // and gateways where the behaviour says so, are only marked.
-func (s *store) remove(o render.Object) (flows.Verb, error) {
+func (s *store) remove(o wire.Object) (flows.Verb, error) {
 	k := s.keyOf(o)
 	r := s.records[k]
 	b := s.cluster.behaviour
@@ -415,7 +417,7 @@ func (r *record) hold(now time.Time, ticks int) {
 	r.held = ticks
 }
 
-func isGateway(o render.Object) bool {
+func isGateway(o wire.Object) bool {
 	switch o.(type) {
 	case *networkingv1beta1.GatewayServer, *networkingv1beta1.GatewayClient:
 		return true
@@ -452,7 +454,7 @@ func (s *store) collect() bool {
 	return counting || len(gone) > 0
 }
 
-func (s *store) orphaned(o render.Object, alive map[types.UID]bool) bool {
+func (s *store) orphaned(o wire.Object, alive map[types.UID]bool) bool {
 	owners := o.GetOwnerReferences()
 	return len(owners) > 0 && !slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return alive[r.UID] })
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // TickLength is how far a tick moves the clock.
@@ -40,18 +40,18 @@ type World struct {
 	mu       sync.Mutex // guards everything below, and all clusters
 	now      time.Time
 	clusters []*Cluster
-	links    map[[2]render.ClusterID]Link
+	links    map[[2]wire.ClusterID]Link
 	chance   *rand.Rand
 }
 
 // NewWorld is one without clusters.
 func NewWorld(now time.Time) *World {
-	return &World{now: now, links: map[[2]render.ClusterID]Link{}, chance: rand.New(rand.NewPCG(1, 2))}
+	return &World{now: now, links: map[[2]wire.ClusterID]Link{}, chance: rand.New(rand.NewPCG(1, 2))}
 }
 
 // Add makes a cluster with the operator installed. host is the last byte of its
 // addresses.
-func (w *World) Add(id render.ClusterID, host byte) *Cluster {
+func (w *World) Add(id wire.ClusterID, host byte) *Cluster {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := newCluster(w, id, host)
@@ -119,7 +119,7 @@ func (w *World) tick(now time.Time) bool {
 
 // peer is the cluster that another one calls by an ID; nil if there is none. Of two clusters
 // each is the other's, whatever it is called.
-func (w *World) peer(of *Cluster, id render.ClusterID) *Cluster {
+func (w *World) peer(of *Cluster, id wire.ClusterID) *Cluster {
 	if i := slices.IndexFunc(w.clusters, func(c *Cluster) bool { return c != of && c.identity.ID == id }); i >= 0 {
 		return w.clusters[i]
 	}

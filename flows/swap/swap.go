@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // How long a client dials in vain before the other cluster hosts the server. Gateways
@@ -69,7 +69,7 @@ func Connecting(p flows.Params, asked flows.Fields) func(flows.Facts) flows.Plan
 func dialsInVain(c flows.Connection) bool {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		s := c.Connected(side)
-		if s.Status != flows.Waiting || s.Code != flows.CodeTunnel || c.Peers[side].Reading().Cause(c.Facts.At) != render.ReasonNoHandshake {
+		if s.Status != flows.Waiting || s.Code != flows.CodeTunnel || c.Peers[side].Reading().Cause(c.Facts.At) != wire.ReasonNoHandshake {
 			return false
 		}
 	}

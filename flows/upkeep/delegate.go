@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -119,11 +120,11 @@ func (d delegation) identity(side flows.Side) []flows.Step {
 		var s flows.Step
 		switch o := want.(type) {
 		case *corev1.ServiceAccount:
-			s = flows.Ensure(side, "delegate-account", render.Named(facts.Accounts, want), want)
+			s = flows.Ensure(side, "delegate-account", wire.Named(facts.Accounts, want), want)
 		case *rbacv1.Role:
-			s = flows.Ensure(side, "delegate-role", render.Named(facts.Roles, want), want)
+			s = flows.Ensure(side, "delegate-role", wire.Named(facts.Roles, want), want)
 		case *rbacv1.RoleBinding:
-			s = flows.Ensure(side, "delegate-binding", render.Named(facts.Bindings, want), want)
+			s = flows.Ensure(side, "delegate-binding", wire.Named(facts.Bindings, want), want)
 		case *corev1.Secret:
 			s = d.tokenSecret(side, o)
 		}
@@ -137,11 +138,11 @@ func (d delegation) tokenSecret(side flows.Side, want *corev1.Secret) flows.Step
 	account := &corev1.ServiceAccount{}
 	account.SetNamespace(want.Namespace)
 	account.SetName(want.Annotations[corev1.ServiceAccountNameKey])
-	s := flows.Ensure(side, "delegate-token-secret", render.Named(d.known(side).Secrets, want), want)
+	s := flows.Ensure(side, "delegate-token-secret", wire.Named(d.known(side).Secrets, want), want)
 	if d.exchanged(side) {
 		return flows.Step{ID: s.ID, Side: side, Action: s.Action, Title: s.Title, Object: s.Object, Status: flows.Done}
 	}
-	if s.Status == flows.Ready && !flows.Exists(render.Named(d.known(side).Accounts, account)) {
+	if s.Status == flows.Ready && !flows.Exists(wire.Named(d.known(side).Accounts, account)) {
 		s.Status, s.Reason, s.Objects = flows.Blocked, "needs the ServiceAccount", nil
 	}
 	return s
@@ -174,7 +175,7 @@ func (d delegation) madeToken(side flows.Side) *corev1.Secret {
 	want := &corev1.Secret{}
 	want.SetNamespace(d.Peers[side].Tenant.Namespace)
 	want.SetName(render.DelegateTokenName(d.Gateway(side).GetName()))
-	return render.Named(d.known(side).Secrets, want)
+	return wire.Named(d.known(side).Secrets, want)
 }
 
 // access gives this side's operator the identity on the other.
@@ -211,7 +212,7 @@ func (d delegation) access(side flows.Side) flows.Step {
 	if err != nil {
 		return flows.Refuse(side, flows.CodeUnexpected, object.Title(), flows.FailedApply, err.Error(), "")
 	}
-	s := flows.Ensure(side, "delegate-access", render.Named(d.known(side).Secrets, want), want)
+	s := flows.Ensure(side, "delegate-access", wire.Named(d.known(side).Secrets, want), want)
 	s.Reason = fmt.Sprintf("%s's operator will carry %s to %s, at %s; it replaces its token by one for %.0f hours, and renews that",
 		d.Facts.Sides[side].ID, carries, d.Facts.Sides[other].ID, access.Server, render.DelegateTokenLife.Hours())
 	return s
@@ -230,7 +231,7 @@ func (d delegation) given(side flows.Side) render.PeerAccess {
 	secret := &corev1.Secret{}
 	secret.SetNamespace(d.Peers[side].Tenant.Namespace)
 	secret.SetName(render.DelegateAccessName(d.Gateway(side).GetName()))
-	if secret = render.Named(d.known(side).Secrets, secret); secret == nil {
+	if secret = wire.Named(d.known(side).Secrets, secret); secret == nil {
 		return render.PeerAccess{}
 	}
 	access, err := render.ParsePeerAccess(secret)

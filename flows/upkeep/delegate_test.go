@@ -14,6 +14,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -23,12 +24,12 @@ func connectedPair() flows.Facts {
 	meta := func(peer string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{
 			Namespace: "liqo-tenant-" + peer, Name: peer, UID: "uid-of-" + "gateway",
-			Labels: map[string]string{render.LabelRemoteCluster: peer},
+			Labels: map[string]string{wire.LabelRemoteCluster: peer},
 		}
 	}
 	cluster := func(id, peer string) flows.ClusterFacts {
 		return flows.ClusterFacts{
-			UID: id, ID: render.ClusterID(id), Software: flows.Operator, HasCRDs: true, Server: "https://192.0.2.1:6443",
+			UID: id, ID: wire.ClusterID(id), Software: flows.Operator, HasCRDs: true, Server: "https://192.0.2.1:6443",
 			Networks:   render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}},
 			PublicKeys: []networkingv1beta1.PublicKey{{ObjectMeta: meta(peer)}},
 			Delegation: &flows.DelegationFacts{CA: []byte("CA of " + id)},

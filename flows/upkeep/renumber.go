@@ -13,6 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -22,7 +23,7 @@ type RenumberParams struct {
 	// what A sees it under.
 	LocalOnly bool
 	// Peer is the cluster ID of B; "" takes what B says, or else the only peer of A.
-	Peer render.ClusterID
+	Peer wire.ClusterID
 	// Keep is how long the former ranges work after the change.
 	Keep time.Duration
 }
@@ -30,7 +31,7 @@ type RenumberParams struct {
 // Renumbering says which ranges are to be left. It is decided once, at the start of a
 // run; that the peer is seen under another range by now means that this is done.
 type Renumbering struct {
-	Peer  render.ClusterID // "" as long as it is not known
+	Peer  wire.ClusterID // "" as long as it is not known
 	Leave [2][]netip.Prefix
 }
 
@@ -50,14 +51,14 @@ func StartRenumbering(p RenumberParams, f flows.Facts) Renumbering {
 }
 
 func leaves(conf *networkingv1beta1.Configuration) []netip.Prefix {
-	if conf.Annotations[render.AnnotationAlso] != "" {
-		asked, _ := render.ParseRenumbering(conf) // the operator says what is wrong with it
+	if conf.Annotations[wire.AnnotationAlso] != "" {
+		asked, _ := wire.ParseRenumbering(conf) // the operator says what is wrong with it
 		return asked.Leave
 	}
 	var all, overlapping []netip.Prefix
-	overlaps := render.Overlaps(conf)
+	overlaps := wire.Overlaps(conf)
 	for _, v := range check.Decided(conf) {
-		if slices.ContainsFunc(overlaps, func(o render.Overlap) bool { return o.Range == v.Remapped }) {
+		if slices.ContainsFunc(overlaps, func(o wire.Overlap) bool { return o.Range == v.Remapped }) {
 			overlapping = append(overlapping, v.Remapped)
 		}
 		if v.Real != v.Remapped {
@@ -78,7 +79,7 @@ func (p RenumberParams) sides() []flows.Side {
 }
 
 // peer is which cluster B is; "" if that is not clear.
-func (p RenumberParams) peer(f flows.Facts) render.ClusterID {
+func (p RenumberParams) peer(f flows.Facts) wire.ClusterID {
 	known := f.Sides[flows.A].KnownPeers()
 	switch {
 	case !p.LocalOnly:
@@ -118,7 +119,7 @@ func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 		return plan
 	}
 	for _, side := range p.sides() {
-		steps, kept := renumbering{c, side, c.Peers[side].Configuration, render.Renumbering{Leave: r.Leave[side], Keep: p.Keep}}.plan()
+		steps, kept := renumbering{c, side, c.Peers[side].Configuration, wire.Renumbering{Leave: r.Leave[side], Keep: p.Keep}}.plan()
 		plan.Steps, plan.Kept = append(plan.Steps, steps...), append(plan.Kept, kept...)
 	}
 	return plan
@@ -175,7 +176,7 @@ type renumbering struct {
 	c     flows.Connection
 	side  flows.Side
 	conf  *networkingv1beta1.Configuration
-	asked render.Renumbering
+	asked wire.Renumbering
 }
 
 func (r renumbering) plan() (steps []flows.Step, kept []string) {
@@ -189,7 +190,7 @@ func (r renumbering) plan() (steps []flows.Step, kept []string) {
 	becomes, err := check.Renumbered(r.c.Facts.Sides[r.side], r.conf, r.asked.Leave)
 	if err != nil {
 		return []flows.Step{flows.Refuse(r.side, flows.CodeRemapping, "another range", flows.FailedPreflight,
-			fmt.Sprintf("%s has no room for %s: %v", me, other, err), render.MoreRoom)}, nil
+			fmt.Sprintf("%s has no room for %s: %v", me, other, err), wire.MoreRoom)}, nil
 	}
 	if !r.switched() {
 		for _, b := range becomes {
@@ -271,7 +272,7 @@ func (r renumbering) ask(becomes []check.Becomes) flows.Step {
 	cidr := r.conf.Spec.Remote.CIDR
 	want := render.Configuration(peer.Tenant, render.Networks{Pod: cidr.Pod, External: cidr.External})
 	flows.KeepName(want, r.conf)
-	want.Annotations = render.Lasting(r.conf)
+	want.Annotations = wire.Lasting(r.conf)
 	maps.Copy(want.Annotations, r.asked.Annotations())
 	s := flows.Ensure(r.side, stepRenumber, r.conf, want)
 	text := make([]string, len(becomes))
@@ -304,7 +305,7 @@ func (r renumbering) change(becomes []check.Becomes) flows.Step {
 		ID: flows.IDOf(r.side, stepChange), Side: r.side, Action: flows.Wait, Status: flows.Waiting, Code: flows.CodeRemapping,
 		Title: fmt.Sprintf("%s's nodes and gateway have both ranges", r.c.Facts.Sides[r.side].ID),
 	}
-	condition := meta.FindStatusCondition(r.conf.Status.Conditions, render.ConditionRenumbering)
+	condition := meta.FindStatusCondition(r.conf.Status.Conditions, wire.ConditionRenumbering)
 	switch {
 	case r.switched():
 		var seen []string
@@ -314,7 +315,7 @@ func (r renumbering) change(becomes []check.Becomes) flows.Step {
 		s.Status, s.Reason, s.Code = flows.Done, "sees "+strings.Join(seen, ", "), ""
 	case r.ask(becomes).Status != flows.Done:
 		s.Status, s.Reason, s.Code = flows.Blocked, "needs the operator to be asked", ""
-	case condition != nil && condition.Reason == render.ReasonNotRenumbered:
+	case condition != nil && condition.Reason == wire.ReasonNotRenumbered:
 		s.Fail(flows.FailedPreflight, flows.CodeRemapping, condition.Message, "reset peerings that are no longer needed, or give the operator more: liqo-tui install --pools")
 	case condition != nil:
 		s.Reason = condition.Message
@@ -331,11 +332,11 @@ func (r renumbering) former() flows.Step {
 		ID: flows.IDOf(r.side, stepFormer), Side: r.side, Action: flows.Wait, Status: flows.Done,
 		Title: "former range of " + string(r.c.Facts.Sides[r.side.Other()].ID),
 	}
-	condition := meta.FindStatusCondition(r.conf.Status.Conditions, render.ConditionRenumbering)
+	condition := meta.FindStatusCondition(r.conf.Status.Conditions, wire.ConditionRenumbering)
 	switch {
 	case !r.switched():
 		s.Status, s.Reason = flows.Blocked, "needs the change"
-	case r.conf.Annotations[render.AnnotationAlso] == "":
+	case r.conf.Annotations[wire.AnnotationAlso] == "":
 		s.Reason = "given back"
 	case r.asked.Keep > 0 && condition != nil:
 		s.Reason = condition.Message

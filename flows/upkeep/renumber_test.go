@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func renumber(p upkeep.RenumberParams, r upkeep.Renumbering) func(flows.Facts) flows.Plan {
@@ -88,7 +88,7 @@ func TestRenumberMovesBothRangesToThosePredicted(t *testing.T) {
 		t.Errorf("got %q as what is interrupted, want connections in %s", text, before.Pod[0])
 	}
 	flowtest.MustRun(t, p, renumber(params, upkeep.StartRenumbering(params, flowtest.Facts(p))))
-	if got := seenBy(p.A); !slices.Equal(got.Pod, after.Pod) || p.A.Facts().Configurations[0].Annotations[render.AnnotationAlso] != "" {
+	if got := seenBy(p.A); !slices.Equal(got.Pod, after.Pod) || p.A.Facts().Configurations[0].Annotations[wire.AnnotationAlso] != "" {
 		t.Errorf("got %v and annotations %v, want %v alone", got, p.A.Facts().Configurations[0].Annotations, after)
 	}
 	// To connect again changes nothing of it.
@@ -106,8 +106,8 @@ func TestRenumberLeavesOnlyWhatOverlaps(t *testing.T) {
 	external := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.External[0]))
 	lan := ipam.Reservation{Prefix: netip.PrefixFrom(external.Addr(), 24), Reason: "a route of node control"}
 	conf.Status.Conditions = append(conf.Status.Conditions, metav1.Condition{
-		Type: render.ConditionOverlap, Status: metav1.ConditionTrue, Reason: render.ReasonNeeded,
-		Message: render.JoinOverlaps([]render.Overlap{{Range: external, With: lan}}),
+		Type: wire.ConditionOverlap, Status: metav1.ConditionTrue, Reason: wire.ReasonNeeded,
+		Message: wire.JoinOverlaps([]wire.Overlap{{Range: external, With: lan}}),
 	})
 	params := upkeep.RenumberParams{Keep: time.Hour}
 	r := upkeep.StartRenumbering(params, f)
@@ -115,7 +115,7 @@ func TestRenumberLeavesOnlyWhatOverlaps(t *testing.T) {
 		t.Errorf("got %v, want %s alone on rome, and both on milan", r.Leave, external)
 	}
 	s, _ := upkeep.Renumber(params, r, f).Step("renumber-a")
-	if !strings.Contains(s.Reason, "it overlaps "+lan.String()) || !strings.Contains(s.Diff, render.AnnotationRenumber+": "+external.String()) {
+	if !strings.Contains(s.Reason, "it overlaps "+lan.String()) || !strings.Contains(s.Diff, wire.AnnotationRenumber+": "+external.String()) {
 		t.Errorf("got reason %q and diff\n%s", s.Reason, s.Diff)
 	}
 }
@@ -126,7 +126,7 @@ func TestRenumberOnBothSides(t *testing.T) {
 	params := upkeep.RenumberParams{Peer: "milan"}
 	flowtest.MustRun(t, p, renumber(params, upkeep.StartRenumbering(params, flowtest.Facts(p))))
 	for side, c := range []*flowtest.Cluster{p.A, p.B} {
-		if got := seenBy(c); got.Pod[0] == before[side].Pod[0] || c.Facts().Configurations[0].Annotations[render.AnnotationAlso] != "" {
+		if got := seenBy(c); got.Pod[0] == before[side].Pod[0] || c.Facts().Configurations[0].Annotations[wire.AnnotationAlso] != "" {
 			t.Errorf("side %s sees %v, as before, or the former range too", flows.Side(side), got)
 		}
 	}

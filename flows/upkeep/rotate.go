@@ -10,7 +10,9 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // Rotation says which keys are to be replaced: the gateways' public keys, zero
@@ -35,7 +37,7 @@ func StartRotation(f flows.Facts) Rotation {
 			continue
 		}
 		// The key was replaced, and the peer not told.
-		if before, err := wgtypes.ParseKey(gateway.GetAnnotations()[render.AnnotationRotateKey]); err == nil {
+		if before, err := wgtypes.ParseKey(gateway.GetAnnotations()[wire.AnnotationRotateKey]); err == nil {
 			r.Old[side] = before
 		}
 	}
@@ -122,7 +124,7 @@ func unrotatable(c flows.Connection, r Rotation) *flows.Step {
 			return new(flows.Refuse(side, flows.CodeKey, "key of the gateway", flows.FailedPreflight,
 				fmt.Sprintf("%s's gateway has not published its key yet", c.Facts.Sides[side].ID),
 				fmt.Sprintf("try again in a few seconds; if the error remains, see the operator's log: %s",
-					c.Facts.Sides[side].KubectlIn(c.Facts.Sides[side].Namespace, "logs", "deployment/"+render.OperatorName))))
+					c.Facts.Sides[side].KubectlIn(c.Facts.Sides[side].Namespace, "logs", "deployment/"+wire.OperatorName))))
 		}
 	}
 	if !r.keeps(flows.A) || !r.keeps(flows.B) {
@@ -142,7 +144,7 @@ func rotate(c flows.Connection, r Rotation, side flows.Side) []flows.Step {
 		}}
 	}
 	k := keyRotation{c, side, old, wgtypes.Key{}, c.Peers[side].Key != nil && *c.Peers[side].Key != old}
-	k.next, _ = wgtypes.ParseKey(c.AnyGateway(side).GetAnnotations()[render.AnnotationNextPublicKey])
+	k.next, _ = wgtypes.ParseKey(c.AnyGateway(side).GetAnnotations()[wire.AnnotationNextPublicKey])
 	if k.switched {
 		k.next = *c.Peers[side].Key
 	}
@@ -158,9 +160,9 @@ type keyRotation struct {
 }
 
 // asking is the gateway with annotations that ask its operator for something.
-func (r keyRotation) asking(annotations map[string]string) render.Object {
+func (r keyRotation) asking(annotations map[string]string) wire.Object {
 	o := r.c.AnyGateway(r.side)
-	all := render.Lasting(o)
+	all := wire.Lasting(o)
 	maps.Copy(all, annotations)
 	o.SetAnnotations(all) // what others wrote stays theirs
 	o.SetOwnerReferences(nil)
@@ -170,7 +172,7 @@ func (r keyRotation) asking(annotations map[string]string) render.Object {
 
 // make has the operator make the next pair.
 func (r keyRotation) make() flows.Step {
-	ask := r.asking(map[string]string{render.AnnotationRotateKey: r.old.String()})
+	ask := r.asking(map[string]string{wire.AnnotationRotateKey: r.old.String()})
 	s := flows.Step{
 		ID: flows.IDOf(r.side, "next-key"), Side: r.side, Action: flows.Update, Object: flows.RefTo(ask),
 		Title: "next key of " + string(r.c.Facts.Sides[r.side].ID),
@@ -178,10 +180,10 @@ func (r keyRotation) make() flows.Step {
 	switch {
 	case r.next != wgtypes.Key{}:
 		s.Status, s.Reason = flows.Done, r.next.String()
-	case r.c.AnyGateway(r.side).GetAnnotations()[render.AnnotationRotateKey] == r.old.String():
+	case r.c.AnyGateway(r.side).GetAnnotations()[wire.AnnotationRotateKey] == r.old.String():
 		s.Status, s.Reason = flows.Waiting, "the operator has not made it yet"
 	default:
-		s.Status, s.Objects, s.Diff = flows.Ready, []render.Object{ask}, render.Diff(r.c.AnyGateway(r.side), ask)
+		s.Status, s.Objects, s.Diff = flows.Ready, []wire.Object{ask}, apply.Diff(r.c.AnyGateway(r.side), ask)
 	}
 	return s
 }
@@ -215,7 +217,7 @@ func (r keyRotation) announce() flows.Step {
 		s.Status, s.Reason = flows.Blocked, "needs the next key"
 	default:
 		want := r.key(r.old)
-		want.Annotations = map[string]string{render.AnnotationNextPublicKey: r.next.String()}
+		want.Annotations = map[string]string{wire.AnnotationNextPublicKey: r.next.String()}
 		e := flows.Ensure(other, "announce-key", live, want)
 		e.Title = s.Title
 		return e
@@ -247,7 +249,7 @@ func (r keyRotation) reported() bool {
 
 // use has the gateway use the next key.
 func (r keyRotation) use() flows.Step {
-	ask := r.asking(map[string]string{render.AnnotationRotateKey: r.old.String(), render.AnnotationUseKey: r.next.String()})
+	ask := r.asking(map[string]string{wire.AnnotationRotateKey: r.old.String(), wire.AnnotationUseKey: r.next.String()})
 	s := flows.Step{
 		ID: flows.IDOf(r.side, stepUseKey), Side: r.side, Action: flows.Update, Object: flows.RefTo(ask),
 		Title: fmt.Sprintf("%s's gateway uses it", r.c.Facts.Sides[r.side].ID),
@@ -261,10 +263,10 @@ func (r keyRotation) use() flows.Step {
 		s.Status = flows.Done
 	case r.next == wgtypes.Key{} || r.heard().Status != flows.Done:
 		s.Status, s.Reason = flows.Blocked, "needs the peer to be ready"
-	case r.c.AnyGateway(r.side).GetAnnotations()[render.AnnotationUseKey] == r.next.String():
+	case r.c.AnyGateway(r.side).GetAnnotations()[wire.AnnotationUseKey] == r.next.String():
 		s.Status, s.Reason = flows.Waiting, "the operator has not replaced the key yet"
 	default:
-		s.Status, s.Objects, s.Diff = flows.Ready, []render.Object{ask}, render.Diff(r.c.AnyGateway(r.side), ask)
+		s.Status, s.Objects, s.Diff = flows.Ready, []wire.Object{ask}, apply.Diff(r.c.AnyGateway(r.side), ask)
 	}
 	return s
 }

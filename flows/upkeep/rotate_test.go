@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func rotate(r upkeep.Rotation) func(flows.Facts) flows.Plan {
@@ -42,7 +42,7 @@ func wantRotated(t *testing.T, p *flowtest.Pair, before [2]wgtypes.Key, replaced
 		}
 	}
 	for _, f := range []flows.ClusterFacts{p.A.Facts(), p.B.Facts()} {
-		if next := f.PublicKeys[0].Annotations[render.AnnotationNextPublicKey]; next != "" {
+		if next := f.PublicKeys[0].Annotations[wire.AnnotationNextPublicKey]; next != "" {
 			t.Errorf("%s still has a next key %s for its peer", f.ID, next)
 		}
 	}
@@ -192,10 +192,10 @@ func TestConnectLeavesARotationAlone(t *testing.T) {
 			}
 		}
 		for _, side := range []flows.Side{flows.A, flows.B} {
-			if key := f.Sides[side].PublicKeys[0]; key.Annotations[render.AnnotationNextPublicKey] != "" {
+			if key := f.Sides[side].PublicKeys[0]; key.Annotations[wire.AnnotationNextPublicKey] != "" {
 				seen++
 				step, _ := flows.PlanConnect(flows.Defaults(), f).Step(flows.StepID("public-key-" + strings.ToLower(side.String())))
-				if step.Status == flows.Ready && strings.Contains(step.Diff, "-    "+render.AnnotationNextPublicKey) && !strings.Contains(step.Diff, "-  publicKey") {
+				if step.Status == flows.Ready && strings.Contains(step.Diff, "-    "+wire.AnnotationNextPublicKey) && !strings.Contains(step.Diff, "-  publicKey") {
 					t.Errorf("connect would take back the next key:\n%s", step.Diff)
 				}
 			}

@@ -11,13 +11,14 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // Result is what is known of the path between the pods of two clusters.
 type Result struct {
 	At   time.Time
-	A, B render.ClusterID
+	A, B wire.ClusterID
 	// Between says whether pods have measured, or only the gateways.
 	Between Ends
 	// Reason is why pods could not, "" if they did; Hint is how they could, if
@@ -165,7 +166,7 @@ func (v Result) Lines() []string {
 	}
 	var lines []string
 	what := map[Ends]string{Pods: "pod to pod", Gateways: "ping between gateways, not pods"}[v.Between]
-	ids := [2]render.ClusterID{v.A, v.B}
+	ids := [2]wire.ClusterID{v.A, v.B}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		lines = append(lines, fmt.Sprintf("%s %s → %s %s: %s (%s)", side, ids[side], side.Other(), ids[side.Other()], v.Directions[side], what))
 	}

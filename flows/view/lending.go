@@ -16,7 +16,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -104,7 +104,7 @@ func (w Waiting) Text() string {
 
 // Lendings are the peerings with a peer besides the network: as consumer, as provider,
 // both or none.
-func Lendings(c flows.ClusterFacts, peer render.ClusterID) []Lending {
+func Lendings(c flows.ClusterFacts, peer wire.ClusterID) []Lending {
 	if c.Lending == nil {
 		return nil
 	}
@@ -115,11 +115,11 @@ func Lendings(c flows.ClusterFacts, peer render.ClusterID) []Lending {
 type lent struct {
 	*lending.Facts
 
-	peer render.ClusterID
+	peer wire.ClusterID
 }
 
 func (l lent) ofPeer(o metav1.Object) bool {
-	return o.GetLabels()[render.LabelRemoteCluster] == string(l.peer)
+	return o.GetLabels()[wire.LabelRemoteCluster] == string(l.peer)
 }
 
 // consumer is what there is if the cluster uses the peer's resources.
@@ -143,7 +143,7 @@ func (l lent) consumer() []Lending {
 		if v := &l.Nodes[i]; string(v.Spec.ClusterID) == string(l.peer) && !nodes[v.Name] && (v.Spec.CreateNode == nil || *v.Spec.CreateNode) {
 			there = true
 			s := Standing{Name: v.Name, State: "not there yet", Grade: Open, Why: l.Waiting[v.Namespace+"/"+v.Name]}
-			switch why := v.Annotations[render.AnnotationProblem]; {
+			switch why := v.Annotations[wire.AnnotationProblem]; {
 			case why != "":
 				s.Grade, s.Why = Wrong, why
 			case l.Hidden["Node"]:
@@ -279,11 +279,11 @@ func (l lent) addNamespaces(out *Lending) {
 			case offloadingv1beta1.MappingAccepted:
 				s = Standing{Name: name, State: "is " + at.RemoteNamespace + " there", Grade: Good}
 			case offloadingv1beta1.MappingCreationLoopBackOff:
-				s = Standing{Name: name, State: "is not made there", Grade: Wrong, Why: m.Annotations[render.AnnotationProblem]}
+				s = Standing{Name: name, State: "is not made there", Grade: Wrong, Why: m.Annotations[wire.AnnotationProblem]}
 			case offloadingv1beta1.MappingTerminating:
 				s.State = "is removed there"
 			default:
-				if why := m.Annotations[render.AnnotationProblem]; why != "" {
+				if why := m.Annotations[wire.AnnotationProblem]; why != "" {
 					s.worse(Wrong, why)
 				}
 			}
@@ -359,7 +359,7 @@ func nodeStanding(n *corev1.Node) Standing {
 }
 
 // Title says which way it goes, with the names of cluster and peer.
-func (l Lending) Title(cluster, peer render.ClusterID) string {
+func (l Lending) Title(cluster, peer wire.ClusterID) string {
 	if l.Role == Consumer {
 		return fmt.Sprintf("%s uses resources of %s", cluster, peer)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/view"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -28,7 +28,7 @@ func peered(t *testing.T, p peer.Params) *flowtest.Pair {
 }
 
 // said is all that a cluster says of its peerings with a peer, a line each.
-func said(c flows.ClusterFacts, other render.ClusterID) string {
+func said(c flows.ClusterFacts, other wire.ClusterID) string {
 	var lines []string
 	for _, l := range view.Lendings(c, other) {
 		healthy := ""
@@ -95,7 +95,7 @@ func TestWhatEachEndSaysOfALending(t *testing.T) {
   Quota used: cpu 500m of 2, memory 0 of 1Gi, pods 1 of 10
   Pods: 1 running`,
 	} {
-		other := render.ClusterID("rome")
+		other := wire.ClusterID("rome")
 		if cluster == &rome {
 			other = "milan"
 		}

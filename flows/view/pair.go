@@ -10,12 +10,12 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // End is one side of a peering, as far as it is known.
 type End struct {
-	ID render.ClusterID
+	ID wire.ClusterID
 	// Chosen is true if the cluster is one of the chosen contexts and has
 	// ever answered. Of any other only its peer speaks.
 	Chosen bool

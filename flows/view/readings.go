@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Readings are those of all peerings of one cluster, kept from one observation
 // to the next, so that only what has changed is read again. The zero value is
 // ready to use.
 type Readings struct {
-	kept map[render.ClusterID]keptReading
+	kept map[wire.ClusterID]keptReading
 }
 
 type keptReading struct {
@@ -36,9 +36,9 @@ type objectVersion struct {
 
 // Update takes an observation in. changed are the peerings whose reading is
 // another than before, gone are those that no object is left of; both sorted.
-func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone []render.ClusterID) {
+func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone []wire.ClusterID) {
 	if r.kept == nil {
-		r.kept = map[render.ClusterID]keptReading{}
+		r.kept = map[wire.ClusterID]keptReading{}
 	}
 	peers := f.Peers()
 	for id, p := range peers {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func TestReadingsTellWhatChanged(t *testing.T) {
@@ -36,7 +36,7 @@ func TestReadingsTellWhatChanged(t *testing.T) {
 	if changed, _ := r.Update(facts); len(changed) != 1 || changed[0].Unreached != "rome-2" {
 		t.Errorf("a node can't reach the gateway: got %v", changed)
 	}
-	facts.AgentStatus = map[string]render.NodeStatus{"rome-2": {Problem: "busy"}, "rome-3": {Unfit: map[string]string{"liqo-tenant-turin/turin": "does not lead to the peer"}}}
+	facts.AgentStatus = map[string]wire.NodeStatus{"rome-2": {Problem: "busy"}, "rome-3": {Unfit: map[string]string{"liqo-tenant-turin/turin": "does not lead to the peer"}}}
 	if changed, _ := r.Update(facts); len(changed) != 1 || changed[0].NodeProblem != "node rome-2 is not set up as it has to be: busy" {
 		t.Errorf("a node is not as it has to be: got %v", changed)
 	}

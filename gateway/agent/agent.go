@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // resync is how often a node's kernel is compared with what is wanted although
@@ -35,7 +35,7 @@ const firstRetry = 5 * time.Millisecond
 // newManager caches only what the options let through. It serves metrics at an
 // address, or nowhere at "0".
 func newManager(config *rest.Config, metricsAddress string, o cache.Options) (ctrl.Manager, error) {
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		return nil, err
 	}

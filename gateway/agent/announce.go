@@ -27,7 +27,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // announcer says of this node what others need to know: the gateways, where pods
@@ -47,13 +48,13 @@ type announcer struct {
 	mu        sync.Mutex
 	unreached []string       // gateways that this node can't reach, sorted
 	also      []netip.Prefix // ranges of peers that this node has a way to, as was asked
-	standing  render.NodeStatus
+	standing  wire.NodeStatus
 
 	next    gateway.Announcer
 	looked  time.Time         // at the kernel
 	counts  map[string]uint64 // what was refused then, by gateway
-	report  render.NodeReport // what there is
-	written render.NodeReport // what was written last
+	report  wire.NodeReport   // what there is
+	written wire.NodeReport   // what was written last
 	wrote   time.Time         // when
 }
 
@@ -133,7 +134,7 @@ func (a *announcer) leads(ranges []netip.Prefix) {
 }
 
 // stands notes how the node is.
-func (a *announcer) stands(s render.NodeStatus) {
+func (a *announcer) stands(s wire.NodeStatus) {
 	a.mu.Lock()
 	changed := otherwise(a.standing, s)
 	a.standing = s
@@ -144,7 +145,7 @@ func (a *announcer) stands(s render.NodeStatus) {
 }
 
 // otherwise reports whether a node stands otherwise than it did, in other than words.
-func otherwise(a, b render.NodeStatus) bool {
+func otherwise(a, b wire.NodeStatus) bool {
 	return a.Level != b.Level || (a.Problem == "") != (b.Problem == "") || !sameNames(a.Unfit, b.Unfit)
 }
 
@@ -199,7 +200,7 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	a.report.Status = a.standing
 	a.mu.Unlock()
 	var more bool
-	a.report.Status.Refused, more = first(a.counts, render.NodeStatusMax)
+	a.report.Status.Refused, more = first(a.counts, wire.NodeStatusMax)
 	a.report.Status.More = a.report.Status.More || more
 	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Unreached, a.written.Unreached) || a.report.MTU != a.written.MTU || !slices.Equal(a.report.Also, a.written.Also) ||
 		!slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses) ||
@@ -214,11 +215,11 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	}
 	report := a.report
 	report.IP, report.Pods = a.options.NodeIP, say
-	u, err := render.Wanted(render.InternalNode(&node, report))
+	u, err := apply.Wanted(wire.InternalNode(&node, report))
 	if err != nil {
 		return 0, err
 	}
-	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(render.FabricName), client.ForceOwnership)
+	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(wire.FabricName), client.ForceOwnership)
 	if err != nil {
 		return 0, fmt.Errorf("apply InternalNode %s: %w", node.Name, err)
 	}

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -35,11 +36,11 @@ type node struct {
 
 func newNode(t *testing.T, objects ...client.Object) *node {
 	t.Helper()
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	network := render.Network("liqo", "pod-cidr", render.NetworkPodCIDR, "10.244.0.0/16", 0)
+	network := render.Network("liqo", "pod-cidr", wire.NetworkPodCIDR, "10.244.0.0/16", 0)
 	network.Status.CIDR = network.Spec.CIDR
 	self := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "of-a"}, Spec: corev1.NodeSpec{PodCIDRs: []string{"10.244.3.0/24"}}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, network, self)...).Build()
@@ -89,10 +90,10 @@ func TestANodeSaysItsNetworksOnceAndWhenTheyChange(t *testing.T) {
 			routes = append(routes, netip.MustParsePrefix(p))
 		}
 		said := n.after(resync)
-		if got := said.Annotations[render.AnnotationNetworks]; got != want {
+		if got := said.Annotations[wire.AnnotationNetworks]; got != want {
 			t.Errorf("it says %q, want %q", got, want)
 		}
-		if got := said.Annotations[render.AnnotationAddresses]; got != "192.0.2.1" {
+		if got := said.Annotations[wire.AnnotationAddresses]; got != "192.0.2.1" {
 			t.Errorf("its addresses are %q", got)
 		}
 		if len(said.OwnerReferences) != 1 || said.OwnerReferences[0].UID != "of-a" {
@@ -128,21 +129,21 @@ func TestANodeSaysTheNarrowestOfItsWaysToGateways(t *testing.T) {
 		f := &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: "gw-" + pod}}
 		f.Spec.GatewayIP = networkingv1beta1.IP(pod)
 		if pod == "10.244.3.5" {
-			f.Annotations = map[string]string{render.AnnotationGone: pod}
+			f.Annotations = map[string]string{wire.AnnotationGone: pod}
 		}
 		if err := n.client.Create(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
 	}
 	said := n.after(resync)
-	if got := said.Annotations[render.AnnotationMTU]; got != "1450" {
+	if got := said.Annotations[wire.AnnotationMTU]; got != "1450" {
 		t.Errorf("it says %q, want 1450", got)
 	}
-	if r, err := render.ParseNode(said); err != nil || r.MTU != 1450 {
+	if r, err := wire.ParseNode(said); err != nil || r.MTU != 1450 {
 		t.Errorf("read back: got %d, %v", r.MTU, err)
 	}
 	ways["10.244.2.5"] = 1500
-	if got := n.after(resync).Annotations[render.AnnotationMTU]; got != "1500" {
+	if got := n.after(resync).Annotations[wire.AnnotationMTU]; got != "1500" {
 		t.Errorf("it says %q, want 1500 now", got)
 	}
 }
@@ -152,7 +153,7 @@ func TestANodeSaysWhereItsPodsAre(t *testing.T) {
 	says := func(d time.Duration, want string) string {
 		t.Helper()
 		said := n.after(d)
-		if got := said.Annotations[render.AnnotationPods]; got != want {
+		if got := said.Annotations[wire.AnnotationPods]; got != want {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 		return said.ResourceVersion
@@ -254,11 +255,11 @@ func TestAGatewayKnowsNodesByTheirWord(t *testing.T) {
 	}
 	n.read = func() bool { return true }
 	self := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	o := render.InternalNode(self, render.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Pods: []netip.Prefix{netip.MustParsePrefix("10.244.3.0/24")}})
+	o := wire.InternalNode(self, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Pods: []netip.Prefix{netip.MustParsePrefix("10.244.3.0/24")}})
 	o.ResourceVersion = "77"
 	n.put(o)
 	broken := o.DeepCopy()
-	broken.Name, broken.Annotations[render.AnnotationPods] = "b", "10.244.4.0/24,???"
+	broken.Name, broken.Annotations[wire.AnnotationPods] = "b", "10.244.4.0/24,???"
 	broken.Spec.Interface.Node.IP = "192.0.2.2"
 	n.put(broken)
 	nowhere := o.DeepCopy()
@@ -332,7 +333,7 @@ func TestANodeSaysWhichGatewaysItCantReachOnlyWhenThatChanges(t *testing.T) {
 			n.after(askInterval)
 		}
 		said := n.after(0)
-		if got := said.Annotations[render.AnnotationUnreached]; got != step.want || (said.ResourceVersion != version) != step.writes {
+		if got := said.Annotations[wire.AnnotationUnreached]; got != step.want || (said.ResourceVersion != version) != step.writes {
 			t.Errorf("%+v: it says %q, written: %v", step, got, said.ResourceVersion != version)
 		}
 		version = said.ResourceVersion
@@ -350,7 +351,7 @@ func TestANodeSaysWhichRangesItHasAWayTo(t *testing.T) {
 	}{{nil, false}, {both, true}, {both, false}, {nil, true}} {
 		n.leads(step.leads)
 		said := n.after(2 * time.Second)
-		got, err := render.Also(said)
+		got, err := wire.Also(said)
 		if err != nil || !slices.Equal(got, step.leads) || (said.ResourceVersion != version) != step.writes {
 			t.Errorf("%+v: it says %v (%v), written: %v", step, got, err, said.ResourceVersion != version)
 		}
@@ -369,9 +370,9 @@ func TestANodeSaysWhichDNSServersItAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := n.after(resync)
-		got, err := render.NodeNameservers(said)
-		if said.Annotations[render.AnnotationNameservers] != want || err != nil || len(got) != len(strings.FieldsFunc(want, func(r rune) bool { return r == ',' })) {
-			t.Errorf("%q: it says %q (%v)", text, said.Annotations[render.AnnotationNameservers], err)
+		got, err := wire.NodeNameservers(said)
+		if said.Annotations[wire.AnnotationNameservers] != want || err != nil || len(got) != len(strings.FieldsFunc(want, func(r rune) bool { return r == ',' })) {
+			t.Errorf("%q: it says %q (%v)", text, said.Annotations[wire.AnnotationNameservers], err)
 		}
 	}
 }
@@ -380,7 +381,7 @@ func TestANodeSaysWhichDNSServersItAsks(t *testing.T) {
 func TestANodeIsAskedForTheRangesOfGatewaysThatItFollows(t *testing.T) {
 	range1, range2 := netip.MustParsePrefix("10.60.0.0/16"), netip.MustParsePrefix("240.5.0.0/16")
 	f := &networkingv1beta1.InternalFabric{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{render.AnnotationAlso: "240.5.0.0/16,10.60.0.0/16"}},
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{wire.AnnotationAlso: "240.5.0.0/16,10.60.0.0/16"}},
 		Spec: networkingv1beta1.InternalFabricSpec{
 			MTU: 1340, GatewayIP: "10.244.1.5", RemoteCIDRs: []networkingv1beta1.CIDR{"10.60.0.0/16", "240.5.0.0/16"},
 		},
@@ -409,9 +410,9 @@ func TestANodeSaysWhatItRefusesOfPeers(t *testing.T) {
 	n := newNode(t)
 	counts := map[string]uint64{}
 	n.refused = func() (map[string]uint64, error) { return maps.Clone(counts), nil }
-	status := func(said *networkingv1beta1.InternalNode) render.NodeStatus {
+	status := func(said *networkingv1beta1.InternalNode) wire.NodeStatus {
 		t.Helper()
-		s, err := render.ParseNodeStatus(said.Annotations)
+		s, err := wire.ParseNodeStatus(said.Annotations)
 		if err != nil || s.Refused == nil {
 			t.Fatalf("got %+v, %v", s, err)
 		}
@@ -436,14 +437,14 @@ func TestANodeSaysWhatItRefusesOfPeers(t *testing.T) {
 	if latest = n.after(2 * resync); status(latest).Refused["t/milan"] != counts["t/milan"] {
 		t.Errorf("after %s: got %d, want %d", sayAgain, status(latest).Refused["t/milan"], counts["t/milan"])
 	}
-	for i := range 2 * render.NodeStatusMax {
+	for i := range 2 * wire.NodeStatusMax {
 		counts[fmt.Sprintf("t/peer-%03d", i)] = 1
 	}
-	if got := status(n.after(resync)); len(got.Refused) != render.NodeStatusMax || !got.More {
+	if got := status(n.after(resync)); len(got.Refused) != wire.NodeStatusMax || !got.More {
 		t.Errorf("of many peers: got %+v", got)
 	}
 	counts = nil // somebody has deleted the node's rules
-	if s, err := render.ParseNodeStatus(n.after(resync).Annotations); err != nil || s.Refused != nil {
+	if s, err := wire.ParseNodeStatus(n.after(resync).Annotations); err != nil || s.Refused != nil {
 		t.Errorf("where nothing counts: got %+v, %v", s, err)
 	}
 	counts = map[string]uint64{}
@@ -477,7 +478,7 @@ func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
 	for i, step := range []struct {
 		why   *string // the node is not as wanted
 		level int
-	}{{nil, 0}, {new(""), render.NodeLevel}, {new("no such device"), 0}, {new(""), render.NodeLevel}} {
+	}{{nil, 0}, {new(""), wire.NodeLevel}, {new("no such device"), 0}, {new(""), wire.NodeLevel}} {
 		if step.why != nil {
 			n.stands(standing(*step.why, nil))
 			if len(n.woken) != 1 {
@@ -485,7 +486,7 @@ func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
 			}
 			<-n.woken
 		}
-		s, err := render.ParseNodeStatus(n.after(time.Second).Annotations)
+		s, err := wire.ParseNodeStatus(n.after(time.Second).Annotations)
 		if err != nil || s.Level != step.level || step.why != nil && s.Problem != *step.why {
 			t.Errorf("step %d: got %+v, %v, want level %d", i, s, err, step.level)
 		}
@@ -495,10 +496,10 @@ func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
 // Nodes write what others want to know, too: it must not have each gateway compute.
 func TestAGatewayFollowsWhatItUsesOfANode(t *testing.T) {
 	n := &nodes{known: map[string]gateway.Node{}, broken: map[string]error{}}
-	report := render.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Pods: []netip.Prefix{netip.MustParsePrefix("10.244.3.0/24")}}
+	report := wire.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Pods: []netip.Prefix{netip.MustParsePrefix("10.244.3.0/24")}}
 	version := 0
 	put := func() bool {
-		o := render.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, report)
+		o := wire.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, report)
 		version++
 		o.ResourceVersion = strconv.Itoa(version)
 		return n.put(o)

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/internal/apitest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -42,7 +43,7 @@ func startAPI(t *testing.T) *api {
 	t.Helper()
 	apitest.Require(t)
 	ctrl.SetLogger(logr.Discard())
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func (a *api) as(namespace, account string) *rest.Config {
 // announce runs the announcer of node a until stop.
 func (a *api) announce() (stop func()) {
 	a.t.Helper()
-	config := a.as("liqo", render.FabricName)
+	config := a.as("liqo", wire.FabricName)
 	o := FabricOptions{Namespace: "liqo", NodeIP: netip.MustParseAddr("192.0.2.1"), NodeName: "a", Log: slog.New(slog.DiscardHandler)}
 	kept := ofOwnNode("a")
 	kept[&ipamv1alpha1.Network{}] = cache.ByObject{Namespaces: map[string]cache.Config{"liqo": {}}}
@@ -150,11 +151,11 @@ func (a *api) untilItSays(want string) {
 	var err error
 	for deadline := time.Now().Add(untilLate); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		err = a.Get(a.t.Context(), client.ObjectKey{Name: "a"}, &said)
-		if err == nil && said.Annotations[render.AnnotationPods] == want {
+		if err == nil && said.Annotations[wire.AnnotationPods] == want {
 			return
 		}
 	}
-	a.t.Fatalf("the node says %q (%v), want %q", said.Annotations[render.AnnotationPods], err, want)
+	a.t.Fatalf("the node says %q (%v), want %q", said.Annotations[wire.AnnotationPods], err, want)
 }
 
 // define makes the API know a kind of a pod network.
@@ -228,7 +229,7 @@ func TestGatewayReadsNodesOnceItMay(t *testing.T) {
 	a := startAPI(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	a.create(node)
-	said := render.InternalNode(node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Pods: []netip.Prefix{netip.MustParsePrefix("10.99.40.128/26")}})
+	said := wire.InternalNode(node, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Pods: []netip.Prefix{netip.MustParsePrefix("10.99.40.128/26")}})
 	a.create(said)
 	config := a.as("default", "rome")
 	a.create(&rbacv1.Role{
@@ -273,7 +274,7 @@ func TestGatewayReadsNodesOnceItMay(t *testing.T) {
 	if known, _, missing, err := n.list(time.Now().Add(nodesPatience)); err != nil || missing == nil || len(known) != 0 {
 		t.Errorf("got %v, %v, %v; want none, and the reason", known, missing, err)
 	}
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: render.GatewayAccessName}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: wire.GatewayAccessName}}
 	if err := a.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
 		t.Fatal(err)
 	}

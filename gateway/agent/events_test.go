@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -24,7 +25,7 @@ func TestAnEventTellsOfATroubleThatLasts(t *testing.T) {
 	type look struct {
 		after  time.Duration
 		value  networkingv1beta1.ConnectionStatusValue
-		reason render.Reason
+		reason wire.Reason
 		due    bool
 	}
 	for name, c := range map[string]struct {
@@ -32,36 +33,36 @@ func TestAnEventTellsOfATroubleThatLasts(t *testing.T) {
 		looks   []look
 	}{
 		"a new connection": {past{}, []look{
-			{0, no, render.ReasonNoKey, false},
-			{4 * time.Second, no, render.ReasonNoHandshake, false},
-			{8 * time.Second, yes, render.ReasonPinged, true},
-			{10 * time.Second, yes, render.ReasonPinged, false},
+			{0, no, wire.ReasonNoKey, false},
+			{4 * time.Second, no, wire.ReasonNoHandshake, false},
+			{8 * time.Second, yes, wire.ReasonPinged, true},
+			{10 * time.Second, yes, wire.ReasonPinged, false},
 		}},
 		"a firewall": {past{}, []look{
-			{0, no, render.ReasonNoHandshake, false},
-			{8 * time.Second, no, render.ReasonNoHandshake, false},
-			{10 * time.Second, no, render.ReasonNoHandshake, true},
-			{60 * time.Second, no, render.ReasonNoHandshake, false},
-			{62 * time.Second, no, render.ReasonKeyMismatch, false},
-			{72 * time.Second, no, render.ReasonKeyMismatch, true},
-			{74 * time.Second, yes, render.ReasonPinged, true},
+			{0, no, wire.ReasonNoHandshake, false},
+			{8 * time.Second, no, wire.ReasonNoHandshake, false},
+			{10 * time.Second, no, wire.ReasonNoHandshake, true},
+			{60 * time.Second, no, wire.ReasonNoHandshake, false},
+			{62 * time.Second, no, wire.ReasonKeyMismatch, false},
+			{72 * time.Second, no, wire.ReasonKeyMismatch, true},
+			{74 * time.Second, yes, wire.ReasonPinged, true},
 		}},
 		"an interruption that passes": {past{}, []look{
-			{0, yes, render.ReasonPinged, true},
-			{2 * time.Second, no, render.ReasonPeerSilent, false},
-			{11 * time.Second, no, render.ReasonPeerSilent, false},
-			{12 * time.Second, yes, render.ReasonPinged, false},
-			{13 * time.Second, no, render.ReasonPeerSilent, false},
-			{23 * time.Second, no, render.ReasonPeerSilent, true},
-			{24 * time.Second, yes, render.ReasonPinged, true},
+			{0, yes, wire.ReasonPinged, true},
+			{2 * time.Second, no, wire.ReasonPeerSilent, false},
+			{11 * time.Second, no, wire.ReasonPeerSilent, false},
+			{12 * time.Second, yes, wire.ReasonPinged, false},
+			{13 * time.Second, no, wire.ReasonPeerSilent, false},
+			{23 * time.Second, no, wire.ReasonPeerSilent, true},
+			{24 * time.Second, yes, wire.ReasonPinged, true},
 		}},
-		"another process goes on": {past{report: render.Report{Reason: render.ReasonPinged}, value: yes, term: 1}, []look{
-			{0, no, render.ReasonNoHandshake, false},
-			{4 * time.Second, yes, render.ReasonPinged, false},
+		"another process goes on": {past{report: wire.Report{Reason: wire.ReasonPinged}, value: yes, term: 1}, []look{
+			{0, no, wire.ReasonNoHandshake, false},
+			{4 * time.Second, yes, wire.ReasonPinged, false},
 		}},
-		"another process finds the trouble": {past{report: render.Report{Reason: render.ReasonPeerSilent}, value: no, term: 1}, []look{
-			{0, no, render.ReasonPeerSilent, false},
-			{10 * time.Second, no, render.ReasonPeerSilent, true},
+		"another process finds the trouble": {past{report: wire.Report{Reason: wire.ReasonPeerSilent}, value: no, term: 1}, []look{
+			{0, no, wire.ReasonPeerSilent, false},
+			{10 * time.Second, no, wire.ReasonPeerSilent, true},
 		}},
 	} {
 		var h history
@@ -116,9 +117,9 @@ func TestEventsOfAConnection(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stop := a.run(ctx, cancel, mgr)
 	defer stop()
-	agent := &gatewayAgent{options: TunnelOptions{Gateway: g}, client: mgr.GetClient(), events: mgr.GetEventRecorder(render.GatewayReporter)}
-	say := func(value networkingv1beta1.ConnectionStatusValue, reason render.Reason, message string) {
-		said := render.Report{Reason: reason, Message: message}
+	agent := &gatewayAgent{options: TunnelOptions{Gateway: g}, client: mgr.GetClient(), events: mgr.GetEventRecorder(wire.GatewayReporter)}
+	say := func(value networkingv1beta1.ConnectionStatusValue, reason wire.Reason, message string) {
+		said := wire.Report{Reason: reason, Message: message}
 		conn, err := agent.write(t.Context(), value, said)
 		if err != nil {
 			t.Fatal(err)
@@ -127,8 +128,8 @@ func TestEventsOfAConnection(t *testing.T) {
 	}
 	const rounds = 30
 	for range rounds {
-		say(networkingv1beta1.Connecting, render.ReasonKeyMismatch, strings.Repeat("no packet was encrypted with a known key ", 50))
-		say(networkingv1beta1.Connected, render.ReasonPinged, "the peer's gateway answers pings")
+		say(networkingv1beta1.Connecting, wire.ReasonKeyMismatch, strings.Repeat("no packet was encrypted with a known key ", 50))
+		say(networkingv1beta1.Connected, wire.ReasonPinged, "the peer's gateway answers pings")
 	}
 	var conn networkingv1beta1.Connection
 	if err := a.Get(t.Context(), client.ObjectKeyFromObject(g.Connection()), &conn); err != nil {
@@ -145,7 +146,7 @@ func TestEventsOfAConnection(t *testing.T) {
 	}
 	kinds := map[string]string{"KeyMismatch": corev1.EventTypeWarning, "Connected": corev1.EventTypeNormal}
 	for _, e := range list.Items {
-		if e.Type != kinds[e.Reason] || e.InvolvedObject.UID != conn.UID || e.Series == nil || !render.IsOwnEvent(&e) || len(list.Items) != 2 {
+		if e.Type != kinds[e.Reason] || e.InvolvedObject.UID != conn.UID || e.Series == nil || !wire.IsOwnEvent(&e) || len(list.Items) != 2 {
 			t.Errorf("one of %d events, want one of 2, of something that repeats: %+v", len(list.Items), e)
 		}
 	}

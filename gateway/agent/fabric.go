@@ -25,7 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/internal/discovery"
 	"github.com/liqo-tui/liqo-tui/internal/discovery/mdns"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // FabricOptions of a node's agent.
@@ -134,8 +134,8 @@ type fabric struct {
 	options FabricOptions
 	client  client.Client
 	kernel  *linux.Kernel
-	leads   func([]netip.Prefix)    // is told of the ranges that gateways ask about
-	stands  func(render.NodeStatus) // is told how the node is
+	leads   func([]netip.Prefix)  // is told of the ranges that gateways ask about
+	stands  func(wire.NodeStatus) // is told how the node is
 
 	mu       sync.Mutex // one Reconcile at a time
 	wanted   gateway.State
@@ -219,12 +219,12 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 }
 
 // standing is what others are told of a node that is as wanted, or why it is not.
-func standing(why string, unfit map[string]string) render.NodeStatus {
-	s := render.NodeStatus{Problem: short(why)}
+func standing(why string, unfit map[string]string) wire.NodeStatus {
+	s := wire.NodeStatus{Problem: short(why)}
 	if why == "" {
-		s.Level = render.NodeLevel
+		s.Level = wire.NodeLevel
 	}
-	s.Unfit, s.More = first(unfit, render.NodeStatusMax)
+	s.Unfit, s.More = first(unfit, wire.NodeStatusMax)
 	return s
 }
 
@@ -285,7 +285,7 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 	in := gateway.NodeInputs{NodeIP: f.options.NodeIP}
 	var err error
 	var networks ipamv1alpha1.NetworkList
-	if err := f.client.List(ctx, &networks, client.InNamespace(f.options.Namespace), client.MatchingLabels{render.LabelNetworkType: render.NetworkPodCIDR}); err != nil {
+	if err := f.client.List(ctx, &networks, client.InNamespace(f.options.Namespace), client.MatchingLabels{wire.LabelNetworkType: wire.NetworkPodCIDR}); err != nil {
 		return in, fmt.Errorf("list Networks: %w", err)
 	}
 	var own []networkingv1beta1.CIDR
@@ -437,13 +437,13 @@ func gatewayOf(f *networkingv1beta1.InternalFabric) (gateway.Gateway, error) {
 	if g.PodIP, err = netip.ParseAddr(string(f.Spec.GatewayIP)); err != nil {
 		return g, fmt.Errorf("gateway IP: %w", err)
 	}
-	g.Gone = f.Annotations[render.AnnotationGone] == string(f.Spec.GatewayIP)
-	if pod, host, _ := strings.Cut(f.Annotations[render.AnnotationHost], "@"); pod == string(f.Spec.GatewayIP) {
+	g.Gone = f.Annotations[wire.AnnotationGone] == string(f.Spec.GatewayIP)
+	if pod, host, _ := strings.Cut(f.Annotations[wire.AnnotationHost], "@"); pod == string(f.Spec.GatewayIP) {
 		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
 			g.HostIP = ip
 		}
 	}
-	g.NodeIPs, g.Hosts = addressesIn(f, render.AnnotationNodeIPs), addressesIn(f, render.AnnotationHosts)
-	g.Also, err = render.Also(f)
+	g.NodeIPs, g.Hosts = addressesIn(f, wire.AnnotationNodeIPs), addressesIn(f, wire.AnnotationHosts)
+	g.Also, err = wire.Also(f)
 	return g, err
 }

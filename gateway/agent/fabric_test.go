@@ -16,6 +16,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -128,7 +129,7 @@ func TestNodeGoesByTheGatewaysNode(t *testing.T) {
 		{"no address", "10.244.1.5@node", 1450, 1500, ""},
 	} {
 		f := &networkingv1beta1.InternalFabric{Spec: networkingv1beta1.InternalFabricSpec{GatewayIP: "10.244.1.5"}}
-		f.Annotations = map[string]string{render.AnnotationHost: c.annotation}
+		f.Annotations = map[string]string{wire.AnnotationHost: c.annotation}
 		g, err := gatewayOf(f)
 		if err != nil {
 			t.Fatal(err)

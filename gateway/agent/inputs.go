@@ -18,6 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -62,11 +63,11 @@ func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 // damaged is no reason to drop a tunnel that works: the last one stays.
 func (g *gatewayAgent) readPrivateKey(ctx context.Context) gateway.PrivateKey {
 	var secret corev1.Secret
-	name := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(g.options.Gateway.Name)}
+	name := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.GatewayObjectName(g.options.Gateway.Name)}
 	if err := g.client.Get(ctx, name, &secret); err != nil {
 		return g.key
 	}
-	key, err := wgtypes.NewKey(secret.Data[render.SecretPrivateKey])
+	key, err := wgtypes.NewKey(secret.Data[wire.SecretPrivateKey])
 	if err != nil {
 		g.options.Log.Error("the Secret's key can't be used; the one before stays", "error", err)
 		return g.key
@@ -99,7 +100,7 @@ func (g *gatewayAgent) readNetworks(ctx context.Context, in *gateway.Inputs, pee
 	if peer.Remapped, err = cidrs("the peer as seen from here", c.Status.Remote.CIDR); err != nil {
 		return err
 	}
-	also, err := render.ParseAliases(c)
+	also, err := wire.ParseAliases(c)
 	for _, a := range also {
 		peer.Also = append(peer.Also, gateway.Alias(a))
 	}
@@ -117,7 +118,7 @@ func cidrs(whose string, c networkingv1beta1.ClusterConfigCIDR) (out gateway.CID
 // readHosts reads which hosts outside the cluster the peer may reach.
 func (g *gatewayAgent) readHosts(ctx context.Context, in *gateway.Inputs) error {
 	var cm corev1.ConfigMap
-	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.HostsConfigMapName(g.options.Gateway.Name)}
+	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.HostsConfigMapName(g.options.Gateway.Name)}
 	if err := g.client.Get(ctx, key, &cm); err != nil {
 		return fmt.Errorf("read the hosts that the peer may reach: %w", err)
 	}
@@ -149,9 +150,9 @@ func (g *gatewayAgent) readPublicKey(ctx context.Context, peer *gateway.Peer) er
 	if peer.PublicKey, err = wgtypes.NewKey(found.Spec.PublicKey); err != nil {
 		return fmt.Errorf("PublicKey %s: %w", found.Name, err)
 	}
-	if next := found.Annotations[render.AnnotationNextPublicKey]; next != "" {
+	if next := found.Annotations[wire.AnnotationNextPublicKey]; next != "" {
 		if peer.NextKey, err = wgtypes.ParseKey(next); err != nil {
-			return fmt.Errorf("PublicKey %s: annotation %s: %w", found.Name, render.AnnotationNextPublicKey, err)
+			return fmt.Errorf("PublicKey %s: annotation %s: %w", found.Name, wire.AnnotationNextPublicKey, err)
 		}
 	}
 	return nil
@@ -160,7 +161,7 @@ func (g *gatewayAgent) readPublicKey(ctx context.Context, peer *gateway.Peer) er
 func (g *gatewayAgent) ofPeer() []client.ListOption {
 	return []client.ListOption{
 		client.InNamespace(g.options.Gateway.Tenant.Namespace),
-		client.MatchingLabels{render.LabelRemoteCluster: string(g.options.Gateway.Tenant.Remote)},
+		client.MatchingLabels{wire.LabelRemoteCluster: string(g.options.Gateway.Tenant.Remote)},
 	}
 }
 
@@ -178,10 +179,10 @@ func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *s
 		widths(peer, o.Spec.MTU)
 		peer.ListenPort = uint16(o.Spec.Endpoint.Port)
 		s.port = peer.ListenPort
-		if text := render.RelayOf(o); text != "" {
-			relay, err := render.ParseRelay(text)
+		if text := wire.RelayOf(o); text != "" {
+			relay, err := wire.ParseRelay(text)
 			if err != nil {
-				return nil, fmt.Errorf("annotation %s: %w", render.AnnotationRelay, err)
+				return nil, fmt.Errorf("annotation %s: %w", wire.AnnotationRelay, err)
 			}
 			_, own := relay.Ends()
 			return g.find(ctx, own, peer, s), nil
@@ -219,8 +220,8 @@ func (g *gatewayAgent) find(ctx context.Context, e networkingv1beta1.EndpointSta
 // carries.
 func widths(p *gateway.Peer, mtu int) {
 	p.MTU = mtu
-	if mtu == render.MaxMTU {
-		p.UnprovenMTU = render.DefaultMTU
+	if mtu == wire.MaxMTU {
+		p.UnprovenMTU = wire.DefaultMTU
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -36,7 +37,7 @@ type world struct {
 }
 
 func tenantMeta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: name, Labels: map[string]string{render.LabelRemoteCluster: "rome"}}
+	return metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: name, Labels: map[string]string{wire.LabelRemoteCluster: "rome"}}
 }
 
 func newWorld(t *testing.T) *world {
@@ -52,7 +53,7 @@ func newWorld(t *testing.T) *world {
 		server: &networkingv1beta1.GatewayServer{ObjectMeta: tenantMeta("rome")},
 		conf:   &networkingv1beta1.Configuration{ObjectMeta: tenantMeta("rome")},
 		keys:   []*networkingv1beta1.PublicKey{{ObjectMeta: tenantMeta("rome"), Spec: networkingv1beta1.PublicKeySpec{PublicKey: public[:]}}},
-		secret: &corev1.Secret{ObjectMeta: tenantMeta(render.GatewayObjectName("rome")), Data: map[string][]byte{render.SecretPrivateKey: key[:]}},
+		secret: &corev1.Secret{ObjectMeta: tenantMeta(wire.GatewayObjectName("rome")), Data: map[string][]byte{wire.SecretPrivateKey: key[:]}},
 	}
 	w.server.Spec.MTU, w.server.Spec.Endpoint.Port = 1340, 51840
 	w.conf.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: cidrs}
@@ -79,7 +80,7 @@ func (w *world) agent(t *testing.T, log *bytes.Buffer) *gatewayAgent {
 	for _, k := range w.keys {
 		objects = append(objects, k)
 	}
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestInputsAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(peer.PublicKey[:], w.keys[0].Spec.PublicKey) || !bytes.Equal(peer.PrivateKey[:], w.secret.Data[render.SecretPrivateKey]) ||
+	if !bytes.Equal(peer.PublicKey[:], w.keys[0].Spec.PublicKey) || !bytes.Equal(peer.PrivateKey[:], w.secret.Data[wire.SecretPrivateKey]) ||
 		peer.ListenPort != 51840 || peer.MTU != 1340 || peer.Remapped.Pod[0].String() != "10.60.0.0/16" || !s.hasKey {
 		t.Errorf("got %+v, %+v", peer, s)
 	}
@@ -134,7 +135,7 @@ func TestNodesIPv4AddressIsFound(t *testing.T) {
 
 // An MTU that no network reaches leaves it to the gateways.
 func TestLargestMTUIsNotSentUnproven(t *testing.T) {
-	for mtu, unproven := range map[int]int{render.MaxMTU: render.DefaultMTU, 1420: 0} {
+	for mtu, unproven := range map[int]int{wire.MaxMTU: wire.DefaultMTU, 1420: 0} {
 		w := newWorld(t)
 		w.server.Spec.MTU = mtu
 		if peer, _, err := readIn(t, w, &bytes.Buffer{}); err != nil || peer.MTU != mtu || peer.UnprovenMTU != unproven {
@@ -146,7 +147,7 @@ func TestLargestMTUIsNotSentUnproven(t *testing.T) {
 // While a peer is renumbered, its Configuration names both ranges.
 func TestAlsoRangesOfAPeerAreRead(t *testing.T) {
 	w := newWorld(t)
-	w.conf.Annotations = map[string]string{render.AnnotationAlso: "10.60.0.0/16=10.244.0.0/16,240.5.0.0/16=10.244.0.0/16"}
+	w.conf.Annotations = map[string]string{wire.AnnotationAlso: "10.60.0.0/16=10.244.0.0/16,240.5.0.0/16=10.244.0.0/16"}
 	peer, _, err := readIn(t, w, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
@@ -170,12 +171,12 @@ func TestBadInputIsNamed(t *testing.T) {
 			w.keys = append(w.keys, second)
 		}, "PublicKeys other and rome are both labelled as the key of rome"},
 		{"a next key that is none", func(w *world) {
-			w.keys[0].Annotations = map[string]string{render.AnnotationNextPublicKey: "nonsense"}
-		}, render.AnnotationNextPublicKey},
+			w.keys[0].Annotations = map[string]string{wire.AnnotationNextPublicKey: "nonsense"}
+		}, wire.AnnotationNextPublicKey},
 		{"no Configuration", func(w *world) { w.conf = nil }, "waiting for a Configuration"},
 		{"another range that is none", func(w *world) {
-			w.conf.Annotations = map[string]string{render.AnnotationAlso: "240.5.0.0/16=pods"}
-		}, render.AnnotationAlso},
+			w.conf.Annotations = map[string]string{wire.AnnotationAlso: "240.5.0.0/16=pods"}
+		}, wire.AnnotationAlso},
 		{"a CIDR that is none", func(w *world) { w.conf.Status.Remote.CIDR.Pod[0] = "10.60.0.0/33" }, "pod CIDRs of the peer as seen from here"},
 	} {
 		w := newWorld(t)
@@ -239,7 +240,7 @@ func TestServerDialsItsRelay(t *testing.T) {
 		"nowhere.example.org:4242": "invalid AddrPort",
 	} {
 		w := newWorld(t)
-		w.server.Annotations = map[string]string{render.AnnotationRelay: text}
+		w.server.Annotations = map[string]string{wire.AnnotationRelay: text}
 		agent := w.agent(t, &bytes.Buffer{})
 		agent.names = names{"relay.example.org": {"192.0.2.8"}}
 		var peer gateway.Peer
@@ -267,7 +268,7 @@ func TestUnfitMachineIsReported(t *testing.T) {
 		t.Errorf("got %v, want no retry: nothing that changes would help", err)
 	}
 	value, r := judge(time.Now(), gateway.Server, agent.setup, tunnel.Status{})
-	if value == networkingv1beta1.Connected || r.Reason != render.ReasonMisconfigured || !strings.Contains(r.Message, "kernel 4.19.0 is older than 5.10") {
+	if value == networkingv1beta1.Connected || r.Reason != wire.ReasonMisconfigured || !strings.Contains(r.Message, "kernel 4.19.0 is older than 5.10") {
 		t.Errorf("got %s, %s: %q", value, r.Reason, r.Message)
 	}
 }
@@ -309,7 +310,7 @@ func TestInputThatNoStateCanSatisfyIsRefused(t *testing.T) {
 func TestSecretThatIsGoneOrDamagedLeavesTheKey(t *testing.T) {
 	for name, damage := range map[string]func(*world){
 		"gone":    func(w *world) { w.secret = nil },
-		"damaged": func(w *world) { w.secret.Data[render.SecretPrivateKey] = []byte("half a key") },
+		"damaged": func(w *world) { w.secret.Data[wire.SecretPrivateKey] = []byte("half a key") },
 		"empty":   func(w *world) { w.secret.Data = nil },
 	} {
 		w := newWorld(t)

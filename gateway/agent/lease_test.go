@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // court is a Lease and the pods that compete for it. Its API server can be away.
@@ -45,7 +45,7 @@ type contender struct {
 var errAway = errors.New("connection refused")
 
 func newCourt(t *testing.T) *court {
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 
 var (
 	errNodesNotRead = errors.New("waiting for what the cluster's nodes say of themselves")
-	errNodesUnknown = fmt.Errorf("the nodes' InternalNodes can't be read, which ClusterRoleBinding %s allows: pods are looked for by way of this gateway's own node", render.GatewayAccessName)
+	errNodesUnknown = fmt.Errorf("the nodes' InternalNodes can't be read, which ClusterRoleBinding %s allows: pods are looked for by way of this gateway's own node", wire.GatewayAccessName)
 )
 
 // nodes are the cluster's nodes, as they say themselves. Each is read once for
@@ -117,7 +117,7 @@ func (n *nodes) wait(now time.Time) time.Duration {
 // put reports whether a node says otherwise than before what gateways use. Nodes also
 // write for others, such as what they have refused of peers, which peers decide.
 func (n *nodes) put(o *networkingv1beta1.InternalNode) (changed bool) {
-	r, err := render.ParseNode(o)
+	r, err := wire.ParseNode(o)
 	// Versions of one kind are numbers that grow.
 	revision, _ := strconv.ParseUint(o.ResourceVersion, 10, 64)
 	n.mu.Lock()

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // claims are made by whoever holds the tunnel.
@@ -40,7 +40,7 @@ func (g *gatewayAgent) begin(all claims) {
 func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
 	all := make(claims, 1)
 	c := &competition{
-		key:      client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(g.options.Gateway.Name)},
+		key:      client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.GatewayObjectName(g.options.Gateway.Name)},
 		identity: g.options.Pod, client: g.client, reader: g.reader, log: g.options.Log,
 		news: make(chan *coordinationv1.Lease, 1), failing: g.failing, end: g.standBy,
 		begin: func() { g.begin(all) },
@@ -170,10 +170,10 @@ func (g *gatewayAgent) claimService(ctx context.Context) error {
 		if p.Name == g.options.Pod {
 			value = "true"
 		}
-		if has, ok := p.Labels[render.LabelActive]; ok == (value != nil) && (!ok || has == value) {
+		if has, ok := p.Labels[wire.LabelActive]; ok == (value != nil) && (!ok || has == value) {
 			continue
 		}
-		label := map[string]any{"metadata": map[string]any{"labels": map[string]any{render.LabelActive: value}}}
+		label := map[string]any{"metadata": map[string]any{"labels": map[string]any{wire.LabelActive: value}}}
 		if err := patch(ctx, g.client, p, label); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("label pod %s: %w", p.Name, err))
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 const (
@@ -86,7 +86,7 @@ func refusedOf(counters map[string]linux.Counter) *uint64 {
 
 // history is what was reported last.
 type history struct {
-	last    render.Report
+	last    wire.Report
 	value   networkingv1beta1.ConnectionStatusValue
 	written time.Time // by this process; zero: not yet
 	term    int       // of the past that it goes on from
@@ -125,7 +125,7 @@ func (h *history) follow(p past) {
 }
 
 // complete fills in what depends on reports before.
-func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r render.Report) (networkingv1beta1.ConnectionStatusValue, render.Report) {
+func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r wire.Report) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	if r.Generation == 0 {
 		r.Generation = h.last.Generation // no ping was answered since it changed, or it isn't in force
 	}
@@ -140,7 +140,7 @@ func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r rend
 
 // news reports whether r says what can't wait. Where a client is can wait a little:
 // one that hears no answer calls from another port several times a second.
-func (h *history) news(now time.Time, value networkingv1beta1.ConnectionStatusValue, r render.Report) bool {
+func (h *history) news(now time.Time, value networkingv1beta1.ConnectionStatusValue, r wire.Report) bool {
 	return h.written.IsZero() || value != h.value || r.Reason != h.last.Reason || r.Message != h.last.Message ||
 		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 ||
 		r.Endpoint != h.last.Endpoint && now.Sub(h.written) >= lookInterval ||
@@ -154,7 +154,7 @@ func (g *gatewayAgent) earlier() past {
 	return g.past
 }
 
-func (g *gatewayAgent) observe(now time.Time) (networkingv1beta1.ConnectionStatusValue, render.Report) {
+func (g *gatewayAgent) observe(now time.Time) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	g.mu.Lock()
 	s := g.setup
 	g.mu.Unlock()
@@ -162,9 +162,9 @@ func (g *gatewayAgent) observe(now time.Time) (networkingv1beta1.ConnectionStatu
 }
 
 // judge turns what is known of a tunnel into its state and the reason for it.
-func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networkingv1beta1.ConnectionStatusValue, render.Report) {
-	r := render.Report{
-		At: now, Interval: render.Seconds(reportInterval / time.Second), Loss: t.Pings.Loss, LatencyMicros: t.Pings.Latency.Microseconds(),
+func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
+	r := wire.Report{
+		At: now, Interval: wire.Seconds(reportInterval / time.Second), Loss: t.Pings.Loss, LatencyMicros: t.Pings.Latency.Microseconds(),
 		ReceivedBytes: t.Peer.Received, SentBytes: t.Peer.Sent, Implementation: string(t.Peer.Implementation),
 		MTU: t.LinkMTU, PathMTU: t.PathMTU,
 	}
@@ -186,10 +186,10 @@ func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networki
 	value := networkingv1beta1.Connecting
 	switch t.Pings.Value {
 	case ping.Connected:
-		value, r.Reason, r.Message = networkingv1beta1.Connected, render.ReasonPinged, "the peer's gateway answers pings through the tunnel"
+		value, r.Reason, r.Message = networkingv1beta1.Connected, wire.ReasonPinged, "the peer's gateway answers pings through the tunnel"
 	case ping.Error:
 		value = networkingv1beta1.ConnectionError
-		r.Lately = render.Movement{Over: render.Seconds(t.MovedOver / time.Second), Sent: t.Moved.Sent, Received: t.Moved.Received}
+		r.Lately = wire.Movement{Over: wire.Seconds(t.MovedOver / time.Second), Sent: t.Moved.Sent, Received: t.Moved.Received}
 	case ping.Connecting:
 	}
 	if value != networkingv1beta1.Connected {
@@ -200,32 +200,32 @@ func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networki
 }
 
 // explain says why no ping is answered: the first thing that is missing.
-func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (render.Reason, string) {
+func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (wire.Reason, string) {
 	problem := cmp.Or(s.problem, t.Problem)
 	silent := t.Pings.Value == ping.Error
 	switch {
 	case errors.Is(problem, errNoConfiguration):
-		return render.ReasonMisconfigured, problem.Error()
+		return wire.ReasonMisconfigured, problem.Error()
 	case problem != nil:
-		return render.ReasonMisconfigured, "the tunnel can't be set up: " + problem.Error()
+		return wire.ReasonMisconfigured, "the tunnel can't be set up: " + problem.Error()
 	case s.resolve != nil && !t.Peer.Endpoint.IsValid():
-		return render.ReasonUnresolvable, s.resolve.Error()
+		return wire.ReasonUnresolvable, s.resolve.Error()
 	case role == gateway.Client && s.endpoint == "":
-		return render.ReasonNoEndpoint, "the GatewayClient names no address to dial"
+		return wire.ReasonNoEndpoint, "the GatewayClient names no address to dial"
 	case !s.hasKey:
-		return render.ReasonNoKey, "the peer's public key is not known yet"
+		return wire.ReasonNoKey, "the peer's public key is not known yet"
 	case t.Strangers >= fewStrangers && t.Peer.Handshake.IsZero():
-		return render.ReasonKeyMismatch, fmt.Sprintf("%d packets came to UDP port %d, but none was encrypted with a known key: check that each cluster has the public key of the other's gateway", t.Strangers, s.port)
+		return wire.ReasonKeyMismatch, fmt.Sprintf("%d packets came to UDP port %d, but none was encrypted with a known key: check that each cluster has the public key of the other's gateway", t.Strangers, s.port)
 	case silent:
-		return render.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel" + since(now, s, t)
+		return wire.ReasonPeerSilent, "the peer's gateway has stopped answering pings through the tunnel" + since(now, s, t)
 	case !t.Peer.Handshake.IsZero():
-		return render.ReasonNoPing, "the keys match, but no ping through the tunnel has been answered yet"
+		return wire.ReasonNoPing, "the keys match, but no ping through the tunnel has been answered yet"
 	case role == gateway.Server && s.endpoint != "":
-		return render.ReasonNoHandshake, fmt.Sprintf("no answer by the relay at %s yet: it may not run, its port may be closed on the way, or the other gateway may not dial it", s.endpoint)
+		return wire.ReasonNoHandshake, fmt.Sprintf("no answer by the relay at %s yet: it may not run, its port may be closed on the way, or the other gateway may not dial it", s.endpoint)
 	case role == gateway.Server:
-		return render.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", s.port)
+		return wire.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", s.port)
 	}
-	return render.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: the port may be closed on the way, or the server may not have this gateway's key", s.endpoint)
+	return wire.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: the port may be closed on the way, or the server may not have this gateway's key", s.endpoint)
 }
 
 // fewStrangers may be somebody's scan of the port.
@@ -283,15 +283,15 @@ func remarks(s setup, t tunnel.Status) string {
 
 // write patches only what is the gateway's own: status and annotation. It returns the
 // Connection as it is then.
-func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.ConnectionStatusValue, r render.Report) (*networkingv1beta1.Connection, error) {
+func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.ConnectionStatusValue, r wire.Report) (*networkingv1beta1.Connection, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	annotation := map[string]any{"metadata": map[string]any{"annotations": map[string]any{render.AnnotationStatus: string(text)}}}
+	annotation := map[string]any{"metadata": map[string]any{"annotations": map[string]any{wire.AnnotationStatus: string(text)}}}
 	status := map[string]any{"status": connectionStatus(value, r)}
 	conn := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{
-		Namespace: g.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(g.options.Gateway.Name),
+		Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.GatewayObjectName(g.options.Gateway.Name),
 	}}
 	// The reason first: who sees the new state finds its reason beside it.
 	if err := patch(ctx, g.client, conn, annotation); err != nil {
@@ -302,14 +302,14 @@ func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.Connec
 
 // connectionStatus is what Liqo's own programs read. A latency is that of the
 // last answer, and old news once nothing answers.
-func connectionStatus(value networkingv1beta1.ConnectionStatusValue, r render.Report) networkingv1beta1.ConnectionStatus {
+func connectionStatus(value networkingv1beta1.ConnectionStatusValue, r wire.Report) networkingv1beta1.ConnectionStatus {
 	var latency time.Duration
 	if value == networkingv1beta1.Connected {
 		latency = time.Duration(r.LatencyMicros) * time.Microsecond
 	}
 	return networkingv1beta1.ConnectionStatus{
 		Value:   value,
-		Latency: networkingv1beta1.ConnectionLatency{Value: render.FormatLatency(latency), Timestamp: metav1.NewTime(r.At)},
+		Latency: networkingv1beta1.ConnectionLatency{Value: wire.FormatLatency(latency), Timestamp: metav1.NewTime(r.At)},
 	}
 }
 

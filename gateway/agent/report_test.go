@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
@@ -37,35 +37,35 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 		pings     ping.Value
 		stats     linux.PeerStats
 		value     networkingv1beta1.ConnectionStatusValue
-		reason    render.Reason
+		reason    wire.Reason
 		says      string
 		strangers uint64
 	}{
-		"a ping is answered":                                 {gateway.Client, ready, ping.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "answers pings", 0},
-		"no Configuration yet":                               {gateway.Client, with(func(s *setup) { s.problem = errNoConfiguration }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "waiting for a Configuration", 0},
-		"the kernel refuses":                                 {gateway.Server, with(func(s *setup) { s.problem = errors.New("nftables: operation not permitted") }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "operation not permitted", 0},
-		"the server's name has no address":                   {gateway.Client, with(func(s *setup) { s.resolve = errors.New("lookup gw.example.com: no such host") }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonUnresolvable, "gw.example.com", 0},
-		"nothing to dial":                                    {gateway.Client, with(func(s *setup) { s.endpoint = "" }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoEndpoint, "no address", 0},
-		"the peer's key is unknown":                          {gateway.Server, with(func(s *setup) { s.hasKey = false }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoKey, "public key", 0},
-		"nobody has dialled the server":                      {gateway.Server, listens, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "dialled UDP port 51840", 0},
-		"a relay does not answer the server":                 {gateway.Server, ready, ping.Connecting, linux.PeerStats{Sent: 148}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "no answer by the relay at UDP 192.0.2.7 port 31840", 0},
-		"the server does not answer":                         {gateway.Client, ready, ping.Connecting, linux.PeerStats{Sent: 148}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "UDP 192.0.2.7 port 31840", 0},
-		"a client with another key dials":                    {gateway.Server, ready, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonKeyMismatch, "none was encrypted with a known key", 9},
-		"somebody scans ports":                               {gateway.Server, listens, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonNoHandshake, "dialled UDP port 51840", 1},
-		"two keys for one peer":                              {gateway.Server, with(func(s *setup) { s.problem = fmt.Errorf("%w: PublicKeys a and b", errAmbiguous) }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, render.ReasonMisconfigured, "PublicKeys a and b", 0},
-		"a change that can't be made to a tunnel that works": {gateway.Server, with(func(s *setup) { s.problem = errors.New("CIDRs overlap") }), ping.Connected, handshake, networkingv1beta1.Connected, render.ReasonPinged, "not in force: CIDRs overlap", 0},
-		"a handshake, but no ping":                           {gateway.Client, ready, ping.Connecting, handshake, networkingv1beta1.Connecting, render.ReasonNoPing, "keys match", 0},
-		"pings are no longer answered":                       {gateway.Client, ready, ping.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonPeerSilent, "stopped answering", 0},
-		"what is broken here outranks the silence":           {gateway.Client, with(func(s *setup) { s.problem = errors.New("no such device") }), ping.Error, handshake, networkingv1beta1.ConnectionError, render.ReasonMisconfigured, "no such device", 0},
+		"a ping is answered":                                 {gateway.Client, ready, ping.Connected, handshake, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings", 0},
+		"no Configuration yet":                               {gateway.Client, with(func(s *setup) { s.problem = errNoConfiguration }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, wire.ReasonMisconfigured, "waiting for a Configuration", 0},
+		"the kernel refuses":                                 {gateway.Server, with(func(s *setup) { s.problem = errors.New("nftables: operation not permitted") }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, wire.ReasonMisconfigured, "operation not permitted", 0},
+		"the server's name has no address":                   {gateway.Client, with(func(s *setup) { s.resolve = errors.New("lookup gw.example.com: no such host") }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, wire.ReasonUnresolvable, "gw.example.com", 0},
+		"nothing to dial":                                    {gateway.Client, with(func(s *setup) { s.endpoint = "" }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, wire.ReasonNoEndpoint, "no address", 0},
+		"the peer's key is unknown":                          {gateway.Server, with(func(s *setup) { s.hasKey = false }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, wire.ReasonNoKey, "public key", 0},
+		"nobody has dialled the server":                      {gateway.Server, listens, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, wire.ReasonNoHandshake, "dialled UDP port 51840", 0},
+		"a relay does not answer the server":                 {gateway.Server, ready, ping.Connecting, linux.PeerStats{Sent: 148}, networkingv1beta1.Connecting, wire.ReasonNoHandshake, "no answer by the relay at UDP 192.0.2.7 port 31840", 0},
+		"the server does not answer":                         {gateway.Client, ready, ping.Connecting, linux.PeerStats{Sent: 148}, networkingv1beta1.Connecting, wire.ReasonNoHandshake, "UDP 192.0.2.7 port 31840", 0},
+		"a client with another key dials":                    {gateway.Server, ready, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, wire.ReasonKeyMismatch, "none was encrypted with a known key", 9},
+		"somebody scans ports":                               {gateway.Server, listens, ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, wire.ReasonNoHandshake, "dialled UDP port 51840", 1},
+		"two keys for one peer":                              {gateway.Server, with(func(s *setup) { s.problem = fmt.Errorf("%w: PublicKeys a and b", errAmbiguous) }), ping.Connecting, linux.PeerStats{}, networkingv1beta1.Connecting, wire.ReasonMisconfigured, "PublicKeys a and b", 0},
+		"a change that can't be made to a tunnel that works": {gateway.Server, with(func(s *setup) { s.problem = errors.New("CIDRs overlap") }), ping.Connected, handshake, networkingv1beta1.Connected, wire.ReasonPinged, "not in force: CIDRs overlap", 0},
+		"a handshake, but no ping":                           {gateway.Client, ready, ping.Connecting, handshake, networkingv1beta1.Connecting, wire.ReasonNoPing, "keys match", 0},
+		"pings are no longer answered":                       {gateway.Client, ready, ping.Error, handshake, networkingv1beta1.ConnectionError, wire.ReasonPeerSilent, "stopped answering", 0},
+		"what is broken here outranks the silence":           {gateway.Client, with(func(s *setup) { s.problem = errors.New("no such device") }), ping.Error, handshake, networkingv1beta1.ConnectionError, wire.ReasonMisconfigured, "no such device", 0},
 		// The address is not found now, but the tunnel to the one found before works.
-		"an unresolvable name of a working tunnel": {gateway.Client, with(func(s *setup) { s.resolve, s.outdated = errors.New("no such host"), true }), ping.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; the server's address is the one that was found before; no such host", 0},
-		"nodes can't be read":                      {gateway.Client, with(func(s *setup) { s.nodes = errNodesUnknown }), ping.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; the nodes' InternalNodes can't be read", 0},
+		"an unresolvable name of a working tunnel": {gateway.Client, with(func(s *setup) { s.resolve, s.outdated = errors.New("no such host"), true }), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; the server's address is the one that was found before; no such host", 0},
+		"nodes can't be read":                      {gateway.Client, with(func(s *setup) { s.nodes = errNodesUnknown }), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; the nodes' InternalNodes can't be read", 0},
 		"nodes that are wrong": {gateway.Client, with(func(s *setup) {
 			for _, name := range []string{"a", "b", "c", "d", "e"} {
 				s.unfit = append(s.unfit, gateway.UnfitNode{Name: name, Err: errors.Join(errors.New("one"), errors.New("two"))})
 			}
-		}), ping.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; what node a says of itself can't all be used: one, two; what node b says of itself can't all be used: one, two; what node c says of itself can't all be used: one, two; and 2 more of such nodes", 0},
-		"one of two names has no address": {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), ping.Connected, dialled, networkingv1beta1.Connected, render.ReasonPinged, "answers pings through the tunnel; no such host", 0},
+		}), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; what node a says of itself can't all be used: one, two; what node b says of itself can't all be used: one, two; what node c says of itself can't all be used: one, two; and 2 more of such nodes", 0},
+		"one of two names has no address": {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; no such host", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			value, r := judge(now, c.role, c.setup, tunnel.Status{Pings: ping.Status{Value: c.pings}, Peer: c.stats, Strangers: c.strangers})
@@ -97,7 +97,7 @@ func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
 			Peer: linux.PeerStats{Handshake: cut.Add(-time.Minute), Received: 5000},
 		}
 		_, r := judge(cut.Add(c.now), gateway.Server, setup{hasKey: true, port: 51840}, status)
-		if r.Reason != render.ReasonPeerSilent || !strings.HasSuffix(r.Message, c.says) {
+		if r.Reason != wire.ReasonPeerSilent || !strings.HasSuffix(r.Message, c.says) {
 			t.Errorf("%s: got %s: %q, want it to end with %q", c.name, r.Reason, r.Message, c.says)
 		}
 	}
@@ -105,7 +105,7 @@ func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
 		Pings: ping.Status{Value: ping.Error, LastReply: cut}, Heard: cut.Add(59 * time.Second),
 		Peer: linux.PeerStats{Handshake: cut.Add(30 * time.Second), Received: 5000},
 	}
-	if _, r := judge(cut.Add(time.Minute), gateway.Server, setup{hasKey: true}, mute); r.Reason != render.ReasonPeerSilent || !strings.Contains(r.Message, "WireGuard works") {
+	if _, r := judge(cut.Add(time.Minute), gateway.Server, setup{hasKey: true}, mute); r.Reason != wire.ReasonPeerSilent || !strings.Contains(r.Message, "WireGuard works") {
 		t.Errorf("a handshake since the last answer: got %s: %q", r.Reason, r.Message)
 	}
 	s := setup{hasKey: true, endpoint: "UDP 192.0.2.7 port 31840"}
@@ -162,7 +162,7 @@ func TestReportCarriesWhatWasMeasured(t *testing.T) {
 func TestReportConfirmsAGenerationWithAPing(t *testing.T) {
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	h := history{}
-	report := func(after time.Duration, generation int64, inForce, reply time.Duration) render.Report {
+	report := func(after time.Duration, generation int64, inForce, reply time.Duration) wire.Report {
 		s := setup{generation: generation, since: start.Add(inForce)}
 		pings := ping.Status{Value: ping.Connected, LastReply: start.Add(reply)}
 		value, r := h.complete(judge(start.Add(after), gateway.Client, s, tunnel.Status{Pings: pings}))
@@ -223,7 +223,7 @@ func TestReportConfirmsNoGenerationThatIsNotInForce(t *testing.T) {
 }
 
 func TestConnectionHasALatencyWhileItIsConnected(t *testing.T) {
-	r := render.Report{At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), LatencyMicros: 1500}
+	r := wire.Report{At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), LatencyMicros: 1500}
 	for value, want := range map[networkingv1beta1.ConnectionStatusValue]string{
 		networkingv1beta1.Connected: "1ms", networkingv1beta1.Connecting: "N/A", networkingv1beta1.ConnectionError: "N/A",
 	} {
@@ -311,8 +311,8 @@ func TestNothingIsRefusedOnlyWhereItIsCounted(t *testing.T) {
 // A client that hears no answer calls from another port several times a second.
 func TestReportOfAnEndpointWaitsALittle(t *testing.T) {
 	written := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	h := history{value: networkingv1beta1.Connecting, written: written, last: render.Report{Endpoint: "192.0.2.7:1000"}}
-	moved := render.Report{Endpoint: "192.0.2.7:1001"}
+	h := history{value: networkingv1beta1.Connecting, written: written, last: wire.Report{Endpoint: "192.0.2.7:1000"}}
+	moved := wire.Report{Endpoint: "192.0.2.7:1001"}
 	for after, want := range map[time.Duration]bool{500 * time.Millisecond: false, lookInterval: true} {
 		if got := h.news(written.Add(after), networkingv1beta1.Connecting, moved); got != want {
 			t.Errorf("another endpoint after %s: got %t, want %t", after, got, want)

@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // The simulated gateways, which the demonstration shows and most tests use, say of a tunnel
@@ -57,7 +57,7 @@ func TestSimulatedGatewaysSayWhatOursSay(t *testing.T) {
 				if peer.Connection == nil {
 					t.Fatalf("%s has no Connection", side)
 				}
-				said, ok, err := render.ParseReport(peer.Connection.Annotations)
+				said, ok, err := wire.ParseReport(peer.Connection.Annotations)
 				if !ok || err != nil {
 					t.Fatalf("%s reports nothing: %v", side, err)
 				}
@@ -101,7 +101,7 @@ func TestSimulatedGatewaysSayWhatOursSay(t *testing.T) {
 }
 
 // reportFields are those of a report.
-func reportFields(t *testing.T, r render.Report) (all map[string]any) {
+func reportFields(t *testing.T, r wire.Report) (all map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(r)
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -86,7 +87,7 @@ func (g *gatewayAgent) succeed(mgr ctrl.Manager, s *succession) error {
 func (g *gatewayAgent) pods() []client.ListOption {
 	return []client.ListOption{
 		client.InNamespace(g.options.Gateway.Tenant.Namespace),
-		client.MatchingLabels{render.LabelGatewayName: g.options.Gateway.Name, render.LabelComponent: "gateway"},
+		client.MatchingLabels{wire.LabelGatewayName: g.options.Gateway.Name, wire.LabelComponent: "gateway"},
 	}
 }
 

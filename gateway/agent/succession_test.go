@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func gatewayPod(name string, created int64, ready corev1.ConditionStatus) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "liqo-tenant-rome", Name: name, CreationTimestamp: metav1.Unix(created, 0), Finalizers: []string{"kept.until/asked"},
-			Labels: map[string]string{render.LabelGatewayName: "gw", render.LabelComponent: "gateway"},
+			Labels: map[string]string{wire.LabelGatewayName: "gw", wire.LabelComponent: "gateway"},
 		},
 		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
 	}
@@ -28,7 +28,7 @@ func gatewayPod(name string, created int64, ready corev1.ConditionStatus) *corev
 
 func successionOf(t *testing.T, me string, more interceptor.Funcs, pods ...client.Object) *succession {
 	t.Helper()
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestAPodWaitsForTheOneBeforeIt(t *testing.T) {
 	ending := gatewayPod("old", 1, corev1.ConditionTrue)
 	ending.DeletionTimestamp = new(metav1.Unix(3, 0))
 	other := gatewayPod("other", 1, corev1.ConditionTrue)
-	other.Labels[render.LabelGatewayName] = "of-another-peer"
+	other.Labels[wire.LabelGatewayName] = "of-another-peer"
 	for name, c := range map[string]struct {
 		me   string
 		pods []client.Object

@@ -29,6 +29,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -64,16 +65,16 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	mgr, err := newManager(config, o.MetricsAddress, cache.Options{
 		DefaultNamespaces: map[string]cache.Config{o.Gateway.Tenant.Namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}:                 named(render.HostsConfigMapName(o.Gateway.Name)),
-			&corev1.Secret{}:                    named(render.GatewayObjectName(o.Gateway.Name)),
-			&coordinationv1.Lease{}:             named(render.GatewayObjectName(o.Gateway.Name)),
+			&corev1.ConfigMap{}:                 named(wire.HostsConfigMapName(o.Gateway.Name)),
+			&corev1.Secret{}:                    named(wire.GatewayObjectName(o.Gateway.Name)),
+			&coordinationv1.Lease{}:             named(wire.GatewayObjectName(o.Gateway.Name)),
 			&networkingv1beta1.InternalFabric{}: named(o.Gateway.Name),
 		},
 	})
 	if err != nil {
 		return err
 	}
-	g := &gatewayAgent{options: o, key: key, client: mgr.GetClient(), reader: mgr.GetAPIReader(), names: net.DefaultResolver, woken: make(chan struct{}, 1), events: mgr.GetEventRecorder(render.GatewayReporter)}
+	g := &gatewayAgent{options: o, key: key, client: mgr.GetClient(), reader: mgr.GetAPIReader(), names: net.DefaultResolver, woken: make(chan struct{}, 1), events: mgr.GetEventRecorder(wire.GatewayReporter)}
 	var before *succession
 	if !o.Shared {
 		if before, err = g.preceded(ctx, config, mgr); err != nil {
@@ -184,7 +185,7 @@ type gatewayAgent struct {
 
 // past is what was reported by whoever held the tunnel before this process.
 type past struct {
-	report render.Report
+	report wire.Report
 	value  networkingv1beta1.ConnectionStatusValue
 	seen   netip.AddrPort // where the peer was heard last
 	term   int            // counts how often this was read
@@ -229,7 +230,7 @@ func (g *gatewayAgent) kind() client.Object {
 }
 
 func readKey(dir string) (gateway.PrivateKey, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, render.SecretPrivateKey))
+	raw, err := os.ReadFile(filepath.Join(dir, wire.SecretPrivateKey))
 	if err != nil {
 		return gateway.PrivateKey{}, fmt.Errorf("read the gateway's key: %w", err)
 	}
@@ -245,11 +246,11 @@ func readKey(dir string) (gateway.PrivateKey, error) {
 // the peer is where this one can find it, without waiting to be dialled.
 func (g *gatewayAgent) remember(ctx context.Context) error {
 	var conn networkingv1beta1.Connection
-	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: render.GatewayObjectName(g.options.Gateway.Name)}
+	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.GatewayObjectName(g.options.Gateway.Name)}
 	if err := g.reader.Get(ctx, key, &conn); err != nil {
 		return fmt.Errorf("read the Connection: %w", err)
 	}
-	report, ok, err := render.ParseReport(conn.Annotations)
+	report, ok, err := wire.ParseReport(conn.Annotations)
 	if err != nil {
 		g.options.Log.Warn("ignore the last report", "error", err)
 		return nil

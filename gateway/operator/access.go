@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -28,7 +29,7 @@ type access struct{ client client.Client }
 
 func (a *access) setup(mgr ctrl.Manager) error {
 	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: render.GatewayAccessName}}}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: wire.GatewayAccessName}}}
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("access").
 		WithOptions(workers(1)).
@@ -42,7 +43,7 @@ func (a *access) setup(mgr ctrl.Manager) error {
 // Reconcile writes the list.
 func (a *access) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var servers networkingv1beta1.GatewayServerList
-	ofPeers := client.HasLabels{render.LabelRemoteCluster}
+	ofPeers := client.HasLabels{wire.LabelRemoteCluster}
 	if err := a.client.List(ctx, &servers, ofPeers, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list GatewayServers: %w", err)
 	}
@@ -55,7 +56,7 @@ func (a *access) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 		return ctrl.Result{}, fmt.Errorf("list Configurations: %w", err)
 	}
 	peer := func(o client.Object) [2]string {
-		return [2]string{o.GetNamespace(), o.GetLabels()[render.LabelRemoteCluster]}
+		return [2]string{o.GetNamespace(), o.GetLabels()[wire.LabelRemoteCluster]}
 	}
 	peers := map[[2]string]bool{}
 	for i := range known.Items {

@@ -10,18 +10,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Who makes a gateway and a label gets no right by that: the ranges of its peer must be known
 // in its namespace.
 func TestAGatewayWithoutAConfigurationSeesNoNodes(t *testing.T) {
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := func(namespace, name, peer string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{render.LabelRemoteCluster: peer}}
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{wire.LabelRemoteCluster: peer}}
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		&networkingv1beta1.Configuration{ObjectMeta: at("a", "milan", "milan")},
@@ -34,7 +34,7 @@ func TestAGatewayWithoutAConfigurationSeesNoNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &rbacv1.ClusterRoleBinding{}
-	if err := c.Get(t.Context(), client.ObjectKey{Name: render.GatewayAccessName}, b); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Name: wire.GatewayAccessName}, b); err != nil {
 		t.Fatal(err)
 	}
 	if len(b.Subjects) != 1 || b.Subjects[0].Namespace != "a" || b.Subjects[0].Name != "of-milan" {

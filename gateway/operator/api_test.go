@@ -23,7 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 func TestOperator(t *testing.T) {
@@ -80,7 +82,7 @@ func (w *world) testRemapping() {
 		taken[netip.MustParsePrefix(own)] = "our own " + own
 	}
 	for i := range 3 {
-		id := render.ClusterID(fmt.Sprintf("peer-%d", i))
+		id := wire.ClusterID(fmt.Sprintf("peer-%d", i))
 		conf := w.peer(id, "10.244.0.0/16")
 		for _, cidr := range append(conf.Status.Remote.CIDR.Pod, conf.Status.Remote.CIDR.External...) {
 			p := netip.MustParsePrefix(string(cidr))
@@ -105,7 +107,7 @@ func (w *world) testServer() {
 	w.peer("milan", "10.244.0.0/16")
 	tenant := render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}
 	server := render.GatewayServer(render.ServerParams{
-		Tenant: tenant, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+		Tenant: tenant, Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"},
 		ServiceType: corev1.ServiceTypeNodePort, Port: 51840, NodePort: 30123, MTU: 1340,
 	})
 	w.create(server)
@@ -115,7 +117,7 @@ func (w *world) testServer() {
 	}
 	secret := until(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "gw-milan"}}, "there", func(*corev1.Secret) bool { return true })
 	want := base64.StdEncoding.EncodeToString(secret.Data["publicKey"])
-	if got := server.Annotations[render.AnnotationPublicKey]; got != want || len(secret.Data["privateKey"]) != 32 {
+	if got := server.Annotations[wire.AnnotationPublicKey]; got != want || len(secret.Data["privateKey"]) != 32 {
 		w.t.Errorf("got published key %q, want that of the Secret %q", got, want)
 	}
 	if server.Status.SecretRef == nil || server.Status.SecretRef.Name != "gw-milan" || server.Status.ServerRef == nil {
@@ -179,7 +181,7 @@ func (w *world) testLeftOut() {
 	siena := render.Tenant{Namespace: "liqo-tenant-siena", Remote: "siena"}
 	w.create(render.TenantNamespace(siena))
 	dials := render.GatewayClient(render.ClientParams{
-		Tenant: siena, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"}, Addresses: []string{second.String()}, Port: 51840, MTU: 1340,
+		Tenant: siena, Template: render.TemplateRef{Name: wire.ClientTemplate, Namespace: "liqo"}, Addresses: []string{second.String()}, Port: 51840, MTU: 1340,
 	})
 	w.create(dials)
 	until(w, fabric, "without the endpoint", without(second))
@@ -200,7 +202,7 @@ func (w *world) testLeftOut() {
 		w.t.Errorf("got %v, want it to lead to all other addresses", fabric.Spec.RemoteCIDRs)
 	}
 	want := fmt.Sprintf("%s/32, node late\n%s/32, endpoint of GatewayClient liqo-tenant-siena/siena\n%s/32, API server", first, second, third)
-	if got := fabric.Annotations[render.AnnotationLeftOut]; got != want {
+	if got := fabric.Annotations[wire.AnnotationLeftOut]; got != want {
 		w.t.Errorf("it says %q, want %q", got, want)
 	}
 	for _, o := range []client.Object{dials, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "late"}}} {
@@ -209,13 +211,13 @@ func (w *world) testLeftOut() {
 		}
 	}
 	until(w, fabric, "whole again", func(f *networkingv1beta1.InternalFabric) bool {
-		return slices.Equal(f.Spec.RemoteCIDRs, whole) && f.Annotations[render.AnnotationLeftOut] == ""
+		return slices.Equal(f.Spec.RemoteCIDRs, whole) && f.Annotations[wire.AnnotationLeftOut] == ""
 	})
 }
 
 // testNodeNetworks says what a node's fabric does, with its rights.
 func (w *world) testNodeNetworks() {
-	fabric, err := client.New(w.as(render.FabricName), client.Options{Scheme: w.Scheme()})
+	fabric, err := client.New(w.as(wire.FabricName), client.Options{Scheme: w.Scheme()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -224,11 +226,11 @@ func (w *world) testNodeNetworks() {
 		w.t.Fatal(err)
 	}
 	for range 2 { // it may write what is there
-		u, err := render.Wanted(render.InternalNode(&node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.11"), Networks: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/12")}}))
+		u, err := apply.Wanted(wire.InternalNode(&node, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.11"), Networks: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/12")}}))
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if err := fabric.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(render.FabricName)); err != nil {
+		if err := fabric.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(wire.FabricName)); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -236,7 +238,7 @@ func (w *world) testNodeNetworks() {
 	// The operator hears of it a moment later: what it gave before that stays.
 	for i := range 16 {
 		pods := networkingv1beta1.CIDR(fmt.Sprintf("10.%d.0.0/16", 128+i))
-		if got := w.peer(render.ClusterID(fmt.Sprintf("ancona-%d", i)), pods).Status.Remote.CIDR.Pod[0]; got != pods {
+		if got := w.peer(wire.ClusterID(fmt.Sprintf("ancona-%d", i)), pods).Status.Remote.CIDR.Pod[0]; got != pods {
 			return
 		}
 	}
@@ -251,7 +253,7 @@ func (w *world) testRenumber() {
 	lan := netip.PrefixFrom(before.Addr(), 20)
 	var also []netip.Prefix
 	agent := func() {
-		fabric, err := client.New(w.as(render.FabricName), client.Options{Scheme: w.Scheme()})
+		fabric, err := client.New(w.as(wire.FabricName), client.Options{Scheme: w.Scheme()})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -259,27 +261,27 @@ func (w *world) testRenumber() {
 		if err := w.Get(w.t.Context(), client.ObjectKey{Name: "node-a"}, &node); err != nil {
 			w.t.Fatal(err)
 		}
-		u, err := render.Wanted(render.InternalNode(&node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.11"), Networks: []netip.Prefix{lan}, Also: also}))
+		u, err := apply.Wanted(wire.InternalNode(&node, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.11"), Networks: []netip.Prefix{lan}, Also: also}))
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if err := fabric.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(render.FabricName), client.ForceOwnership); err != nil {
+		if err := fabric.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(wire.FabricName), client.ForceOwnership); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	agent()
-	want := render.Overlap{Range: before, With: ipam.Reservation{Prefix: lan, Reason: "a route of node node-a"}}
-	until(w, conf, "said to overlap the LAN", func(c *networkingv1beta1.Configuration) bool { return slices.Contains(render.Overlaps(c), want) })
+	want := wire.Overlap{Range: before, With: ipam.Reservation{Prefix: lan, Reason: "a route of node node-a"}}
+	until(w, conf, "said to overlap the LAN", func(c *networkingv1beta1.Configuration) bool { return slices.Contains(wire.Overlaps(c), want) })
 
 	change := conf.DeepCopy()
-	for key, value := range (render.Renumbering{Leave: []netip.Prefix{before}, Keep: time.Hour}).Annotations() {
+	for key, value := range (wire.Renumbering{Leave: []netip.Prefix{before}, Keep: time.Hour}).Annotations() {
 		annotate(conf, key, value)
 	}
 	if err := w.Patch(w.t.Context(), conf, client.MergeFrom(change)); err != nil {
 		w.t.Fatal(err)
 	}
 	fabric := until(w, &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: conf.Namespace, Name: conf.Name}}, "leading to both ranges", func(f *networkingv1beta1.InternalFabric) bool {
-		also, _ = render.Also(f)
+		also, _ = wire.Also(f)
 		return len(also) == 2
 	})
 	for _, p := range also {
@@ -288,7 +290,7 @@ func (w *world) testRenumber() {
 		}
 	}
 	until(w, conf, "waiting for the node", func(c *networkingv1beta1.Configuration) bool {
-		said := meta.FindStatusCondition(c.Status.Conditions, render.ConditionRenumbering)
+		said := meta.FindStatusCondition(c.Status.Conditions, wire.ConditionRenumbering)
 		return said != nil && strings.Contains(said.Message, "waits for node node-a")
 	})
 	if got := conf.Status.Remote.CIDR.Pod[0]; string(got) != before.String() {
@@ -296,18 +298,18 @@ func (w *world) testRenumber() {
 	}
 	agent()
 	until(w, conf, "seen under another range", func(c *networkingv1beta1.Configuration) bool {
-		return string(c.Status.Remote.CIDR.Pod[0]) != before.String() && len(render.Overlaps(c)) > 0 // the former still is
+		return string(c.Status.Remote.CIDR.Pod[0]) != before.String() && len(wire.Overlaps(c)) > 0 // the former still is
 	})
 	change = conf.DeepCopy()
-	annotate(conf, render.AnnotationKeep, "0s")
+	annotate(conf, wire.AnnotationKeep, "0s")
 	if err := w.Patch(w.t.Context(), conf, client.MergeFrom(change)); err != nil {
 		w.t.Fatal(err)
 	}
 	until(w, conf, "without the former range", func(c *networkingv1beta1.Configuration) bool {
-		return c.Annotations[render.AnnotationAlso] == "" && len(render.Overlaps(c)) == 0
+		return c.Annotations[wire.AnnotationAlso] == "" && len(wire.Overlaps(c)) == 0
 	})
 	until(w, fabric, "leading to the next range alone", func(f *networkingv1beta1.InternalFabric) bool {
-		return f.Annotations[render.AnnotationAlso] == "" && len(f.Spec.RemoteCIDRs) == 2 && !slices.Contains(f.Spec.RemoteCIDRs, networkingv1beta1.CIDR(before.String()))
+		return f.Annotations[wire.AnnotationAlso] == "" && len(f.Spec.RemoteCIDRs) == 2 && !slices.Contains(f.Spec.RemoteCIDRs, networkingv1beta1.CIDR(before.String()))
 	})
 	w.untilGone(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: conf.Namespace, Name: "milan-pod-10-244-0-0-16"}})
 	lan = netip.MustParsePrefix("10.128.0.0/12")
@@ -354,7 +356,7 @@ func (w *world) testRepair() {
 	// Tokens of the account before are refused.
 	account := until(w, &corev1.ServiceAccount{ObjectMeta: gateway}, "there", func(*corev1.ServiceAccount) bool { return true })
 	until(w, &appsv1.Deployment{ObjectMeta: key}, "with pods of the account that there is", func(d *appsv1.Deployment) bool {
-		return d.Spec.Template.Annotations[render.AnnotationAccount] == string(account.UID)
+		return d.Spec.Template.Annotations[wire.AnnotationAccount] == string(account.UID)
 	})
 	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || !bytes.Equal(before, secret.Data["privateKey"]) {
 		w.t.Errorf("repairing the others changed the keys (%v)", err)
@@ -403,7 +405,7 @@ func (w *world) testForeignCluster() {
 func (w *world) testCleanUp() {
 	tenant := render.Tenant{Namespace: "liqo-tenant-peer-0", Remote: "peer-0"}
 	gone := render.GatewayClient(render.ClientParams{
-		Tenant: tenant, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"},
+		Tenant: tenant, Template: render.TemplateRef{Name: wire.ClientTemplate, Namespace: "liqo"},
 		Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
 	})
 	w.create(gone)
@@ -435,11 +437,11 @@ func (w *world) testRefusal() {
 	w.create(server)
 	problem := func(text string) func(*networkingv1beta1.GatewayServer) bool {
 		return func(s *networkingv1beta1.GatewayServer) bool {
-			return strings.Contains(s.Annotations[render.AnnotationProblem], text)
+			return strings.Contains(s.Annotations[wire.AnnotationProblem], text)
 		}
 	}
 	until(w, server, "without its template", problem(`"of-my-own" not found`))
-	server.Spec.ServerTemplateRef.Name, server.Spec.ServerTemplateRef.Kind = render.ServerTemplate, "IPSecGatewayServerTemplate"
+	server.Spec.ServerTemplateRef.Name, server.Spec.ServerTemplateRef.Kind = wire.ServerTemplate, "IPSecGatewayServerTemplate"
 	if err := w.Update(w.t.Context(), server); err != nil {
 		w.t.Fatal(err)
 	}
@@ -449,15 +451,15 @@ func (w *world) testRefusal() {
 		w.t.Fatal(err)
 	}
 	until(w, server, "refused its port", problem("The range of valid ports is 30000-32767"))
-	if got := server.Annotations[render.AnnotationProblem]; !strings.HasPrefix(got, render.ProblemRefused) {
-		w.t.Errorf("got problem %q, want it to start with %q", got, render.ProblemRefused)
+	if got := server.Annotations[wire.AnnotationProblem]; !strings.HasPrefix(got, wire.ProblemRefused) {
+		w.t.Errorf("got problem %q, want it to start with %q", got, wire.ProblemRefused)
 	}
 	server.Spec.Endpoint.NodePort = new(int32(30177))
 	if err := w.Update(w.t.Context(), server); err != nil {
 		w.t.Fatal(err)
 	}
 	until(w, server, "without a problem, at its port", func(s *networkingv1beta1.GatewayServer) bool {
-		return s.Annotations[render.AnnotationProblem] == "" && s.Status.Endpoint != nil && s.Status.Endpoint.Port == 30177
+		return s.Annotations[wire.AnnotationProblem] == "" && s.Status.Endpoint != nil && s.Status.Endpoint.Port == 30177
 	})
 	var events []corev1.Event
 	for _, e := range [][3]string{
@@ -482,7 +484,7 @@ func (w *world) testUnlabelled() {
 	w.create(server)
 	// A labelled server made later is done: the queue has passed the first one.
 	later := render.GatewayServer(render.ServerParams{
-		Tenant: render.Tenant{Namespace: "default", Remote: "later"}, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+		Tenant: render.Tenant{Namespace: "default", Remote: "later"}, Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"},
 		ServiceType: corev1.ServiceTypeClusterIP, Port: 51840, MTU: 1340,
 	})
 	w.create(later)
@@ -501,8 +503,8 @@ func TestNeverWorksBesideLiqo(t *testing.T) {
 	w := newWorld(t)
 	w.create(liqoManager())
 	w.runOperator()
-	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}}
-	until(w, operator, "refusing", says(render.OperatorRefusing, "liqo/liqo-controller-manager"))
+	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.OperatorName}}
+	until(w, operator, "refusing", says(wire.OperatorRefusing, "liqo/liqo-controller-manager"))
 	w.untilEvent("liqo", corev1.EventTypeWarning, "Refusing", "liqo/liqo-controller-manager")
 	external := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "external-cidr"}}
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(external), external); err != nil || external.Status.CIDR != "" {
@@ -511,12 +513,12 @@ func TestNeverWorksBesideLiqo(t *testing.T) {
 	if err := w.Delete(t.Context(), liqoManager()); err != nil {
 		t.Fatal(err)
 	}
-	until(w, operator, "working", says(render.OperatorWorking, ""))
+	until(w, operator, "working", says(wire.OperatorWorking, ""))
 	until(w, external, "decided", func(n *ipamv1alpha1.Network) bool { return n.Status.CIDR != "" })
 
 	w.create(liqoManager())
-	until(w, operator, "refusing again", says(render.OperatorRefusing, "liqo/liqo-controller-manager"))
-	tenant := render.Tenant{Namespace: render.TenantNamespaceName("milan"), Remote: "milan"}
+	until(w, operator, "refusing again", says(wire.OperatorRefusing, "liqo/liqo-controller-manager"))
+	tenant := render.Tenant{Namespace: wire.TenantNamespaceName("milan"), Remote: "milan"}
 	w.create(render.TenantNamespace(tenant))
 	conf := render.Configuration(tenant, render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
 	w.create(conf)
@@ -528,7 +530,7 @@ func TestNeverWorksBesideLiqo(t *testing.T) {
 	if err := w.Delete(t.Context(), liqoManager()); err != nil {
 		t.Fatal(err)
 	}
-	until(w, operator, "naming the other one", says(render.OperatorRefusing, "liqo/another-controller-manager"))
+	until(w, operator, "naming the other one", says(wire.OperatorRefusing, "liqo/another-controller-manager"))
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(conf), conf); err != nil || conf.Status.Remote != nil {
 		t.Errorf("refusing again: got a Configuration remapped to %+v (%v), want it left alone", conf.Status.Remote, err)
 	}
@@ -544,8 +546,8 @@ func TestDiscoversTheClustersRanges(t *testing.T) {
 	w := startWorld(t)
 	w.install(nil, "")
 	w.runOperator()
-	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}}
-	until(w, operator, "asking for the pods' range", says(render.OperatorNoNetworks, "--pod-cidr"))
+	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.OperatorName}}
+	until(w, operator, "asking for the pods' range", says(wire.OperatorNoNetworks, "--pod-cidr"))
 	w.node("node-a", "192.0.2.11") // joins later, as nodes do
 	for name, want := range map[string]string{
 		"pod-cidr":     "10.244.0.0/16 the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range",
@@ -553,9 +555,9 @@ func TestDiscoversTheClustersRanges(t *testing.T) {
 	} {
 		n := until(w, &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: name}}, "decided",
 			func(n *ipamv1alpha1.Network) bool { return n.Status.CIDR != "" })
-		if got := string(n.Status.CIDR) + " " + n.Annotations[render.AnnotationSource]; got != want {
+		if got := string(n.Status.CIDR) + " " + n.Annotations[wire.AnnotationSource]; got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
-	until(w, operator, "working", says(render.OperatorWorking, ""))
+	until(w, operator, "working", says(wire.OperatorWorking, ""))
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -40,7 +41,7 @@ func BenchmarkIdle(b *testing.B) {
 			w.atOnce(0, peers, func(i int) error {
 				tenant := nthPeer(i)
 				return w.Create(b.Context(), render.GatewayClient(render.ClientParams{
-					Tenant: tenant, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"},
+					Tenant: tenant, Template: render.TemplateRef{Name: wire.ClientTemplate, Namespace: "liqo"},
 					Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
 				}))
 			})
@@ -81,7 +82,7 @@ func BenchmarkNodeJoins(b *testing.B) {
 			return err
 		}
 		pods := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244 + byte(i/256), byte(i), 0}), 24)
-		return w.Create(b.Context(), render.InternalNode(n, render.NodeReport{IP: ip, Addresses: []netip.Addr{ip}, Pods: []netip.Prefix{pods}}))
+		return w.Create(b.Context(), wire.InternalNode(n, wire.NodeReport{IP: ip, Addresses: []netip.Addr{ip}, Pods: []netip.Prefix{pods}}))
 	}
 	w.atOnce(0, nodes, join)
 	w.tenants(peers)
@@ -89,12 +90,12 @@ func BenchmarkNodeJoins(b *testing.B) {
 	w.atOnce(0, peers, func(i int) error {
 		if i%2 == 0 {
 			return w.Create(b.Context(), render.GatewayServer(render.ServerParams{
-				Tenant: nthPeer(i), Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+				Tenant: nthPeer(i), Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"},
 				ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
 			}))
 		}
 		return w.Create(b.Context(), render.GatewayClient(render.ClientParams{
-			Tenant: nthPeer(i), Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"},
+			Tenant: nthPeer(i), Template: render.TemplateRef{Name: wire.ClientTemplate, Namespace: "liqo"},
 			Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
 		}))
 	})
@@ -142,11 +143,11 @@ func (w *world) report(ctx context.Context, peers int) {
 	const interval = 10 * time.Second
 	for i := 0; ctx.Err() == nil; i = (i + 1) % peers {
 		tenant := nthPeer(i)
-		text, _ := json.Marshal(render.Report{At: time.Now(), Interval: 10, Reason: render.ReasonPinged, LatencyMicros: 700, Message: "the peer's gateway answers pings"})
+		text, _ := json.Marshal(wire.Report{At: time.Now(), Interval: 10, Reason: wire.ReasonPinged, LatencyMicros: 700, Message: "the peer's gateway answers pings"})
 		var conn networkingv1beta1.Connection
-		if w.Get(ctx, client.ObjectKey{Namespace: tenant.Namespace, Name: render.GatewayObjectName(string(tenant.Remote))}, &conn) == nil {
+		if w.Get(ctx, client.ObjectKey{Namespace: tenant.Namespace, Name: wire.GatewayObjectName(string(tenant.Remote))}, &conn) == nil {
 			before := conn.DeepCopy()
-			annotate(&conn, render.AnnotationStatus, string(text))
+			annotate(&conn, wire.AnnotationStatus, string(text))
 			_ = w.Patch(ctx, &conn, client.MergeFrom(before))
 			before = conn.DeepCopy()
 			conn.Status.Value = networkingv1beta1.Connected

@@ -28,6 +28,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -63,7 +64,7 @@ func (r *configurations) setup(mgr ctrl.Manager) error {
 func networksNews() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
-		return before[render.AnnotationNetworks] != after[render.AnnotationNetworks] || before[render.AnnotationNameservers] != after[render.AnnotationNameservers]
+		return before[wire.AnnotationNetworks] != after[wire.AnnotationNetworks] || before[wire.AnnotationNameservers] != after[wire.AnnotationNameservers]
 	}}
 }
 
@@ -134,7 +135,7 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	case errors.Is(err, ipam.ErrExhausted):
 		// It waits for the end of another peer, or for other settings. Neither is an event of this
 		// Configuration.
-		return ctrl.Result{RequeueAfter: roomAgain}, r.report(ctx, &conf, nil, reasonExhausted, err.Error()+"; "+render.MoreRoom)
+		return ctrl.Result{RequeueAfter: roomAgain}, r.report(ctx, &conf, nil, reasonExhausted, err.Error()+"; "+wire.MoreRoom)
 	case err != nil:
 		return ctrl.Result{}, err
 	}
@@ -154,7 +155,7 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 // ranges that these no longer need.
 func (r *configurations) tell(ctx context.Context, conf *networkingv1beta1.Configuration, m *ranges.Moves) error {
 	before := conf.DeepCopy()
-	if annotate(conf, render.AnnotationAlso, render.JoinAliases(m.Also)); conf.Annotations[render.AnnotationAlso] != before.Annotations[render.AnnotationAlso] {
+	if annotate(conf, wire.AnnotationAlso, wire.JoinAliases(m.Also)); conf.Annotations[wire.AnnotationAlso] != before.Annotations[wire.AnnotationAlso] {
 		if err := r.client.Patch(ctx, conf, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
 			return fmt.Errorf("write the ranges of Configuration %s/%s: %w", conf.Namespace, conf.Name, err)
 		}
@@ -199,7 +200,7 @@ func (r *configurations) remapAll(ctx context.Context, conf *networkingv1beta1.C
 // does with a gateway's children.
 func (r *configurations) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	var list ipamv1alpha1.NetworkList
-	if err := r.client.List(ctx, &list, client.InNamespace(key.Namespace), client.HasLabels{render.LabelCIDRType}); err != nil {
+	if err := r.client.List(ctx, &list, client.InNamespace(key.Namespace), client.HasLabels{wire.LabelCIDRType}); err != nil {
 		return fmt.Errorf("list Networks of %s: %w", key.Namespace, err)
 	}
 	for i := range list.Items {
@@ -222,7 +223,7 @@ func (r *configurations) complete(ctx context.Context, conf *networkingv1beta1.C
 	local := networkingv1beta1.ClusterConfigCIDR{Pod: own.Pod, External: own.External}
 	if conf.Spec.Local == nil || ranges.Grown(conf.Annotations[render.AnnotationLocalRanges], conf.Spec.Local.CIDR, local) {
 		conf.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: local}
-		annotate(conf, render.AnnotationLocalRanges, render.RangesText(local))
+		annotate(conf, render.AnnotationLocalRanges, wire.RangesText(local))
 	}
 	if err := r.follow(ctx, conf); err != nil {
 		return err
@@ -230,7 +231,7 @@ func (r *configurations) complete(ctx context.Context, conf *networkingv1beta1.C
 	if conf.Labels == nil {
 		conf.Labels = map[string]string{}
 	}
-	conf.Labels[render.LabelConfigured] = "true"
+	conf.Labels[wire.LabelConfigured] = "true"
 	if equality.Semantic.DeepEqual(before, conf) {
 		return nil
 	}
@@ -243,8 +244,8 @@ func (r *configurations) complete(ctx context.Context, conf *networkingv1beta1.C
 // follow takes over the ranges that the peer's operator has published.
 func (r *configurations) follow(ctx context.Context, conf *networkingv1beta1.Configuration) error {
 	var keys networkingv1beta1.PublicKeyList
-	peer := conf.Labels[render.LabelRemoteCluster]
-	if err := r.client.List(ctx, &keys, client.InNamespace(conf.Namespace), client.MatchingLabels{render.LabelRemoteCluster: peer}); err != nil {
+	peer := conf.Labels[wire.LabelRemoteCluster]
+	if err := r.client.List(ctx, &keys, client.InNamespace(conf.Namespace), client.MatchingLabels{wire.LabelRemoteCluster: peer}); err != nil {
 		return fmt.Errorf("list the PublicKeys of %s: %w", peer, err)
 	}
 	for i := range keys.Items {
@@ -252,7 +253,7 @@ func (r *configurations) follow(ctx context.Context, conf *networkingv1beta1.Con
 		if text == "" {
 			continue
 		}
-		more, err := ranges.Additional(conf.Spec.Remote.CIDR, render.ParseRanges(text))
+		more, err := ranges.Additional(conf.Spec.Remote.CIDR, wire.ParseRanges(text))
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("the peer's ranges stay as an admin has agreed to them", "peer", peer, "said", text, "because", err.Error())
 			return nil
@@ -269,7 +270,7 @@ func (r *configurations) follow(ctx context.Context, conf *networkingv1beta1.Con
 }
 
 func flatten(all []networkingv1beta1.CIDR) string {
-	return strings.TrimSuffix(render.RangesText(networkingv1beta1.ClusterConfigCIDR{Pod: all}), ";")
+	return strings.TrimSuffix(wire.RangesText(networkingv1beta1.ClusterConfigCIDR{Pod: all}), ";")
 }
 
 // release deletes the Networks of CIDRs that the Configuration no longer has.
@@ -282,7 +283,7 @@ func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Co
 		wanted[networkName(conf, ipam.External, cidr)], wanted[otherName(conf, ipam.External, cidr)] = true, true
 	}
 	var list ipamv1alpha1.NetworkList
-	if err := r.client.List(ctx, &list, client.InNamespace(conf.Namespace), client.HasLabels{render.LabelCIDRType}); err != nil {
+	if err := r.client.List(ctx, &list, client.InNamespace(conf.Namespace), client.HasLabels{wire.LabelCIDRType}); err != nil {
 		return fmt.Errorf("list Networks of %s: %w", conf.Namespace, err)
 	}
 	for i := range list.Items {
@@ -326,7 +327,7 @@ func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Conf
 			}
 		case ranges.Switch:
 			before := p.Current.DeepCopy()
-			annotate(p.Current, render.AnnotationLeft, now.UTC().Format(time.RFC3339))
+			annotate(p.Current, wire.AnnotationLeft, now.UTC().Format(time.RFC3339))
 			if err := r.client.Patch(ctx, p.Current, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
 				return nil, fmt.Errorf("record that Network %s/%s is left: %w", p.Current.Namespace, p.Current.Name, err)
 			}
@@ -373,7 +374,7 @@ func (r *configurations) assign(ctx context.Context, conf *networkingv1beta1.Con
 	}
 	got, err := r.allocator.Assign(ctx, n, left...)
 	if err != nil {
-		return fmt.Errorf("remap %s CIDR %s of %s: %w", n.Labels[render.LabelCIDRType], n.Spec.CIDR, conf.Name, err)
+		return fmt.Errorf("remap %s CIDR %s of %s: %w", n.Labels[wire.LabelCIDRType], n.Spec.CIDR, conf.Name, err)
 	}
 	return ranges.Record(ctx, r.client, n, got)
 }
@@ -399,8 +400,8 @@ func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Co
 	conf.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConfigurationKind))
 	n.OwnerReferences = []metav1.OwnerReference{render.OwnerReference(conf)}
 	n.Labels = map[string]string{
-		render.LabelCIDRType: kind, render.LabelManagedBy: FieldManager,
-		render.LabelRemoteCluster: conf.Labels[render.LabelRemoteCluster],
+		wire.LabelCIDRType: kind, wire.LabelManagedBy: FieldManager,
+		wire.LabelRemoteCluster: conf.Labels[wire.LabelRemoteCluster],
 	}
 	unasked, err := r.unasked(ctx, conf, cidr)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -52,8 +53,8 @@ func TestDeadPeersDelayNoLiveOne(t *testing.T) {
 			server = live.URL
 		}
 		gateway := render.GatewayServer(render.ServerParams{
-			Tenant:   render.Tenant{Namespace: namespace, Remote: render.ClusterID(fmt.Sprint("peer-", i))},
-			Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
+			Tenant:   render.Tenant{Namespace: namespace, Remote: wire.ClusterID(fmt.Sprint("peer-", i))},
+			Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
 		})
 		gateway.UID = types.UID(fmt.Sprint(i))
 		gateway.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.GatewayServerKind))

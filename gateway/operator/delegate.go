@@ -28,7 +28,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/gateway/remote"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // delegates send changes of this cluster to the clusters of peers whose admins have given this operator
@@ -97,7 +99,7 @@ func localRangesNews() predicate.Predicate {
 
 // ofConfiguration returns the access Secrets of the gateways for a Configuration's peer.
 func (r *delegates) ofConfiguration(ctx context.Context, o client.Object) (out []reconcile.Request) {
-	of := []client.ListOption{client.InNamespace(o.GetNamespace()), client.MatchingLabels{render.LabelRemoteCluster: o.GetLabels()[render.LabelRemoteCluster]}}
+	of := []client.ListOption{client.InNamespace(o.GetNamespace()), client.MatchingLabels{wire.LabelRemoteCluster: o.GetLabels()[wire.LabelRemoteCluster]}}
 	var servers networkingv1beta1.GatewayServerList
 	var clients networkingv1beta1.GatewayClientList
 	if r.client.List(ctx, &servers, of...) != nil || r.client.List(ctx, &clients, of...) != nil {
@@ -119,12 +121,12 @@ func (r *delegates) ofConfiguration(ctx context.Context, o client.Object) (out [
 func (r *delegates) ranges(ctx context.Context, gateway client.Object) (string, error) {
 	var list networkingv1beta1.ConfigurationList
 	if err := r.client.List(ctx, &list, client.InNamespace(gateway.GetNamespace()),
-		client.MatchingLabels{render.LabelRemoteCluster: gateway.GetLabels()[render.LabelRemoteCluster]}); err != nil {
+		client.MatchingLabels{wire.LabelRemoteCluster: gateway.GetLabels()[wire.LabelRemoteCluster]}); err != nil {
 		return "", fmt.Errorf("list Configurations: %w", err)
 	}
 	for i := range list.Items {
 		conf := &list.Items[i]
-		if written := conf.Annotations[render.AnnotationLocalRanges]; conf.Spec.Local != nil && written == render.RangesText(conf.Spec.Local.CIDR) {
+		if written := conf.Annotations[render.AnnotationLocalRanges]; conf.Spec.Local != nil && written == wire.RangesText(conf.Spec.Local.CIDR) {
 			return written, nil
 		}
 	}
@@ -139,7 +141,7 @@ type words struct {
 }
 
 func said(o client.Object) words {
-	s := words{key: o.GetAnnotations()[render.AnnotationPublicKey]}
+	s := words{key: o.GetAnnotations()[wire.AnnotationPublicKey]}
 	if server, ok := o.(*networkingv1beta1.GatewayServer); ok {
 		s.endpoint = server.Status.Endpoint
 	}
@@ -371,7 +373,7 @@ func (p peerCluster) get(ctx context.Context, name string, o client.Object) erro
 
 func (p peerCluster) patch(ctx context.Context, o client.Object, patch client.Patch) error {
 	if err := p.client.Patch(ctx, o, patch, client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("change %s: %w", render.Name(o), err)
+		return fmt.Errorf("change %s: %w", apply.Name(o), err)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -31,7 +32,7 @@ func TestDelegatedChangesAreCarried(t *testing.T) {
 	rome.peer("milan", "10.244.0.0/16")
 	server := render.GatewayServer(render.ServerParams{
 		Tenant:   render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"},
-		Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
+		Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
 	})
 	rome.create(server)
 	until(rome, server, "with an endpoint", func(s *networkingv1beta1.GatewayServer) bool { return s.Status.Endpoint != nil })
@@ -53,14 +54,14 @@ func TestDelegatedChangesAreCarried(t *testing.T) {
 		secret := until(rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace, Name: "gw-milan"}}, "there", func(*corev1.Secret) bool { return true })
 		key := &networkingv1beta1.PublicKey{ObjectMeta: metav1.ObjectMeta{Namespace: identity.Tenant.Namespace, Name: identity.PublicKey}}
 		until(milan, key, "rome's", func(k *networkingv1beta1.PublicKey) bool {
-			return bytes.Equal(k.Spec.PublicKey, secret.Data[render.SecretPublicKey])
+			return bytes.Equal(k.Spec.PublicKey, secret.Data[wire.SecretPublicKey])
 		})
 		// A key pair that was lost is made again.
 		if err := rome.Delete(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}
 		until(milan, key, "the new one", func(k *networkingv1beta1.PublicKey) bool {
-			return !bytes.Equal(k.Spec.PublicKey, secret.Data[render.SecretPublicKey])
+			return !bytes.Equal(k.Spec.PublicKey, secret.Data[wire.SecretPublicKey])
 		})
 	})
 	t.Run("another range of rome's pods", func(t *testing.T) { rome.under(t).testCarriedRanges(milan, identity) })
@@ -97,7 +98,7 @@ func (w *world) clientOfRome(endpoint *networkingv1beta1.EndpointStatus) render.
 	tenant := render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}
 	w.create(render.TenantNamespace(tenant))
 	gateway := render.GatewayClient(render.ClientParams{
-		Tenant: tenant, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"},
+		Tenant: tenant, Template: render.TemplateRef{Name: wire.ClientTemplate, Namespace: "liqo"},
 		Addresses: endpoint.Addresses, Port: uint16(endpoint.Port), MTU: 1340,
 	})
 	w.create(gateway)
@@ -112,7 +113,7 @@ func (w *world) testCarriedRanges(milan *world, d render.Delegate) {
 	until(milan, key, "with rome's ranges", func(k *networkingv1beta1.PublicKey) bool {
 		return k.Annotations[render.AnnotationPeerRanges] == "10.244.0.0/16;10.70.0.0/16"
 	})
-	w.create(render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.244.0.0/16", "10.99.0.0/16"}, "")[1])
+	w.create(render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.244.0.0/16", "10.99.0.0/16"}, "")[1])
 	until(milan, key, "with the other range, too", func(k *networkingv1beta1.PublicKey) bool {
 		return k.Annotations[render.AnnotationPeerRanges] == "10.244.0.0/16,10.99.0.0/16;10.70.0.0/16"
 	})
@@ -125,7 +126,7 @@ func (w *world) testCarriedRanges(milan *world, d render.Delegate) {
 	if err := w.Patch(w.t.Context(), conf, client.MergeFrom(before)); err != nil {
 		w.t.Fatal(err)
 	}
-	w.create(render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"", "", "10.98.0.0/16"}, "")[2])
+	w.create(render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"", "", "10.98.0.0/16"}, "")[2])
 	other := w.peer("turin", "10.50.0.0/16") // the operator has seen it when this one has it
 	if len(other.Spec.Local.CIDR.Pod) != 3 {
 		until(w, other, "with all three", func(c *networkingv1beta1.Configuration) bool { return len(c.Spec.Local.CIDR.Pod) == 3 })

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -20,27 +21,27 @@ import (
 func (w *world) testSenders() {
 	fabric := &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
 	says := func(want string) func(*networkingv1beta1.InternalFabric) bool {
-		return func(f *networkingv1beta1.InternalFabric) bool { return f.Annotations[render.AnnotationNodeIPs] == want }
+		return func(f *networkingv1beta1.InternalFabric) bool { return f.Annotations[wire.AnnotationNodeIPs] == want }
 	}
 	until(w, fabric, "naming the pod's node", says("192.0.2.11"))
 	var node corev1.Node
 	if err := w.Get(w.t.Context(), client.ObjectKey{Name: "node-a"}, &node); err != nil {
 		w.t.Fatal(err)
 	}
-	said := render.InternalNode(&node, render.NodeReport{
+	said := wire.InternalNode(&node, wire.NodeReport{
 		IP: netip.MustParseAddr("192.0.2.11"), Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("203.0.113.11")},
 	})
 	w.create(said)
 	until(w, fabric, "naming all of the node's addresses", says("192.0.2.11,203.0.113.11"))
-	if host, ok := fabric.Annotations[render.AnnotationHost]; ok {
+	if host, ok := fabric.Annotations[wire.AnnotationHost]; ok {
 		w.t.Errorf("nodes are told of %q, whose agent does not say that it passes packets on", host)
 	}
-	said.Annotations[render.AnnotationMTU] = "1450"
+	said.Annotations[wire.AnnotationMTU] = "1450"
 	if err := w.Update(w.t.Context(), said); err != nil {
 		w.t.Fatal(err)
 	}
 	until(w, fabric, "naming the node that passes packets on to the pod", func(f *networkingv1beta1.InternalFabric) bool {
-		return f.Annotations[render.AnnotationHost] == string(f.Spec.GatewayIP)+"@192.0.2.11"
+		return f.Annotations[wire.AnnotationHost] == string(f.Spec.GatewayIP)+"@192.0.2.11"
 	})
 	if err := w.Delete(w.t.Context(), said); err != nil {
 		w.t.Fatal(err)
@@ -53,7 +54,7 @@ func (w *world) testGone() {
 	fabric := &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
 	old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: fabric.Namespace, Name: "gw-milan-0"}}
 	until(w, fabric, "leading to the pod", func(f *networkingv1beta1.InternalFabric) bool {
-		return f.Spec.GatewayIP == "10.244.0.9" && f.Annotations[render.AnnotationGone] == ""
+		return f.Spec.GatewayIP == "10.244.0.9" && f.Annotations[wire.AnnotationGone] == ""
 	})
 	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(old), old); err != nil {
 		w.t.Fatal(err)
@@ -62,7 +63,7 @@ func (w *world) testGone() {
 		w.t.Fatal(err)
 	}
 	until(w, fabric, "marked as without its pod", func(f *networkingv1beta1.InternalFabric) bool {
-		return f.Spec.GatewayIP == "10.244.0.9" && f.Annotations[render.AnnotationGone] == "10.244.0.9"
+		return f.Spec.GatewayIP == "10.244.0.9" && f.Annotations[wire.AnnotationGone] == "10.244.0.9"
 	})
 	start := func(name, ip string) *corev1.Pod {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: name, Labels: old.Labels}, Spec: old.Spec}
@@ -72,7 +73,7 @@ func (w *world) testGone() {
 			w.t.Fatal(err)
 		}
 		until(w, fabric, "leading to the next pod", func(f *networkingv1beta1.InternalFabric) bool {
-			return f.Spec.GatewayIP == networkingv1beta1.IP(ip) && f.Annotations[render.AnnotationGone] == ""
+			return f.Spec.GatewayIP == networkingv1beta1.IP(ip) && f.Annotations[wire.AnnotationGone] == ""
 		})
 		return pod
 	}
@@ -83,7 +84,7 @@ func (w *world) testGone() {
 		w.t.Fatal(err)
 	}
 	until(w, fabric, "marked as without its pod", func(f *networkingv1beta1.InternalFabric) bool {
-		return f.Annotations[render.AnnotationGone] == "10.244.0.10"
+		return f.Annotations[wire.AnnotationGone] == "10.244.0.10"
 	})
 	start("gw-milan-2", "10.244.0.9")
 	if err := w.Delete(w.t.Context(), next, client.GracePeriodSeconds(0)); err != nil {
@@ -121,7 +122,7 @@ func (w *world) testAccess() {
 	}
 	await("there is no gateway", false)
 	gateway := render.GatewayClient(render.ClientParams{
-		Tenant: tenant, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"}, Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
+		Tenant: tenant, Template: render.TemplateRef{Name: wire.ClientTemplate, Namespace: "liqo"}, Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
 	})
 	w.create(gateway)
 	w.create(render.Configuration(tenant, render.Networks{Pod: []networkingv1beta1.CIDR{"10.245.0.0/16"}, External: []networkingv1beta1.CIDR{"10.75.0.0/16"}}))
@@ -140,7 +141,7 @@ func (w *world) testAccess() {
 func (w *world) testPolicy(fabric client.Client, node *corev1.Node) {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		other := render.InternalNode(node, render.NodeReport{IP: netip.MustParseAddr("192.0.2.66")})
+		other := wire.InternalNode(node, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.66")})
 		other.Name, other.OwnerReferences = "node-b", nil
 		err := fabric.Create(w.t.Context(), other)
 		if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "its own node only, and its token is of node node-a") {

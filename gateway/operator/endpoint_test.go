@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -168,7 +169,7 @@ func TestActivePodIsTheOneThatHoldsTheTunnel(t *testing.T) {
 			Status:     corev1.PodStatus{PodIP: "10.0.0.1"},
 		}
 	}
-	active := map[string]string{render.LabelActive: "true"}
+	active := map[string]string{wire.LabelActive: "true"}
 	if got := activePod([]corev1.Pod{pod("holds", active, 1), pod("newer", nil, 2)}); got == nil || got.Name != "holds" {
 		t.Errorf("got %v, want the one that says so", got)
 	}
@@ -256,7 +257,7 @@ func TestTheServiceLeadsToThePodThatHoldsTheTunnel(t *testing.T) {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: name, CreationTimestamp: metav1.Unix(created, 0), Finalizers: []string{"kept.until/asked"}, Labels: map[string]string{"a": "b"}}}
 		p.Status = corev1.PodStatus{PodIP: "10.0.0.1", Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 		if active {
-			p.Labels[render.LabelActive] = "true"
+			p.Labels[wire.LabelActive] = "true"
 		}
 		return p
 	}
@@ -278,7 +279,7 @@ func TestTheServiceLeadsToThePodThatHoldsTheTunnel(t *testing.T) {
 		}
 		var names []string
 		for _, p := range pods.Items {
-			if p.Labels[render.LabelActive] == "true" && p.DeletionTimestamp == nil {
+			if p.Labels[wire.LabelActive] == "true" && p.DeletionTimestamp == nil {
 				names = append(names, p.Name)
 			}
 		}
@@ -301,7 +302,7 @@ func TestTheServiceLeadsToThePodThatHoldsTheTunnel(t *testing.T) {
 // Of pods that share a tunnel, the one that takes it over writes its address into the InternalFabric. It may do
 // so after the operator has read it, which then must not write the address of the pod before.
 func TestTheAddressOfASharedTunnelIsWrittenAsItWasRead(t *testing.T) {
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +323,7 @@ func TestTheAddressOfASharedTunnelIsWrittenAsItWasRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(objects, func(o render.Object) bool { _, is := o.(*networkingv1beta1.InternalFabric); return is })
+		i := slices.IndexFunc(objects, func(o wire.Object) bool { _, is := o.(*networkingv1beta1.InternalFabric); return is })
 		if i < 0 || objects[i].GetResourceVersion() != want {
 			t.Errorf("%d replicas: got %v, want it written to version %q", replicas, objects[max(i, 0)], want)
 		}

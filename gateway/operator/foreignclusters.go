@@ -23,7 +23,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/lending"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // foreignClusters writes a ForeignCluster for each peer, as Liqo does: `liqoctl info` and `kubectl get
@@ -36,7 +36,7 @@ type foreignClusters struct {
 
 func (r *foreignClusters) setup(mgr ctrl.Manager) error {
 	peer := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		id := o.GetLabels()[render.LabelRemoteCluster]
+		id := o.GetLabels()[wire.LabelRemoteCluster]
 		if id == "" {
 			return nil
 		}
@@ -84,7 +84,7 @@ func (r *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		}
 	case err != nil:
 		return ctrl.Result{}, err
-	case !known && fc.Labels[render.LabelManagedBy] == FieldManager:
+	case !known && fc.Labels[wire.LabelManagedBy] == FieldManager:
 		return ctrl.Result{}, control.Delete(ctx, r.client, fc)
 	}
 	now := time.Now()
@@ -94,7 +94,7 @@ func (r *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 
 func (r *foreignClusters) create(ctx context.Context, id string) (*corev1beta1.ForeignCluster, error) {
 	fc := &corev1beta1.ForeignCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: id, Labels: map[string]string{render.LabelRemoteCluster: id, render.LabelManagedBy: FieldManager}},
+		ObjectMeta: metav1.ObjectMeta{Name: id, Labels: map[string]string{wire.LabelRemoteCluster: id, wire.LabelManagedBy: FieldManager}},
 		Spec:       corev1beta1.ForeignClusterSpec{ClusterID: corev1beta1.ClusterID(id)},
 	}
 	if err := r.client.Create(ctx, fc); err != nil {
@@ -114,7 +114,7 @@ type peer struct {
 }
 
 func (r *foreignClusters) read(ctx context.Context, id string) (*peer, error) {
-	of := client.MatchingLabels{render.LabelRemoteCluster: id}
+	of := client.MatchingLabels{wire.LabelRemoteCluster: id}
 	var confs networkingv1beta1.ConfigurationList
 	var servers networkingv1beta1.GatewayServerList
 	var clients networkingv1beta1.GatewayClientList
@@ -125,7 +125,7 @@ func (r *foreignClusters) read(ctx context.Context, id string) (*peer, error) {
 			return nil, fmt.Errorf("list the objects of peer %s: %w", id, err)
 		}
 	}
-	p := &peer{configuration: render.First(confs.Items), server: render.First(servers.Items), client: render.First(clients.Items), deployments: deployments.Items, connection: render.First(connections.Items)}
+	p := &peer{configuration: wire.First(confs.Items), server: wire.First(servers.Items), client: wire.First(clients.Items), deployments: deployments.Items, connection: wire.First(connections.Items)}
 	switch {
 	case p.configuration != nil:
 		p.namespace = p.configuration.Namespace
@@ -170,7 +170,7 @@ func (p *peer) conditions(now time.Time) ([]corev1beta1.Condition, time.Duration
 }
 
 func (p *peer) running(kind corev1beta1.ConditionType, gateway string) corev1beta1.Condition {
-	i := slices.IndexFunc(p.deployments, func(d appsv1.Deployment) bool { return d.Name == render.GatewayObjectName(gateway) })
+	i := slices.IndexFunc(p.deployments, func(d appsv1.Deployment) bool { return d.Name == wire.GatewayObjectName(gateway) })
 	if i < 0 || p.deployments[i].Status.ReadyReplicas == 0 {
 		return condition(kind, corev1beta1.ConditionStatusNotReady, "GatewayNotReady", "the gateway's pod is not ready")
 	}
@@ -182,7 +182,7 @@ func (p *peer) connected(now time.Time) (c corev1beta1.Condition, again time.Dur
 	if p.connection == nil {
 		return condition(kind, corev1beta1.ConditionStatusNotReady, "ConnectionMissing", "the gateway has reported nothing yet"), 0
 	}
-	report, said, err := render.ParseReport(p.connection.Annotations)
+	report, said, err := wire.ParseReport(p.connection.Annotations)
 	if said && err == nil {
 		if report.Stale(now) {
 			return condition(kind, corev1beta1.ConditionStatusError, "ConnectionStale", "the gateway has reported nothing since "+report.At.UTC().Format(time.RFC3339)), lookForReports

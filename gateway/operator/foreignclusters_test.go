@@ -11,18 +11,18 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func TestForeignClusterSaysNoMoreThanIsKnown(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	connection := func(value networkingv1beta1.ConnectionStatusValue, reported time.Duration, message string) *networkingv1beta1.Connection {
-		text, err := json.Marshal(render.Report{At: now.Add(-reported), Interval: 10, Message: message})
+		text, err := json.Marshal(wire.Report{At: now.Add(-reported), Interval: 10, Message: message})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return &networkingv1beta1.Connection{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{render.AnnotationStatus: string(text)}},
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{wire.AnnotationStatus: string(text)}},
 			Status:     networkingv1beta1.ConnectionStatus{Value: value},
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // gate keeps the operator from working while Liqo's controller-manager is on the cluster: two operators
@@ -31,7 +31,7 @@ func (g *gate) await(ctx context.Context) (version string, err error) {
 		}
 		message := "refusing to work: Liqo's controller-manager is Deployment " + liqo +
 			", and two operators would write the same objects; this one starts when the other is gone"
-		if err := g.status.say(ctx, render.OperatorRefusing, message); err != nil {
+		if err := g.status.say(ctx, wire.OperatorRefusing, message); err != nil {
 			return "", err
 		}
 		if err := g.untilChange(ctx, version); err != nil {
@@ -62,7 +62,7 @@ func (g *gate) guard(ctx context.Context, version string) error {
 	return nil
 }
 
-var ofLiqo = client.MatchingLabels{render.LabelAppName: "controller-manager", render.LabelPartOf: "liqo"}
+var ofLiqo = client.MatchingLabels{wire.LabelAppName: "controller-manager", wire.LabelPartOf: "liqo"}
 
 func liqoDeployments() *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}

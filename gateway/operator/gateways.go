@@ -28,7 +28,9 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // gateways makes the objects that a GatewayServer or GatewayClient needs to run, and writes into its status
@@ -50,7 +52,7 @@ type gateways struct {
 func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
 	// Changes of the problem's annotation are left out: a problem whose text differs at each attempt would
 	// cause the next attempt at once.
-	b := ctrl.NewControllerManagedBy(mgr).Named(r.kind.name).WithOptions(workers(1)).For(r.kind.object(), builder.WithPredicates(r.writes.News(render.AnnotationProblem)))
+	b := ctrl.NewControllerManagedBy(mgr).Named(r.kind.name).WithOptions(workers(1)).For(r.kind.object(), builder.WithPredicates(r.writes.News(wire.AnnotationProblem)))
 	for _, child := range []client.Object{
 		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{},
 		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1beta1.InternalFabric{},
@@ -85,7 +87,7 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		}
 		err = fmt.Errorf("waits until the API server lets the operator work in namespace %s, which takes up to 30 s after an installation", req.Namespace)
 		if _, invites := gateway.(*networkingv1beta1.GatewayServer); !invites && in.configuration == nil {
-			err = fmt.Errorf("waits for a Configuration in namespace %s with the label %s=%s", req.Namespace, render.LabelRemoteCluster, in.gateway.Tenant.Remote)
+			err = fmt.Errorf("waits for a Configuration in namespace %s with the label %s=%s", req.Namespace, wire.LabelRemoteCluster, in.gateway.Tenant.Remote)
 		}
 		return ctrl.Result{}, r.complain(ctx, gateway, err)
 	case err == nil:
@@ -127,12 +129,12 @@ func (r *gateways) markActive(ctx context.Context, in *inputs) error {
 	for i := range in.pods {
 		p := &in.pods[i]
 		active := p.Name == in.pod.Name
-		if p.DeletionTimestamp != nil || (p.Labels[render.LabelActive] == "true") == active {
+		if p.DeletionTimestamp != nil || (p.Labels[wire.LabelActive] == "true") == active {
 			continue
 		}
 		now := p.DeepCopy()
-		if delete(now.Labels, render.LabelActive); active {
-			now.Labels[render.LabelActive] = "true"
+		if delete(now.Labels, wire.LabelActive); active {
+			now.Labels[wire.LabelActive] = "true"
 		}
 		if err := r.client.Patch(ctx, now, client.MergeFrom(p), client.FieldOwner(FieldManager)); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("label pod %s: %w", p.Name, err))
@@ -147,17 +149,17 @@ func (r *gateways) complain(ctx context.Context, o client.Object, problem error)
 	text := ""
 	switch {
 	case apierrors.IsInvalid(problem), apierrors.IsForbidden(problem), apierrors.IsBadRequest(problem), errors.Is(problem, errTemplate):
-		text = render.ProblemRefused + problem.Error()
+		text = wire.ProblemRefused + problem.Error()
 	case apierrors.IsConflict(problem), apierrors.IsAlreadyExists(problem), errors.Is(problem, context.Canceled):
 		return nil // the cache is old, or this process ends: the next attempt will do
 	case problem != nil:
 		text = problem.Error()
 	}
-	if changed, err := note(ctx, r.client, o, render.AnnotationProblem, text); !changed {
+	if changed, err := note(ctx, r.client, o, wire.AnnotationProblem, text); !changed {
 		return err
 	}
-	kind, reason, said := render.ProblemEvent(text)
-	r.events.Eventf(render.EventAbout(o), nil, kind, reason, "Reconcile", "%s", said)
+	kind, reason, said := wire.ProblemEvent(text)
+	r.events.Eventf(wire.EventAbout(o), nil, kind, reason, "Reconcile", "%s", said)
 	return nil
 }
 
@@ -169,7 +171,7 @@ func note(ctx context.Context, c client.Client, o client.Object, key, value stri
 	before := o.DeepCopyObject().(client.Object)
 	annotate(o, key, value)
 	if err := c.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(FieldManager)); err != nil {
-		return false, fmt.Errorf("write annotation %s of %s: %w", key, render.Name(o), err)
+		return false, fmt.Errorf("write annotation %s of %s: %w", key, apply.Name(o), err)
 	}
 	return true, nil
 }
@@ -180,7 +182,7 @@ type prepared struct {
 	service    *corev1.Service // nil for a client
 	deployment *appsv1.Deployment
 	other      *unstructured.Unstructured // instead of service and deployment: the object from which another program makes the gateway
-	binding    render.Object
+	binding    wire.Object
 }
 
 // errTemplate means that a template requests something that no gateway gets.
@@ -193,7 +195,7 @@ func (in *inputs) unfit(why error) error {
 
 // prepare makes everything except the pod and the RoleBinding: the API server checks the Role when it is bound.
 func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
-	keys := cmp.Or(in.view.secretName, render.GatewayObjectName(in.gateway.Name))
+	keys := cmp.Or(in.view.secretName, wire.GatewayObjectName(in.gateway.Name))
 	p := &prepared{binding: in.gateway.RoleBinding()}
 	var err error
 	if in.filled, err = in.gateway.Fill(in.template, in.values(keys)); err == nil && in.template.Ours() {
@@ -229,7 +231,7 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	g.Go(func() error {
 		account, err := control.Apply(ctx, r.client, in.gateway.ServiceAccount())
 		if err == nil && p.deployment != nil {
-			metav1.SetMetaDataAnnotation(&p.deployment.Spec.Template.ObjectMeta, render.AnnotationAccount, string(account.UID))
+			metav1.SetMetaDataAnnotation(&p.deployment.Spec.Template.ObjectMeta, wire.AnnotationAccount, string(account.UID))
 		}
 		return err
 	})
@@ -300,7 +302,7 @@ func (r *gateways) bringPullSecrets(ctx context.Context, in *inputs, wanted []co
 
 func (r *gateways) run(ctx context.Context, p *prepared) (result ctrl.Result, err error) {
 	var g errgroup.Group
-	g.Go(func() error { return r.applyAll(ctx, []render.Object{p.binding}) })
+	g.Go(func() error { return r.applyAll(ctx, []wire.Object{p.binding}) })
 	g.Go(func() error {
 		if p.other != nil {
 			result.RequeueAfter = othersAgain
@@ -319,7 +321,7 @@ func (r *gateways) run(ctx context.Context, p *prepared) (result ctrl.Result, er
 }
 
 // applyAll applies the objects at the same time.
-func (r *gateways) applyAll(ctx context.Context, objects []render.Object) error {
+func (r *gateways) applyAll(ctx context.Context, objects []wire.Object) error {
 	var g errgroup.Group
 	for _, o := range objects {
 		g.Go(func() error {
@@ -335,13 +337,13 @@ func (r *gateways) applyAll(ctx context.Context, objects []render.Object) error 
 func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	o := in.view.object
 	before := o.DeepCopyObject().(client.Object)
-	annotate(o, render.AnnotationPublicKey, base64.StdEncoding.EncodeToString(p.secret.Data[render.SecretPublicKey]))
-	annotate(o, render.AnnotationNextPublicKey, base64.StdEncoding.EncodeToString(p.secret.Data[render.SecretNextPublic]))
+	annotate(o, wire.AnnotationPublicKey, base64.StdEncoding.EncodeToString(p.secret.Data[wire.SecretPublicKey]))
+	annotate(o, wire.AnnotationNextPublicKey, base64.StdEncoding.EncodeToString(p.secret.Data[wire.SecretNextPublic]))
 	var endpoint *networkingv1beta1.EndpointStatus
 	if p.service != nil {
 		var why string
 		endpoint, why = endpointOf(p.service, in.nodes, in.pod, in.replicas, *in.view.endpoint)
-		annotate(o, render.AnnotationEndpoint, why)
+		annotate(o, wire.AnnotationEndpoint, why)
 	}
 	if p.other != nil {
 		endpoint = in.others.Endpoint
@@ -401,7 +403,7 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	g := render.Gateway{Tenant: render.Tenant{Namespace: key.Namespace}, Name: key.Name, Owner: r.kind.object()}
 	var errs []error
 	delegate := metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateName(key.Name)}
-	for _, o := range []render.Object{
+	for _, o := range []wire.Object{
 		// The peer's access first: it must not outlive the gateway.
 		&rbacv1.RoleBinding{ObjectMeta: delegate}, &rbacv1.Role{ObjectMeta: delegate},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateTokenName(key.Name)}},
@@ -409,7 +411,7 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 		&corev1.ServiceAccount{ObjectMeta: delegate},
 		&appsv1.Deployment{ObjectMeta: g.Connection().ObjectMeta}, &corev1.Service{ObjectMeta: g.Connection().ObjectMeta},
 		&corev1.Secret{ObjectMeta: g.Connection().ObjectMeta}, g.Connection(), g.InternalFabric(render.Fabric{}),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.HostsConfigMapName(key.Name)}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: wire.HostsConfigMapName(key.Name)}},
 		g.RoleBinding(), g.Role(), g.Lease(), g.ServiceAccount(),
 	} {
 		errs = append(errs, r.deleteOrphan(ctx, o, key.Name))
@@ -441,7 +443,7 @@ func (r *gateways) owns(gateway string, o client.Object) bool {
 }
 
 // deleteOrphan deletes o if the gateway owns it.
-func (r *gateways) deleteOrphan(ctx context.Context, o render.Object, gateway string) error {
+func (r *gateways) deleteOrphan(ctx context.Context, o wire.Object, gateway string) error {
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if err != nil || !r.owns(gateway, o) {
 		return client.IgnoreNotFound(err)

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // health answers the kubelet's probes, over all terms.
@@ -124,11 +124,11 @@ func collectOverlaps(ch chan<- prometheus.Metric, from client.Reader) {
 	}
 	ranges := map[string]map[netip.Prefix]bool{} // by peer
 	for i := range list.Items {
-		peer := cmp.Or(list.Items[i].Labels[render.LabelRemoteCluster], list.Items[i].Name)
+		peer := cmp.Or(list.Items[i].Labels[wire.LabelRemoteCluster], list.Items[i].Name)
 		if ranges[peer] == nil {
 			ranges[peer] = map[netip.Prefix]bool{}
 		}
-		for _, o := range render.Overlaps(&list.Items[i]) {
+		for _, o := range wire.Overlaps(&list.Items[i]) {
 			ranges[peer][o.Range] = true
 		}
 	}

@@ -21,7 +21,7 @@ import (
 
 	relied "github.com/liqo-tui/liqo-tui/internal/frozen"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // The kubelet asks over all terms: liveness never depends on them.
@@ -118,15 +118,15 @@ func (c cached) List(ctx context.Context, list client.ObjectList, o ...client.Li
 // overlapping is a peer of whose ranges the cluster needs addresses.
 func overlapping(peer string, ranges ...string) *networkingv1beta1.Configuration {
 	conf := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "liqo-tenant-" + peer, Name: peer, Labels: map[string]string{render.LabelRemoteCluster: peer},
+		Namespace: "liqo-tenant-" + peer, Name: peer, Labels: map[string]string{wire.LabelRemoteCluster: peer},
 	}}
-	var all []render.Overlap
+	var all []wire.Overlap
 	for i, text := range ranges {
 		p := netip.MustParsePrefix(text)
-		all = append(all, render.Overlap{Range: p, With: ipam.Reservation{Prefix: netip.PrefixFrom(p.Addr(), 24+i), Reason: "a route of node control"}})
+		all = append(all, wire.Overlap{Range: p, With: ipam.Reservation{Prefix: netip.PrefixFrom(p.Addr(), 24+i), Reason: "a route of node control"}})
 	}
 	if len(all) > 0 {
-		conf.Status.Conditions = []metav1.Condition{{Type: render.ConditionOverlap, Status: metav1.ConditionTrue, Message: render.JoinOverlaps(all)}}
+		conf.Status.Conditions = []metav1.Condition{{Type: wire.ConditionOverlap, Status: metav1.ConditionTrue, Message: wire.JoinOverlaps(all)}}
 	}
 	return conf
 }

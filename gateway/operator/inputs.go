@@ -15,6 +15,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -41,9 +42,9 @@ type inputs struct {
 // read collects a gateway's inputs.
 func (r *gateways) read(ctx context.Context, object client.Object) (*inputs, error) {
 	key := client.ObjectKeyFromObject(object)
-	remote := render.ClusterID(object.GetLabels()[render.LabelRemoteCluster])
+	remote := wire.ClusterID(object.GetLabels()[wire.LabelRemoteCluster])
 	if remote == "" {
-		return nil, reconcile.TerminalError(fmt.Errorf("%s %s has no label %s, which names its peer", r.kind.name, key, render.LabelRemoteCluster))
+		return nil, reconcile.TerminalError(fmt.Errorf("%s %s has no label %s, which names its peer", r.kind.name, key, wire.LabelRemoteCluster))
 	}
 	gvk, err := r.client.GroupVersionKindFor(object)
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 	}
 	here := client.InNamespace(in.gateway.Tenant.Namespace)
 	var pods corev1.PodList
-	if err := r.client.List(ctx, &pods, here, client.MatchingLabels{render.LabelGatewayName: in.gateway.Name, render.LabelComponent: "gateway"}); err != nil {
+	if err := r.client.List(ctx, &pods, here, client.MatchingLabels{wire.LabelGatewayName: in.gateway.Name, wire.LabelComponent: "gateway"}); err != nil {
 		return fmt.Errorf("list gateway pods: %w", err)
 	}
 	in.takePods(pods.Items)
@@ -83,10 +84,10 @@ func (r *gateways) readSurroundings(ctx context.Context, in *inputs) error {
 		return err
 	}
 	var confs networkingv1beta1.ConfigurationList
-	if err := r.client.List(ctx, &confs, here, client.MatchingLabels{render.LabelRemoteCluster: string(in.gateway.Tenant.Remote)}); err != nil {
+	if err := r.client.List(ctx, &confs, here, client.MatchingLabels{wire.LabelRemoteCluster: string(in.gateway.Tenant.Remote)}); err != nil {
 		return fmt.Errorf("list Configurations: %w", err)
 	}
-	in.configuration = render.First(confs.Items)
+	in.configuration = wire.First(confs.Items)
 	return nil
 }
 
@@ -114,7 +115,7 @@ func (r *gateways) readNodeIPs(ctx context.Context, in *inputs) error {
 
 // readNode reads the addresses of a node with a gateway pod, and the report of its agent. It reads nothing
 // if the node does not exist.
-func (r *gateways) readNode(ctx context.Context, in *inputs, name string) (report render.NodeReport, err error) {
+func (r *gateways) readNode(ctx context.Context, in *inputs, name string) (report wire.NodeReport, err error) {
 	j := slices.IndexFunc(in.nodes, func(n corev1.Node) bool { return n.Name == name })
 	if j < 0 {
 		return report, nil
@@ -123,7 +124,7 @@ func (r *gateways) readNode(ctx context.Context, in *inputs, name string) (repor
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &said); client.IgnoreNotFound(err) != nil {
 		return report, fmt.Errorf("read InternalNode %s: %w", name, err)
 	}
-	report, _ = render.ParseNode(&said) // the gateways report a text that can't be parsed
+	report, _ = wire.ParseNode(&said) // the gateways report a text that can't be parsed
 	addresses := report.Addresses
 	for _, a := range in.nodes[j].Status.Addresses {
 		if ip, err := netip.ParseAddr(a.Address); err == nil {
@@ -168,7 +169,7 @@ func activePod(pods []corev1.Pod) *corev1.Pod {
 	living := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
 		return p.DeletionTimestamp != nil || podIP(&p) == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
 	})
-	silent := func(p corev1.Pod) bool { return p.Labels[render.LabelActive] != "true" }
+	silent := func(p corev1.Pod) bool { return p.Labels[wire.LabelActive] != "true" }
 	if says := slices.DeleteFunc(slices.Clone(living), silent); len(says) > 0 {
 		living = says
 	} else if shared && slices.ContainsFunc(pods, func(p corev1.Pod) bool { return !silent(p) }) {
@@ -189,14 +190,14 @@ func activePod(pods []corev1.Pod) *corev1.Pod {
 
 // supports returns the objects that a gateway's pod needs before it starts, and those that announce it to
 // the nodes.
-func (in *inputs) supports() ([]render.Object, error) {
+func (in *inputs) supports() ([]wire.Object, error) {
 	hosts, err := in.gateway.HostsConfigMap(in.hosts)
 	if err != nil {
 		return nil, err
 	}
 	g := in.gateway
 	role := g.Role()
-	objects := []render.Object{role, g.Connection(), hosts}
+	objects := []wire.Object{role, g.Connection(), hosts}
 	if in.shared() || len(in.pods) > 1 {
 		var names []string
 		for i := range in.pods {
@@ -271,7 +272,7 @@ func (in *inputs) seen() ([]netip.Prefix, error) {
 
 // also returns the former and the next ranges of a peer that is being renumbered.
 func (in *inputs) also() []netip.Prefix {
-	told, _ := render.ParseAliases(in.configuration) // only the operator writes it
+	told, _ := wire.ParseAliases(in.configuration) // only the operator writes it
 	var out []netip.Prefix
 	for _, a := range told {
 		out = append(out, a.Seen)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -150,7 +151,7 @@ func (r *gateways) readHosts(ctx context.Context, reader client.Reader) ([]rende
 		ip := &list.Items[i]
 		real, ok := hostAddress(ip)
 		external, err := netip.ParseAddr(string(ip.Status.IP))
-		if !ok || err != nil || ip.DeletionTimestamp != nil || ip.Labels[render.LabelHostUnreachable] == "true" {
+		if !ok || err != nil || ip.DeletionTimestamp != nil || ip.Labels[wire.LabelHostUnreachable] == "true" {
 			continue
 		}
 		if ip.Namespace == r.home && peering.IsProxy(ip) && r.pod.IsValid() {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 const keyLen = 32 // of Curve25519
@@ -30,7 +30,7 @@ func newKeys() (private, public [keyLen]byte, err error) {
 
 // keys returns the gateway's key pair, and makes one if there is none. It never replaces a pair.
 func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error) {
-	name := cmp.Or(in.view.secretName, render.GatewayObjectName(in.gateway.Name))
+	name := cmp.Or(in.view.secretName, wire.GatewayObjectName(in.gateway.Name))
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: in.gateway.Tenant.Namespace, Name: name}
 	err := r.client.Get(ctx, key, secret)
@@ -48,9 +48,9 @@ func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error)
 	if err != nil {
 		return nil, fmt.Errorf("read keys of %s %s: %w", r.kind.name, in.gateway.Name, err)
 	}
-	if len(secret.Data[render.SecretPrivateKey]) != keyLen || len(secret.Data[render.SecretPublicKey]) != keyLen {
+	if len(secret.Data[wire.SecretPrivateKey]) != keyLen || len(secret.Data[wire.SecretPublicKey]) != keyLen {
 		return nil, fmt.Errorf("secret %s/%s: want fields %s and %s of %d raw bytes each", key.Namespace, key.Name,
-			render.SecretPrivateKey, render.SecretPublicKey, keyLen)
+			wire.SecretPrivateKey, wire.SecretPublicKey, keyLen)
 	}
 	return secret, nil
 }

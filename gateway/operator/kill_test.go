@@ -24,7 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/sample"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // life is one process of the operator, as far as one can be had inside of a test.
@@ -41,7 +43,7 @@ func (w *world) start() *life {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &life{stop: stop, done: make(chan error, 1), struck: make(chan struct{})}
 	config := rest.CopyConfig(w.config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{life: l, next: next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return link{life: l, next: next} })
 	go func() { l.done <- Run(ctx, config, Options{Namespace: "liqo", Identity: "pod"}) }()
 	return l
 }
@@ -56,15 +58,15 @@ func (l *life) kill(hard bool) error {
 	return <-l.done
 }
 
-// wire is what connects a life with the API server, until it dies.
-type wire struct {
+// link is what connects a life with the API server, until it dies.
+type link struct {
 	life *life
 	next http.RoundTripper
 }
 
 var errDead = errors.New("the process is dead")
 
-func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w link) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.life.dead.Load() {
 		return nil, errDead
 	}
@@ -110,7 +112,7 @@ func TestKilledAtRandomNothingIsLeft(t *testing.T) {
 	}
 	rounds := sample.Of(15, 50)
 	for i := range rounds {
-		p := &struckPeer{world: w.under(t), tenant: render.Tenant{Namespace: fmt.Sprintf("liqo-tenant-peer-%d", i%3), Remote: render.ClusterID(fmt.Sprintf("peer-%d", i%3))}, isServer: rnd.IntN(2) == 0}
+		p := &struckPeer{world: w.under(t), tenant: render.Tenant{Namespace: fmt.Sprintf("liqo-tenant-peer-%d", i%3), Remote: wire.ClusterID(fmt.Sprintf("peer-%d", i%3))}, isServer: rnd.IntN(2) == 0}
 		p.connect() // the operator may be halfway through before the fuse is set
 		strike()
 		p.untilComplete()
@@ -145,12 +147,12 @@ func (p *struckPeer) connect() {
 	p.create(p.conf)
 	if p.isServer {
 		p.gateway = render.GatewayServer(render.ServerParams{
-			Tenant: p.tenant, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"},
+			Tenant: p.tenant, Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"},
 			ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
 		})
 	} else {
 		p.gateway = render.GatewayClient(render.ClientParams{
-			Tenant: p.tenant, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"},
+			Tenant: p.tenant, Template: render.TemplateRef{Name: wire.ClientTemplate, Namespace: "liqo"},
 			Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
 		})
 	}
@@ -163,7 +165,7 @@ func (p *struckPeer) connect() {
 // untilComplete plays kubelet and gateway, and waits for all that follows.
 func (p *struckPeer) untilComplete() {
 	p.t.Helper()
-	name := metav1.ObjectMeta{Namespace: p.tenant.Namespace, Name: render.GatewayObjectName(p.gateway.GetName())}
+	name := metav1.ObjectMeta{Namespace: p.tenant.Namespace, Name: wire.GatewayObjectName(p.gateway.GetName())}
 	deployment := until(p.world, &appsv1.Deployment{ObjectMeta: name}, "made for this gateway", p.isChild())
 	p.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name + "-0", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
 	p.pod.Spec.NodeName = "node-a"
@@ -240,11 +242,11 @@ func (w *world) ofPeers() []string {
 		&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{},
 		&networkingv1beta1.ConnectionList{}, &networkingv1beta1.PublicKeyList{}, &networkingv1beta1.InternalFabricList{},
 	} {
-		if err := w.List(w.t.Context(), list, client.HasLabels{render.LabelRemoteCluster}); err != nil {
+		if err := w.List(w.t.Context(), list, client.HasLabels{wire.LabelRemoteCluster}); err != nil {
 			w.t.Fatal(err)
 		}
 		err := meta.EachListItem(list, func(o runtime.Object) error {
-			left = append(left, render.Name(o.(client.Object)))
+			left = append(left, apply.Name(o.(client.Object)))
 			return nil
 		})
 		if err != nil {

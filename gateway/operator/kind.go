@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // kind has the differences between GatewayServer and GatewayClient.
@@ -89,7 +89,7 @@ func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent
 	ownAddressesChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		// The positions of pods are left out: gateways read them themselves, and they change all the time.
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
-		return before[render.AnnotationAddresses] != after[render.AnnotationAddresses] || (before[render.AnnotationMTU] == "") != (after[render.AnnotationMTU] == "")
+		return before[wire.AnnotationAddresses] != after[wire.AnnotationAddresses] || (before[wire.AnnotationMTU] == "") != (after[wire.AnnotationMTU] == "")
 	}}
 	byOwner := handler.EnqueueRequestForOwner(r.client.Scheme(), r.client.RESTMapper(), r.kind.object())
 	return b.
@@ -123,7 +123,7 @@ func existence() builder.Predicates {
 }
 
 func gatewayOfPod(_ context.Context, o client.Object) []reconcile.Request {
-	name := o.GetLabels()[render.LabelGatewayName]
+	name := o.GetLabels()[wire.LabelGatewayName]
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: name}}}
 }
 
@@ -147,7 +147,7 @@ func (r *gateways) gatewaysBeside(ctx context.Context, o client.Object) []reconc
 
 func (r *gateways) gatewaysOfPeer(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.requests(ctx, client.InNamespace(o.GetNamespace()),
-		client.MatchingLabels{render.LabelRemoteCluster: o.GetLabels()[render.LabelRemoteCluster]})
+		client.MatchingLabels{wire.LabelRemoteCluster: o.GetLabels()[wire.LabelRemoteCluster]})
 }
 
 // gatewaysOverEndpoint returns the gateways whose peer is seen under a range that contains the endpoint in

@@ -22,7 +22,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // discovery makes the Networks for the cluster's own pods and Services: from the ranges that an admin
@@ -59,13 +61,13 @@ func (r *discovery) setup(mgr ctrl.Manager) error {
 }
 
 func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	pods, err := r.ensure(ctx, render.NetworkPodCIDR, ranges.Pods())
+	pods, err := r.ensure(ctx, wire.NetworkPodCIDR, ranges.Pods())
 	var services bool
 	if err == nil {
-		services, err = r.ensure(ctx, render.NetworkServiceCIDR, ranges.Services(r.client, r.namespace))
+		services, err = r.ensure(ctx, wire.NetworkServiceCIDR, ranges.Services(r.client, r.namespace))
 	}
 	if told, ok := errors.AsType[*toldError](err); ok {
-		return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, render.OperatorNoNetworks, told.Error())
+		return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, wire.OperatorNoNetworks, told.Error())
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -73,7 +75,7 @@ func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	message := ""
 	switch {
 	case pods && services:
-		return ctrl.Result{}, r.status.say(ctx, render.OperatorWorking, "works")
+		return ctrl.Result{}, r.status.say(ctx, wire.OperatorWorking, "works")
 	case pods:
 		message = "the cluster does not say its Services' address range: run install with --service-cidr"
 	case services:
@@ -81,13 +83,13 @@ func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	default:
 		message = "the cluster says neither its pods' nor its Services' address range: run install with --pod-cidr and --service-cidr"
 	}
-	return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, render.OperatorNoNetworks, message)
+	return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, wire.OperatorNoNetworks, message)
 }
 
 // ensure reports whether all Networks of this kind exist now.
 func (r *discovery) ensure(ctx context.Context, kind string, statements []ranges.Statement) (bool, error) {
 	var list ipamv1alpha1.NetworkList
-	err := r.reader.List(ctx, &list, client.InNamespace(r.namespace), client.MatchingLabels{render.LabelNetworkType: kind})
+	err := r.reader.List(ctx, &list, client.InNamespace(r.namespace), client.MatchingLabels{wire.LabelNetworkType: kind})
 	if err != nil {
 		return false, fmt.Errorf("list this cluster's Networks: %w", err)
 	}
@@ -110,7 +112,7 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []ranges
 	}
 	for _, n := range slices.Backward(render.ClusterNetworks(r.namespace, kind, missing, found.Source)) {
 		if err := r.client.Create(ctx, n, client.FieldOwner(FieldManager)); err != nil {
-			return false, fmt.Errorf("create %s: %w", render.Name(n), err)
+			return false, fmt.Errorf("create %s: %w", apply.Name(n), err)
 		}
 	}
 	return len(missing) > 0, nil
@@ -125,7 +127,7 @@ func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefi
 	}
 	want := render.ClusterNetworks(r.namespace, kind, cidrs, render.StatedByInstall+"--"+kind)
 	for _, n := range live {
-		if n.Labels[render.LabelManagedBy] != render.ManagedBy && slices.ContainsFunc(want, func(o render.Object) bool {
+		if n.Labels[wire.LabelManagedBy] != wire.ManagedBy && slices.ContainsFunc(want, func(o wire.Object) bool {
 			return o.GetName() == n.Name && o.(*ipamv1alpha1.Network).Spec.CIDR != n.Spec.CIDR
 		}) {
 			return &toldError{fmt.Sprintf("Network %s is another program's, with %s: state that range, or remove the Network", n.Name, n.Spec.CIDR)}
@@ -133,11 +135,11 @@ func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefi
 	}
 	for i := range live {
 		n := &live[i]
-		same := func(o render.Object) bool {
+		same := func(o wire.Object) bool {
 			w := o.(*ipamv1alpha1.Network)
 			return w.Name == n.Name && w.Spec.CIDR == n.Spec.CIDR
 		}
-		if slices.ContainsFunc(want, same) || n.Labels[render.LabelManagedBy] != render.ManagedBy {
+		if slices.ContainsFunc(want, same) || n.Labels[wire.LabelManagedBy] != wire.ManagedBy {
 			continue
 		}
 		if err := r.mayReplace(ctx, n); err != nil {
@@ -176,8 +178,8 @@ func (e *toldError) Error() string { return e.why }
 // completes reports whether all Networks of a kind exist if this one does: it is the last one that is made
 // from the ranges that were found, or it was not made from found ranges.
 func completes(n ipamv1alpha1.Network) bool {
-	return n.Name == n.Labels[render.LabelNetworkType] || n.Labels[render.LabelManagedBy] != render.ManagedBy ||
-		strings.HasPrefix(n.Annotations[render.AnnotationSource], render.StatedByInstall)
+	return n.Name == n.Labels[wire.LabelNetworkType] || n.Labels[wire.LabelManagedBy] != wire.ManagedBy ||
+		strings.HasPrefix(n.Annotations[wire.AnnotationSource], render.StatedByInstall)
 }
 
 // networks decides the cluster's own ranges: those of pods and Services stay as they are, and the external
@@ -221,10 +223,10 @@ func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		}
 		return ctrl.Result{}, err
 	}
-	if n.Status.CIDR != "" || n.Namespace != r.namespace || n.Labels[render.LabelNetworkType] == "" {
+	if n.Status.CIDR != "" || n.Namespace != r.namespace || n.Labels[wire.LabelNetworkType] == "" {
 		return ctrl.Result{}, nil
 	}
-	if n.Labels[render.LabelNotRemapped] == "true" {
+	if n.Labels[wire.LabelNotRemapped] == "true" {
 		switch err := r.allocator.Fix(ctx, &n); {
 		case errors.Is(err, ipam.ErrInvalid):
 			return ctrl.Result{}, reconcile.TerminalError(err)
@@ -253,7 +255,7 @@ type ownNetworks struct {
 
 func clusterNetworks(ctx context.Context, reader client.Reader, namespace string) (ownNetworks, error) {
 	var list ipamv1alpha1.NetworkList
-	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{render.LabelNetworkType}); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{wire.LabelNetworkType}); err != nil {
 		return ownNetworks{}, fmt.Errorf("list this cluster's Networks: %w", err)
 	}
 	var own ownNetworks
@@ -261,18 +263,18 @@ func clusterNetworks(ctx context.Context, reader client.Reader, namespace string
 	slices.SortFunc(list.Items, func(a, b ipamv1alpha1.Network) int { return strings.Compare(a.Name, b.Name) })
 	for _, n := range list.Items {
 		if n.Status.CIDR == "" {
-			if n.Labels[render.LabelNotRemapped] == "true" {
+			if n.Labels[wire.LabelNotRemapped] == "true" {
 				undecided++
 			}
 			continue
 		}
-		switch n.Labels[render.LabelNetworkType] {
-		case render.NetworkPodCIDR:
+		switch n.Labels[wire.LabelNetworkType] {
+		case wire.NetworkPodCIDR:
 			own.Pod = append(own.Pod, n.Status.CIDR)
 			pods = pods || completes(n)
-		case render.NetworkExternalCIDR:
+		case wire.NetworkExternalCIDR:
 			own.External = append(own.External, n.Status.CIDR)
-		case render.NetworkServiceCIDR:
+		case wire.NetworkServiceCIDR:
 			services = services || completes(n)
 		}
 	}

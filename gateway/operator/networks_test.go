@@ -17,12 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 func clusterWith(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func stating(context.Context, client.Reader) (ranges.Ranges, error) {
 func TestAllRangesThatWereFoundAreThere(t *testing.T) {
 	cl, statements := clusterWith(t), []ranges.Statement{stating}
 	r := &discovery{client: &dying{Client: cl, creates: 1}, reader: cl, namespace: "liqo"}
-	if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, statements); ok || err == nil {
+	if ok, err := r.ensure(t.Context(), wire.NetworkPodCIDR, statements); ok || err == nil {
 		t.Fatalf("got %v, %v although the second can't be made", ok, err)
 	}
 	fixed := func() bool {
@@ -48,7 +49,7 @@ func TestAllRangesThatWereFoundAreThere(t *testing.T) {
 		}
 		return own.fixed
 	}
-	for _, service := range render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.96.0.0/12"}, "kubeadm") {
+	for _, service := range render.ClusterNetworks("liqo", wire.NetworkServiceCIDR, []string{"10.96.0.0/12"}, "kubeadm") {
 		if err := cl.Create(t.Context(), service); err != nil {
 			t.Fatal(err)
 		}
@@ -57,14 +58,14 @@ func TestAllRangesThatWereFoundAreThere(t *testing.T) {
 	if fixed() {
 		t.Error("half of the ranges is taken for all")
 	}
-	stated := render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.8.0.0/16", "10.9.0.0/16"}, render.StatedByInstall+"--service-cidr")
+	stated := render.ClusterNetworks("liqo", wire.NetworkServiceCIDR, []string{"10.8.0.0/16", "10.9.0.0/16"}, render.StatedByInstall+"--service-cidr")
 	other := clusterWith(t, stated[1])
-	if ok, err := (&discovery{client: other, reader: other, namespace: "liqo"}).ensure(t.Context(), render.NetworkServiceCIDR, statements); !ok || err != nil {
+	if ok, err := (&discovery{client: other, reader: other, namespace: "liqo"}).ensure(t.Context(), wire.NetworkServiceCIDR, statements); !ok || err != nil {
 		t.Errorf("what an admin has stated is completed: %v, %v", ok, err)
 	}
 	r.client = cl
 	for range 2 {
-		if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, statements); !ok || err != nil {
+		if ok, err := r.ensure(t.Context(), wire.NetworkPodCIDR, statements); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 	}
@@ -72,14 +73,14 @@ func TestAllRangesThatWereFoundAreThere(t *testing.T) {
 	if !fixed() {
 		t.Error("all ranges are there, and waited for")
 	}
-	services := render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"10.96.0.0/16", "10.97.0.0/16"}, "kubeadm")
-	half := clusterWith(t, render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.244.0.0/16"}, "kubeadm")[0], services[1])
+	services := render.ClusterNetworks("liqo", wire.NetworkServiceCIDR, []string{"10.96.0.0/16", "10.97.0.0/16"}, "kubeadm")
+	half := clusterWith(t, render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.244.0.0/16"}, "kubeadm")[0], services[1])
 	decideAll(t, half)
 	if own, err := clusterNetworks(t.Context(), half, "liqo"); err != nil || own.fixed {
 		t.Errorf("half of the Services' ranges is taken for all (%v)", err)
 	}
 	var all ipamv1alpha1.NetworkList
-	if err := cl.List(t.Context(), &all, client.MatchingLabels{render.LabelNetworkType: render.NetworkPodCIDR}); err != nil {
+	if err := cl.List(t.Context(), &all, client.MatchingLabels{wire.LabelNetworkType: wire.NetworkPodCIDR}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -121,12 +122,12 @@ func (d *dying) Create(ctx context.Context, o client.Object, options ...client.C
 // TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound has two ranges that the operator
 // found, of which one is stated now.
 func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
-	found := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico")
-	liqos := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"", "", "10.9.0.0/16"}, "")[2]
-	liqos.SetLabels(map[string]string{render.LabelNetworkType: render.NetworkPodCIDR})
+	found := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico")
+	liqos := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"", "", "10.9.0.0/16"}, "")[2]
+	liqos.SetLabels(map[string]string{wire.LabelNetworkType: wire.NetworkPodCIDR})
 	cl := clusterWith(t, found[0], found[1], liqos)
 	r := &discovery{client: cl, reader: cl, namespace: "liqo", stated: map[string][]netip.Prefix{
-		render.NetworkPodCIDR: {netip.MustParsePrefix("10.2.0.0/16")},
+		wire.NetworkPodCIDR: {netip.MustParsePrefix("10.2.0.0/16")},
 	}}
 	networks := func() (all []string) {
 		var list ipamv1alpha1.NetworkList
@@ -134,7 +135,7 @@ func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range list.Items {
-			all = append(all, fmt.Sprintf("%s %s %s", n.Name, n.Spec.CIDR, n.Annotations[render.AnnotationSource]))
+			all = append(all, fmt.Sprintf("%s %s %s", n.Name, n.Spec.CIDR, n.Annotations[wire.AnnotationSource]))
 		}
 		return all
 	}
@@ -144,7 +145,7 @@ func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
 	if err := cl.Create(t.Context(), peer); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.ensure(t.Context(), render.NetworkPodCIDR, nil)
+	_, err := r.ensure(t.Context(), wire.NetworkPodCIDR, nil)
 	if _, ok := errors.AsType[*toldError](err); !ok || !slices.Equal(networks(), before) {
 		t.Errorf("a peer was told of them: got %v, and %q", err, networks())
 	}
@@ -152,16 +153,16 @@ func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r.stated[render.NetworkPodCIDR] = []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16"), netip.MustParsePrefix("10.3.0.0/16"), netip.MustParsePrefix("10.4.0.0/16")}
-	_, err = r.ensure(t.Context(), render.NetworkPodCIDR, nil)
+	r.stated[wire.NetworkPodCIDR] = []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16"), netip.MustParsePrefix("10.3.0.0/16"), netip.MustParsePrefix("10.4.0.0/16")}
+	_, err = r.ensure(t.Context(), wire.NetworkPodCIDR, nil)
 	if _, ok := errors.AsType[*toldError](err); !ok || !strings.Contains(err.Error(), "Network pod-cidr-3 is another program's, with 10.9.0.0/16") || !slices.Equal(networks(), before) {
 		t.Errorf("another's has the name: got %v, and %q", err, networks())
 	}
-	r.stated[render.NetworkPodCIDR] = r.stated[render.NetworkPodCIDR][:1]
+	r.stated[wire.NetworkPodCIDR] = r.stated[wire.NetworkPodCIDR][:1]
 
 	want := []string{"pod-cidr 10.2.0.0/16 stated by install --pod-cidr", "pod-cidr-3 10.9.0.0/16 "}
 	for range 2 {
-		if ok, err := r.ensure(t.Context(), render.NetworkPodCIDR, nil); !ok || err != nil || !slices.Equal(networks(), want) {
+		if ok, err := r.ensure(t.Context(), wire.NetworkPodCIDR, nil); !ok || err != nil || !slices.Equal(networks(), want) {
 			t.Errorf("got %v (%v), and %q, want %q", ok, err, networks(), want)
 		}
 	}
@@ -169,8 +170,8 @@ func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
 
 // An API server that does not answer once leaves no Network undecided for ever: nothing else asks for the last one.
 func TestANetworkIsDecidedAfterAFailedRead(t *testing.T) {
-	pods := render.ClusterNetworks("liqo", render.NetworkPodCIDR, []string{"10.1.0.0/16"}, "kubeadm")
-	unreadable := render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{"x"}, "kubeadm")
+	pods := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.1.0.0/16"}, "kubeadm")
+	unreadable := render.ClusterNetworks("liqo", wire.NetworkServiceCIDR, []string{"x"}, "kubeadm")
 	cl := clusterWith(t, pods[0], unreadable[0])
 	r := &networks{client: cl, allocator: ranges.NewAllocator(&failing{Reader: cl, lists: 1}, nil, nil), namespace: "liqo"}
 	decide := func(o client.Object) error {

@@ -38,7 +38,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/lending"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/secrets"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // FieldManager is the name under which the operator applies children.
@@ -96,7 +96,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 }
 
 func newReplica(config *rest.Config, o Options) (*replica, error) {
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err == nil {
 		err = o.Lending.AddToScheme(scheme)
 	}
@@ -118,7 +118,7 @@ func newReplica(config *rest.Config, o Options) (*replica, error) {
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: sink})
 	return &replica{
 		config: config, options: o, client: c, log: ctrl.Log, health: &health{token: o.Token},
-		events: broadcaster, recorder: broadcaster.NewRecorder(scheme, render.OperatorName),
+		events: broadcaster, recorder: broadcaster.NewRecorder(scheme, wire.OperatorName),
 	}, nil
 }
 
@@ -143,7 +143,7 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 	namespace := o.Namespace
 	around := ranges.NewSurroundings(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetConfig())
 	order := &turns{}
-	kept, err := secrets.New(mgr.GetConfig(), render.LabelGatewayName)
+	kept, err := secrets.New(mgr.GetConfig(), wire.LabelGatewayName)
 	if err != nil {
 		return err
 	}
@@ -166,15 +166,15 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 }
 
 func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		return nil, err
 	}
-	ofGateways, err := hasLabel(render.LabelGatewayName)
+	ofGateways, err := hasLabel(wire.LabelGatewayName)
 	if err != nil {
 		return nil, err
 	}
-	ofPrograms, err := labels.NewRequirement(render.LabelManagedBy, selection.In, []string{render.ManagedBy, render.OperatorName})
+	ofPrograms, err := labels.NewRequirement(wire.LabelManagedBy, selection.In, []string{wire.ManagedBy, wire.OperatorName})
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
 				&rbacv1.Role{}:               {Label: ofGateways},
 				&rbacv1.RoleBinding{}:        {Label: labels.NewSelector().Add(*ofPrograms)}, // includes the operator's own
 				&coordinationv1.Lease{}:      {Label: ofGateways},
-				&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, render.GatewayAccessName)},
+				&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, wire.GatewayAccessName)},
 				&corev1.Node{}:               {Transform: slimNode},
 				&discoveryv1.EndpointSlice{}: {Namespaces: map[string]cache.Config{ranges.APIServerSlice().Namespace: {
 					FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, ranges.APIServerSlice().Name),

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -22,8 +23,8 @@ func TestTwoHundredPeersAtOnce(t *testing.T) {
 	w := newWorld(t)
 	operator := w.start()
 	defer func() { _ = operator.kill(false) }()
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}}
-	until(w, deployment, "working", says(render.OperatorWorking, ""))
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.OperatorName}}
+	until(w, deployment, "working", says(wire.OperatorWorking, ""))
 	const peers, more = 200, 20
 	w.tenants(peers + more)
 	start := time.Now()
@@ -68,8 +69,8 @@ func remotePeer(i int) render.Networks {
 }
 
 func nthPeer(i int) render.Tenant {
-	id := render.ClusterID(fmt.Sprintf("peer-%03d", i))
-	return render.Tenant{Namespace: render.TenantNamespaceName(id), Remote: id}
+	id := wire.ClusterID(fmt.Sprintf("peer-%03d", i))
+	return render.Tenant{Namespace: wire.TenantNamespaceName(id), Remote: id}
 }
 
 func (w *world) tenants(n int) {
@@ -100,7 +101,7 @@ func (w *world) untilRemapped(n int) map[string][]netip.Prefix {
 	deadline := time.Now().Add(60 * time.Second)
 	for {
 		var list networkingv1beta1.ConfigurationList
-		if err := w.List(w.t.Context(), &list, client.HasLabels{render.LabelRemoteCluster}); err != nil {
+		if err := w.List(w.t.Context(), &list, client.HasLabels{wire.LabelRemoteCluster}); err != nil {
 			w.t.Fatal(err)
 		}
 		got := map[string][]netip.Prefix{}

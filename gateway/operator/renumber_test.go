@@ -24,6 +24,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -40,7 +41,7 @@ var errWrite = errors.New("the API server is away")
 
 func newRenumbered(t *testing.T) *renumbered {
 	t.Helper()
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func newRenumbered(t *testing.T) *renumbered {
 	a, b := node("a", true, internal("192.0.2.1")), node("b", true, internal("192.0.2.2"))
 	gone := node("gone", false, internal("192.0.2.3"))
 	objects := []client.Object{
-		network(render.NetworkPodCIDR, "10.244.0.0/16"), network(render.NetworkServiceCIDR, "10.96.0.0/16"), network(render.NetworkExternalCIDR, "10.70.0.0/16"), &a, &b, &gone,
+		network(wire.NetworkPodCIDR, "10.244.0.0/16"), network(wire.NetworkServiceCIDR, "10.96.0.0/16"), network(wire.NetworkExternalCIDR, "10.70.0.0/16"), &a, &b, &gone,
 		render.Configuration(milan(), render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}),
 	}
 	for i := range objects {
@@ -132,7 +133,7 @@ func (w *renumbered) look() *networkingv1beta1.Configuration {
 // check holds at any time: who uses the range of the status is translated.
 func (w *renumbered) check(conf *networkingv1beta1.Configuration) {
 	w.t.Helper()
-	also, err := render.ParseAliases(conf)
+	also, err := wire.ParseAliases(conf)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func (w *renumbered) ask(leave string, keep time.Duration) {
 	w.t.Helper()
 	conf := &networkingv1beta1.Configuration{}
 	w.get(conf, "liqo-tenant-milan", "milan")
-	for key, value := range (render.Renumbering{Leave: []netip.Prefix{netip.MustParsePrefix(leave)}, Keep: keep}).Annotations() {
+	for key, value := range (wire.Renumbering{Leave: []netip.Prefix{netip.MustParsePrefix(leave)}, Keep: keep}).Annotations() {
 		annotate(conf, key, value)
 	}
 	if err := w.Update(w.t.Context(), conf); err != nil {
@@ -173,16 +174,16 @@ func (w *renumbered) say(fabric, gateway, nodeA, nodeB []netip.Prefix) {
 	defer func() { w.writes = dies }()
 	g := render.Gateway{Tenant: milan(), Name: "milan", Owner: &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Name: "milan", UID: "of-server"}}}
 	connection := g.Connection()
-	report, err := json.Marshal(render.Report{Also: gateway})
+	report, err := json.Marshal(wire.Report{Also: gateway})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	annotate(connection, render.AnnotationStatus, string(report))
+	annotate(connection, wire.AnnotationStatus, string(report))
 	connection.Status.Value = networkingv1beta1.Connected
 	objects := []client.Object{g.InternalFabric(render.Fabric{PodIP: "10.244.0.9", Also: fabric}), connection}
 	for name, has := range map[string][]netip.Prefix{"a": nodeA, "b": nodeB, "gone": nil} {
 		n := node(name, true)
-		objects = append(objects, render.InternalNode(&n, render.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Also: has}))
+		objects = append(objects, wire.InternalNode(&n, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Also: has}))
 	}
 	for _, o := range objects {
 		if err := client.IgnoreNotFound(w.Delete(w.t.Context(), o)); err != nil {
@@ -218,7 +219,7 @@ func TestAPeerIsRenumberedWithoutAGap(t *testing.T) {
 			w.ask(before, time.Hour)
 			w.writes = dies
 			conf := w.look()
-			also, err := render.ParseAliases(conf)
+			also, err := wire.ParseAliases(conf)
 			if err != nil || len(also) != 2 || string(conf.Status.Remote.CIDR.Pod[0]) != before {
 				t.Fatalf("got %v (%v), seen as %v; want two ranges of the pods, and the first in use", also, err, conf.Status.Remote.CIDR)
 			}
@@ -236,8 +237,8 @@ func TestAPeerIsRenumberedWithoutAGap(t *testing.T) {
 			} {
 				w.say(c.fabric, c.gateway, c.a, c.b)
 				conf = w.look()
-				reason, message := conditionOf(conf, render.ConditionRenumbering)
-				if string(conf.Status.Remote.CIDR.Pod[0]) != before || reason != render.ReasonPreparing || !strings.Contains(message, "waits for "+c.waitsFor) {
+				reason, message := conditionOf(conf, wire.ConditionRenumbering)
+				if string(conf.Status.Remote.CIDR.Pod[0]) != before || reason != wire.ReasonPreparing || !strings.Contains(message, "waits for "+c.waitsFor) {
 					t.Fatalf("without %s: seen as %v, %s: %s", c.waitsFor, conf.Status.Remote.CIDR, reason, message)
 				}
 			}
@@ -247,16 +248,16 @@ func TestAPeerIsRenumberedWithoutAGap(t *testing.T) {
 			if got := conf.Status.Remote.CIDR; string(got.Pod[0]) != after || got.External[0] != external {
 				t.Fatalf("got %v, want pods as %s, and the rest as it was", got, after)
 			}
-			if reason, message := conditionOf(conf, render.ConditionRenumbering); reason != render.ReasonFormerKept || !strings.HasPrefix(message, before+" works until ") {
+			if reason, message := conditionOf(conf, wire.ConditionRenumbering); reason != wire.ReasonFormerKept || !strings.HasPrefix(message, before+" works until ") {
 				t.Errorf("got %s: %s", reason, message)
 			}
-			if conf.Annotations[render.AnnotationAlso] != render.JoinAliases(also) {
-				t.Errorf("it told %s, and tells %s: the former range has to work", render.JoinAliases(also), conf.Annotations[render.AnnotationAlso])
+			if conf.Annotations[wire.AnnotationAlso] != wire.JoinAliases(also) {
+				t.Errorf("it told %s, and tells %s: the former range has to work", wire.JoinAliases(also), conf.Annotations[wire.AnnotationAlso])
 			}
 			w.ask(before, 0)
 			w.writes = dies
 			conf = w.look()
-			if reason, message := conditionOf(conf, render.ConditionRenumbering); conf.Annotations[render.AnnotationAlso] != "" || reason != "" || string(conf.Status.Remote.CIDR.Pod[0]) != after {
+			if reason, message := conditionOf(conf, wire.ConditionRenumbering); conf.Annotations[wire.AnnotationAlso] != "" || reason != "" || string(conf.Status.Remote.CIDR.Pod[0]) != after {
 				t.Errorf("got %v, %s: %s; want the new range alone", conf.Annotations, reason, message)
 			}
 			w.wantNetworks(after, string(external))
@@ -264,7 +265,7 @@ func TestAPeerIsRenumberedWithoutAGap(t *testing.T) {
 			w.say(nil, nil, nil, nil)
 			w.ask(after, 0)
 			w.writes = dies
-			also, err = render.ParseAliases(w.look())
+			also, err = wire.ParseAliases(w.look())
 			if err != nil || len(also) != 2 {
 				t.Fatalf("got %v (%v), want two ranges", also, err)
 			}
@@ -302,7 +303,7 @@ func TestWithoutAGatewayAPeerIsRenumberedAtOnce(t *testing.T) {
 	w := newRenumbered(t)
 	before := w.look().Status.Remote.CIDR.Pod[0]
 	w.ask(string(before), 0)
-	if conf := w.look(); conf.Status.Remote.CIDR.Pod[0] == before || conf.Annotations[render.AnnotationAlso] != "" {
+	if conf := w.look(); conf.Status.Remote.CIDR.Pod[0] == before || conf.Annotations[wire.AnnotationAlso] != "" {
 		t.Errorf("got %v, want another range than %s", conf.Status.Remote.CIDR, before)
 	}
 }
@@ -314,13 +315,13 @@ func TestARequestThatIsTakenBackLeavesNothing(t *testing.T) {
 	w.say(nil, nil, nil, nil)
 	w.ask(string(before.Status.Remote.CIDR.Pod[0]), time.Hour)
 	conf := w.look()
-	annotate(conf, render.AnnotationRenumber, "")
-	annotate(conf, render.AnnotationKeep, "")
+	annotate(conf, wire.AnnotationRenumber, "")
+	annotate(conf, wire.AnnotationKeep, "")
 	if err := w.Update(t.Context(), conf); err != nil {
 		t.Fatal(err)
 	}
 	conf = w.look()
-	if got := conf.Status.Remote.CIDR; !slices.Equal(got.Pod, before.Status.Remote.CIDR.Pod) || conf.Annotations[render.AnnotationAlso] != "" || len(conf.Status.Conditions) != 1 {
+	if got := conf.Status.Remote.CIDR; !slices.Equal(got.Pod, before.Status.Remote.CIDR.Pod) || conf.Annotations[wire.AnnotationAlso] != "" || len(conf.Status.Conditions) != 1 {
 		t.Errorf("got %v, %v and %v", got, conf.Annotations, conf.Status.Conditions)
 	}
 	w.wantNetworks(string(before.Status.Remote.CIDR.Pod[0]), string(before.Status.Remote.CIDR.External[0]))
@@ -334,7 +335,7 @@ func TestAPeerStaysWhereThereIsNoOtherRange(t *testing.T) {
 	before := w.look()
 	w.ask(string(before.Status.Remote.CIDR.Pod[0]), 0)
 	conf := w.look()
-	if reason, message := conditionOf(conf, render.ConditionRenumbering); reason != render.ReasonNotRenumbered || !strings.Contains(message, "no free prefix") {
+	if reason, message := conditionOf(conf, wire.ConditionRenumbering); reason != wire.ReasonNotRenumbered || !strings.Contains(message, "no free prefix") {
 		t.Errorf("got %s: %s", reason, message)
 	}
 	if got := conf.Status.Remote.CIDR; !slices.Equal(got.Pod, before.Status.Remote.CIDR.Pod) || !meta.IsStatusConditionTrue(conf.Status.Conditions, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured) {
@@ -346,17 +347,17 @@ func TestAPeerStaysWhereThereIsNoOtherRange(t *testing.T) {
 func TestOverlapsWithWhatCameLaterAreSaid(t *testing.T) {
 	w := newRenumbered(t)
 	conf := w.look()
-	if reason, message := conditionOf(conf, render.ConditionOverlap); reason != "" {
+	if reason, message := conditionOf(conf, wire.ConditionOverlap); reason != "" {
 		t.Fatalf("got %s: %s before anything overlaps", reason, message)
 	}
 	seen := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.Pod[0]))
 	lan := netip.PrefixFrom(seen.Addr(), 20)
 	a := node("a", true)
-	if err := w.Create(t.Context(), render.InternalNode(&a, render.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Networks: []netip.Prefix{lan}})); err != nil {
+	if err := w.Create(t.Context(), wire.InternalNode(&a, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Networks: []netip.Prefix{lan}})); err != nil {
 		t.Fatal(err)
 	}
-	reserved := render.Network("liqo", "reserved-vpn", render.NetworkReserved, netip.PrefixFrom(seen.Addr(), 18).String(), 0)
-	reserved.Labels[render.LabelNotRemapped] = "true"
+	reserved := render.Network("liqo", "reserved-vpn", wire.NetworkReserved, netip.PrefixFrom(seen.Addr(), 18).String(), 0)
+	reserved.Labels[wire.LabelNotRemapped] = "true"
 	if err := w.Create(t.Context(), reserved); err != nil {
 		t.Fatal(err)
 	}
@@ -365,10 +366,10 @@ func TestOverlapsWithWhatCameLaterAreSaid(t *testing.T) {
 	}
 	conf = w.look()
 	want := fmt.Sprintf("%[1]s overlaps %[2]s, Network liqo/reserved-vpn; %[1]s overlaps %[3]s, a route of node a", seen, reserved.Spec.CIDR, lan)
-	if reason, message := conditionOf(conf, render.ConditionOverlap); reason != render.ReasonNeeded || message != want {
+	if reason, message := conditionOf(conf, wire.ConditionOverlap); reason != wire.ReasonNeeded || message != want {
 		t.Errorf("got %s: %s\nwant %s", reason, message, want)
 	}
-	if got := render.Overlaps(conf); len(got) != 2 || got[1].Range != seen || got[1].With.Prefix != lan || got[1].With.Reason != "a route of node a" {
+	if got := wire.Overlaps(conf); len(got) != 2 || got[1].Range != seen || got[1].With.Prefix != lan || got[1].With.Reason != "a route of node a" {
 		t.Errorf("got %v, want what was written", got)
 	}
 	w.ask(seen.String(), 0)
@@ -376,7 +377,7 @@ func TestOverlapsWithWhatCameLaterAreSaid(t *testing.T) {
 	if got := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.Pod[0])); got.Overlaps(lan) {
 		t.Errorf("got %s, which is in the way too", got)
 	}
-	if reason, message := conditionOf(conf, render.ConditionOverlap); reason != "" {
+	if reason, message := conditionOf(conf, wire.ConditionOverlap); reason != "" {
 		t.Errorf("got %s: %s after nothing overlaps any more", reason, message)
 	}
 }
@@ -386,7 +387,7 @@ func TestOverlapsWithWhatCameLaterAreSaid(t *testing.T) {
 func TestAPeerWithoutRoomIsToldWhatToDo(t *testing.T) {
 	w := newRenumbered(t)
 	peer := func(i int) *networkingv1beta1.Configuration {
-		id := render.ClusterID(fmt.Sprint("large-", i))
+		id := wire.ClusterID(fmt.Sprint("large-", i))
 		conf := render.Configuration(render.Tenant{Namespace: "liqo-tenant-" + string(id), Remote: id}, render.Networks{Pod: []networkingv1beta1.CIDR{"10.0.0.0/8"}})
 		conf.UID = types.UID(id)
 		return conf

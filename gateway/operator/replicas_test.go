@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -22,7 +23,7 @@ func (w *world) testReplicas() {
 	w.peer("turin", "10.244.0.0/16")
 	tenant := render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"}
 	gateway := render.GatewayClient(render.ClientParams{
-		Tenant: tenant, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"},
+		Tenant: tenant, Template: render.TemplateRef{Name: wire.ClientTemplate, Namespace: "liqo"},
 		Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
 	})
 	w.create(gateway)
@@ -49,7 +50,7 @@ func (w *world) testReplicas() {
 
 	// The older one holds the tunnel, and says so.
 	w.patch(fabric, func() { fabric.Spec.GatewayIP, fabric.Spec.Interface.Gateway.IP = "10.244.0.21", "10.244.0.21" })
-	w.patch(pods[0], func() { pods[0].Labels[render.LabelActive] = "true" })
+	w.patch(pods[0], func() { pods[0].Labels[wire.LabelActive] = "true" })
 	until(w, gateway, "saying where its pod is", func(g *networkingv1beta1.GatewayClient) bool {
 		return g.Status.InternalEndpoint != nil && *g.Status.InternalEndpoint.IP == "10.244.0.21"
 	})
@@ -61,8 +62,8 @@ func (w *world) testReplicas() {
 	}
 	// The other one takes over, and the operator hears of it.
 	w.patch(fabric, func() { fabric.Spec.GatewayIP, fabric.Spec.Interface.Gateway.IP = "10.244.0.22", "10.244.0.22" })
-	w.patch(pods[0], func() { delete(pods[0].Labels, render.LabelActive) })
-	w.patch(pods[1], func() { pods[1].Labels[render.LabelActive] = "true" })
+	w.patch(pods[0], func() { delete(pods[0].Labels, wire.LabelActive) })
+	w.patch(pods[1], func() { pods[1].Labels[wire.LabelActive] = "true" })
 	until(w, gateway, "saying that the other pod has it", func(g *networkingv1beta1.GatewayClient) bool {
 		return *g.Status.InternalEndpoint.IP == "10.244.0.22"
 	})
@@ -90,7 +91,7 @@ func (w *world) patch(o client.Object, change func()) {
 func (w *world) setReplicas(n int64) {
 	w.t.Helper()
 	template := clientKind.newTemplate()
-	if err := w.Get(w.t.Context(), client.ObjectKey{Namespace: "liqo", Name: render.ClientTemplate}, template); err != nil {
+	if err := w.Get(w.t.Context(), client.ObjectKey{Namespace: "liqo", Name: wire.ClientTemplate}, template); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := unstructured.SetNestedField(template.Object, n, "spec", "template", "spec", "deployment", "spec", "replicas"); err != nil {

@@ -25,7 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/liqo-tui/liqo-tui/internal/abuses"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // TestRights has two peers: milan dials in, and turin, whose gateway has two pods,
@@ -41,11 +43,11 @@ func TestRights(t *testing.T) {
 	template := func(name string) render.TemplateRef { return render.TemplateRef{Name: name, Namespace: "liqo"} }
 	server := render.GatewayServer(render.ServerParams{
 		Tenant:   render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"},
-		Template: template(render.ServerTemplate), ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
+		Template: template(wire.ServerTemplate), ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340,
 	})
 	dialling := render.GatewayClient(render.ClientParams{
 		Tenant:   render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"},
-		Template: template(render.ClientTemplate), Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
+		Template: template(wire.ClientTemplate), Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
 	})
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "victim"}})
 	stray := server.DeepCopy() // of no peer: it has no pods
@@ -56,10 +58,10 @@ func TestRights(t *testing.T) {
 	w.testPodAddress(server)
 	w.pod(dialling, "gw-turin-a", "10.244.0.21")
 	until(w, dialling, "reported on", func(c *networkingv1beta1.GatewayClient) bool { return c.Status.InternalEndpoint != nil })
-	for _, gateway := range []render.Object{server, dialling} {
-		delegate := render.Delegate{Tenant: render.Tenant{Namespace: gateway.GetNamespace(), Remote: render.ClusterID(gateway.GetName())}, Gateway: gateway, PublicKey: gateway.GetName()}
+	for _, gateway := range []wire.Object{server, dialling} {
+		delegate := render.Delegate{Tenant: render.Tenant{Namespace: gateway.GetNamespace(), Remote: wire.ClusterID(gateway.GetName())}, Gateway: gateway, PublicKey: gateway.GetName()}
 		kind := networkingv1beta1.GatewayServerKind
-		if gateway == render.Object(dialling) {
+		if gateway == wire.Object(dialling) {
 			kind = networkingv1beta1.GatewayClientKind
 		}
 		gateway.GetObjectKind().SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(kind))
@@ -83,7 +85,7 @@ func TestRights(t *testing.T) {
 // pod plays the kubelet.
 func (w *world) pod(gateway client.Object, name, ip string) {
 	w.t.Helper()
-	key := metav1.ObjectMeta{Namespace: gateway.GetNamespace(), Name: render.GatewayObjectName(gateway.GetName())}
+	key := metav1.ObjectMeta{Namespace: gateway.GetNamespace(), Name: wire.GatewayObjectName(gateway.GetName())}
 	d := until(w, &appsv1.Deployment{ObjectMeta: key}, "there", func(*appsv1.Deployment) bool { return true })
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}
 	pod.Spec.NodeName = "node-a"
@@ -124,7 +126,7 @@ func (w *world) testGatewayRights() {
 		last := r.Rules[len(r.Rules)-1]
 		return len(last.ResourceNames) == 1 && last.ResourceNames[0] == "gw-turin-a"
 	})
-	until(w, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: render.GatewayAccessName}}, "about it", func(b *rbacv1.ClusterRoleBinding) bool { return len(b.Subjects) == 2 })
+	until(w, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: wire.GatewayAccessName}}, "about it", func(b *rbacv1.ClusterRoleBinding) bool { return len(b.Subjects) == 2 })
 	lease := &coordinationv1.Lease{}
 	own := metav1.ObjectMeta{Namespace: namespace, Name: "turin"}
 	for what, do := range map[string]func() error{
@@ -174,7 +176,7 @@ func eventOf(namespace, about string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": map[string]any{"namespace": namespace, "name": "abuse"},
 		"eventTime": time.Now().UTC().Format(metav1.RFC3339Micro), "type": corev1.EventTypeWarning, "reason": "KeyMismatch", "action": "Ping",
-		"reportingController": render.GatewayReporter, "reportingInstance": "abuse", "note": "no",
+		"reportingController": wire.GatewayReporter, "reportingInstance": "abuse", "note": "no",
 		"regarding": map[string]any{"apiVersion": networkingv1beta1.GroupVersion.String(), "kind": networkingv1beta1.ConnectionKind, "namespace": namespace, "name": about},
 	}}
 }
@@ -206,7 +208,7 @@ func (w *world) testAbuses() {
 				return err
 			}
 			o.GetObjectKind().SetGroupVersionKind(kind)
-			u, err := render.Wanted(o)
+			u, err := apply.Wanted(o)
 			if err != nil {
 				return err
 			}
@@ -244,7 +246,7 @@ func (w *world) testAbuses() {
 		return s
 	}
 	deployment := func(namespace string, change func(*corev1.PodSpec)) client.Object {
-		labels := map[string]string{render.LabelGatewayName: "milan"}
+		labels := map[string]string{wire.LabelGatewayName: "milan"}
 		meta := at(namespace, "abuse")
 		meta.Labels = labels
 		return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
@@ -258,21 +260,21 @@ func (w *world) testAbuses() {
 		return &rbacv1.Role{ObjectMeta: at(namespace, "abuse"), Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"create"}}}}
 	}
 	node := func(name string) client.Object {
-		return render.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "x"}}, render.NodeReport{IP: netip.MustParseAddr("192.0.2.77")})
+		return wire.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "x"}}, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.77")})
 	}
 	own := func(namespace string) client.Object {
-		b := binding(namespace, render.TenantAccessName, "liqo", render.OperatorName)
-		b.SetName(render.OperatorName)
+		b := binding(namespace, wire.TenantAccessName, "liqo", wire.OperatorName)
+		b.SetName(wire.OperatorName)
 		return b
 	}
 	invited := func(namespace string) client.Object {
 		b := own(namespace)
-		b.SetName(render.InvitedAccessName)
+		b.SetName(wire.InvitedAccessName)
 		return b
 	}
-	operator := &appsv1.Deployment{ObjectMeta: at("liqo", render.OperatorName)}
+	operator := &appsv1.Deployment{ObjectMeta: at("liqo", wire.OperatorName)}
 	service := func(namespace string, change func(*corev1.ServiceSpec)) client.Object {
-		labels := map[string]string{render.LabelGatewayName: "milan"}
+		labels := map[string]string{wire.LabelGatewayName: "milan"}
 		s := &corev1.Service{ObjectMeta: at(namespace, "abuse"), Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 1}}}}
 		s.Labels = labels
 		change(&s.Spec)
@@ -292,12 +294,12 @@ func (w *world) testAbuses() {
 		}
 	}
 	lists := func(subjects string) func(client.Client) error {
-		return patch(&rbacv1.ClusterRoleBinding{ObjectMeta: at("", render.GatewayAccessName)}, `{"subjects":[`+subjects+`]}`)
+		return patch(&rbacv1.ClusterRoleBinding{ObjectMeta: at("", wire.GatewayAccessName)}, `{"subjects":[`+subjects+`]}`)
 	}
 	gateway, holder := &networkingv1beta1.GatewayServer{ObjectMeta: at(milan, "milan")}, &corev1.Pod{ObjectMeta: at(turin, "gw-turin-a")}
 	dials := &networkingv1beta1.GatewayClient{ObjectMeta: at(turin, "turin")}
 	w.create(&corev1.Secret{ObjectMeta: at(milan, "bootstrap"), Type: corev1.SecretTypeBootstrapToken})
-	program := w.account("liqo", render.OperatorName)
+	program := w.account("liqo", wire.OperatorName)
 	for _, b := range []client.Object{own("victim"), invited("victim")} {
 		// An API server acts on a new policy a moment later.
 		for deadline := time.Now().Add(time.Minute); apply(b)(client.NewDryRunClient(program)) == nil; time.Sleep(50 * time.Millisecond) {
@@ -320,7 +322,7 @@ func (w *world) testAbuses() {
 				Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_forward", Value: "1"}}, SELinuxOptions: &corev1.SELinuxOptions{Type: "container_t"},
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			}
-			s.PriorityClassName = render.GatewayPriorityClass
+			s.PriorityClassName = wire.GatewayPriorityClass
 			s.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "gw-milan"}}}}
 			s.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
 			s.Containers[0].SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN", "MKNOD"}}}
@@ -376,14 +378,14 @@ func (w *world) testAbuses() {
 		{name: "reads a Secret beside it", do: read("liqo", "token")},
 		{name: "lists all Secrets", do: list(&corev1.SecretList{})},
 		{name: "makes itself an admin", do: create(&rbacv1.ClusterRoleBinding{ObjectMeta: at("", "abuse"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}})},
-		{name: "widens its ClusterRole", do: patch(&rbacv1.ClusterRole{ObjectMeta: at("", render.OperatorName)}, `{"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`)},
-		{name: "gives itself its rights where nobody is connected", do: create(binding("victim", render.TenantAccessName, "liqo", render.OperatorName))},
+		{name: "widens its ClusterRole", do: patch(&rbacv1.ClusterRole{ObjectMeta: at("", wire.OperatorName)}, `{"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`)},
+		{name: "gives itself its rights where nobody is connected", do: create(binding("victim", wire.TenantAccessName, "liqo", wire.OperatorName))},
 		{name: "gives itself its rights there under its own name", nobody: true, do: create(own("victim"))},
 		{name: "applies them there", nobody: true, do: apply(own("victim"))},
 		{name: "applies them there as if a peer was invited", nobody: true, do: apply(invited("victim"))},
 		{name: "shares its rights with another", do: patch(own(milan), `{"subjects":[{"kind":"ServiceAccount","namespace":"victim","name":"eve"}]}`)},
-		{name: "gives its rights to another", do: create(binding(milan, render.TenantAccessName, "victim", "eve"))},
-		{name: "gives an admin's rights", do: create(binding(milan, "cluster-admin", "liqo", render.OperatorName))},
+		{name: "gives its rights to another", do: create(binding(milan, wire.TenantAccessName, "victim", "eve"))},
+		{name: "gives an admin's rights", do: create(binding(milan, "cluster-admin", "liqo", wire.OperatorName))},
 		{name: "makes a Role beyond its rights", do: create(role(milan, "pods/exec"))},
 		{name: "makes a Role elsewhere", do: create(role("victim", "services"))},
 		{name: "makes a place to be", do: create(render.Configuration(render.Tenant{Namespace: "victim", Remote: "x"}, render.Networks{Pod: []networkingv1beta1.CIDR{"10.1.0.0/16"}}))},
@@ -402,7 +404,7 @@ func (w *world) testAbuses() {
 		{name: "makes a pod by itself", do: create(&corev1.Pod{ObjectMeta: at(milan, "abuse"), Spec: pod(func(s *corev1.PodSpec) { s.ServiceAccountName = "" })})},
 		{name: "makes a Service elsewhere", do: create(&corev1.Service{ObjectMeta: at("victim", "abuse"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})},
 		{name: "records an Event elsewhere", do: create(eventOf("victim", "token"))},
-		{name: "changes another program", do: patch(&appsv1.DaemonSet{ObjectMeta: at("liqo", render.FabricName)}, `{"metadata":{"labels":{"a":"b"}}}`)},
+		{name: "changes another program", do: patch(&appsv1.DaemonSet{ObjectMeta: at("liqo", wire.FabricName)}, `{"metadata":{"labels":{"a":"b"}}}`)},
 		{name: "deletes a namespace", do: remove(&corev1.Namespace{ObjectMeta: at("", milan)})},
 		{name: "changes a node", do: patch(&corev1.Node{ObjectMeta: at("", "node-a")}, `{"metadata":{"labels":{"a":"b"}}}`)},
 		{name: "speaks for a node", do: create(node("abuse"))},
@@ -478,7 +480,7 @@ func (w *world) testAbuses() {
 		{name: "changes its Service's type", do: patch(&networkingv1beta1.GatewayServer{ObjectMeta: at(milan, "milan")}, `{"spec":{"endpoint":{"serviceType":"LoadBalancer"}}}`)},
 		{name: "changes the Service", do: patch(&corev1.Service{ObjectMeta: at(milan, "gw-milan")}, `{"metadata":{"labels":{"a":"b"}}}`)},
 	})
-	agent := w.account("liqo", render.FabricName)
+	agent := w.account("liqo", wire.FabricName)
 	w.permitted("a node's agent", agent, []abuse{{name: "speaks for its node", do: create(node("node-a"))}})
 	w.refused("a node's agent", agent, []abuse{
 		{name: "speaks for another node", do: create(node("node-b"))},
@@ -518,7 +520,7 @@ func (w *world) permitted(who string, c client.Client, all []abuse) {
 // gateway: it changes nothing, and says so.
 func (w *world) testTemplates(server *networkingv1beta1.GatewayServer) {
 	template := serverKind.newTemplate()
-	if err := w.Get(w.t.Context(), client.ObjectKey{Namespace: "liqo", Name: render.ServerTemplate}, template); err != nil {
+	if err := w.Get(w.t.Context(), client.ObjectKey{Namespace: "liqo", Name: wire.ServerTemplate}, template); err != nil {
 		w.t.Fatal(err)
 	}
 	good := template.DeepCopy()
@@ -556,10 +558,10 @@ func (w *world) testTemplates(server *networkingv1beta1.GatewayServer) {
 		}
 		write(bad)
 		refused := until(w, server, "refusing "+c.name, func(s *networkingv1beta1.GatewayServer) bool {
-			return strings.HasPrefix(s.Annotations[render.AnnotationProblem], render.ProblemRefused+"gateway template liqo/wireguard-server: its pods may not have ") &&
-				strings.Contains(s.Annotations[render.AnnotationProblem], c.want)
+			return strings.HasPrefix(s.Annotations[wire.AnnotationProblem], wire.ProblemRefused+"gateway template liqo/wireguard-server: its pods may not have ") &&
+				strings.Contains(s.Annotations[wire.AnnotationProblem], c.want)
 		})
-		abuses.Refused(w.t, "a template", c.name, errors.New(refused.Annotations[render.AnnotationProblem]))
+		abuses.Refused(w.t, "a template", c.name, errors.New(refused.Annotations[wire.AnnotationProblem]))
 		reset := good.DeepCopy()
 		if c.field == "hostNetwork" {
 			if err := unstructured.SetNestedField(reset.Object, nil, append(at, c.field)...); err != nil {
@@ -567,7 +569,7 @@ func (w *world) testTemplates(server *networkingv1beta1.GatewayServer) {
 			}
 		}
 		write(reset)
-		until(w, server, "without a problem", func(s *networkingv1beta1.GatewayServer) bool { return s.Annotations[render.AnnotationProblem] == "" })
+		until(w, server, "without a problem", func(s *networkingv1beta1.GatewayServer) bool { return s.Annotations[wire.AnnotationProblem] == "" })
 	}
 	if d := until(w, &appsv1.Deployment{ObjectMeta: meta}, "there", func(*appsv1.Deployment) bool { return true }); d.Generation != before {
 		w.t.Errorf("the Deployment was changed %d times", d.Generation-before)

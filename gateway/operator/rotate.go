@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // A key pair is replaced in two steps, which the admin's program requests by annotations of the gateway.
@@ -29,13 +29,13 @@ const (
 // decideRotation compares the request in the annotations with the present keys. data is the data of the Secret.
 func decideRotation(annotations map[string]string, data map[string][]byte) rotation {
 	text := base64.StdEncoding.EncodeToString
-	current, next := text(data[render.SecretPublicKey]), data[render.SecretNextPublic]
-	complete := len(next) == keyLen && len(data[render.SecretNextPrivate]) == keyLen
-	asked := annotations[render.AnnotationRotateKey] == current
+	current, next := text(data[wire.SecretPublicKey]), data[wire.SecretNextPublic]
+	complete := len(next) == keyLen && len(data[wire.SecretNextPrivate]) == keyLen
+	asked := annotations[wire.AnnotationRotateKey] == current
 	switch {
 	case asked && !complete:
 		return makeNext
-	case asked && annotations[render.AnnotationUseKey] == text(next):
+	case asked && annotations[wire.AnnotationUseKey] == text(next):
 		return useNext
 	case !asked && len(next) > 0:
 		return dropNext
@@ -61,14 +61,14 @@ func (r *gateways) rotate(ctx context.Context, in *inputs, secret *corev1.Secret
 		if err != nil {
 			return nil, fmt.Errorf("make the next keys of %s %s: %w", r.kind.name, in.gateway.Name, err)
 		}
-		secret.Data[render.SecretNextPrivate], secret.Data[render.SecretNextPublic] = private[:], public[:]
+		secret.Data[wire.SecretNextPrivate], secret.Data[wire.SecretNextPublic] = private[:], public[:]
 	case useNext:
-		secret.Data[render.SecretPrivateKey] = secret.Data[render.SecretNextPrivate]
-		secret.Data[render.SecretPublicKey] = secret.Data[render.SecretNextPublic]
+		secret.Data[wire.SecretPrivateKey] = secret.Data[wire.SecretNextPrivate]
+		secret.Data[wire.SecretPublicKey] = secret.Data[wire.SecretNextPublic]
 		fallthrough
 	default:
-		delete(secret.Data, render.SecretNextPrivate)
-		delete(secret.Data, render.SecretNextPublic)
+		delete(secret.Data, wire.SecretNextPrivate)
+		delete(secret.Data, wire.SecretNextPublic)
 	}
 	// With the version that the decision was made from: otherwise, with an old cache, it could replace the
 	// next pair, which the peer may know already.

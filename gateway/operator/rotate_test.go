@@ -5,19 +5,19 @@ import (
 	"encoding/base64"
 	"testing"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func TestKeysAreReplacedInTwoStepsThatAreAskedFor(t *testing.T) {
 	pair := func(n byte) []byte { return bytes.Repeat([]byte{n}, keyLen) }
 	text := base64.StdEncoding.EncodeToString
-	one := map[string][]byte{render.SecretPrivateKey: pair(1), render.SecretPublicKey: pair(2)}
+	one := map[string][]byte{wire.SecretPrivateKey: pair(1), wire.SecretPublicKey: pair(2)}
 	two := map[string][]byte{
-		render.SecretPrivateKey: pair(1), render.SecretPublicKey: pair(2),
-		render.SecretNextPrivate: pair(3), render.SecretNextPublic: pair(4),
+		wire.SecretPrivateKey: pair(1), wire.SecretPublicKey: pair(2),
+		wire.SecretNextPrivate: pair(3), wire.SecretNextPublic: pair(4),
 	}
-	half := map[string][]byte{render.SecretPrivateKey: pair(1), render.SecretPublicKey: pair(2), render.SecretNextPublic: pair(4)}
-	rotate, use := render.AnnotationRotateKey, render.AnnotationUseKey
+	half := map[string][]byte{wire.SecretPrivateKey: pair(1), wire.SecretPublicKey: pair(2), wire.SecretNextPublic: pair(4)}
+	rotate, use := wire.AnnotationRotateKey, wire.AnnotationUseKey
 	for _, c := range []struct {
 		name string
 		asks map[string]string

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/liqo-tui/liqo-tui/internal/apitest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // sharedServer is an API server that several tests use, one after the other. To start
@@ -68,7 +68,7 @@ func useServer(t testing.TB) *sharedServer {
 }
 
 func startServer(ctx context.Context) (*sharedServer, error) {
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		return nil, err
 	}

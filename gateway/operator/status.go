@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // reporter publishes the state of the operator: in the log, on its own Deployment, and, if it can't work,
@@ -25,16 +25,16 @@ type reporter struct {
 	namespace string
 
 	mu   sync.Mutex
-	last render.OperatorStatus
+	last wire.OperatorStatus
 }
 
-func (r *reporter) say(ctx context.Context, state render.OperatorState, message string) error {
+func (r *reporter) say(ctx context.Context, state wire.OperatorState, message string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last.State == state && r.last.Message == message {
 		return nil
 	}
-	now := render.OperatorStatus{State: state, Message: message, Since: time.Now().UTC().Truncate(time.Second)}
+	now := wire.OperatorStatus{State: state, Message: message, Since: time.Now().UTC().Truncate(time.Second)}
 	r.log.Info(message, "state", state)
 	if err := r.publish(ctx, now); err != nil {
 		return err
@@ -45,22 +45,22 @@ func (r *reporter) say(ctx context.Context, state render.OperatorState, message 
 
 // publish writes the status where the admin's program reads it. An operator that was started by hand has no
 // Deployment.
-func (r *reporter) publish(ctx context.Context, s render.OperatorStatus) error {
+func (r *reporter) publish(ctx context.Context, s wire.OperatorStatus) error {
 	d := &metav1.PartialObjectMetadata{}
 	d.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
-	if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: render.OperatorName}, d); err != nil {
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: wire.OperatorName}, d); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if s.State != render.OperatorWorking {
+	if s.State != wire.OperatorWorking {
 		r.recorder.Eventf(d, nil, corev1.EventTypeWarning, string(s.State), "Start", "%s", s.Message)
 	}
-	if old, ok, err := render.ParseOperatorStatus(d.Annotations); ok && err == nil && old.State == s.State && old.Message == s.Message {
+	if old, ok, err := wire.ParseOperatorStatus(d.Annotations); ok && err == nil && old.State == s.State && old.Message == s.Message {
 		return nil // an earlier process has written it
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	_, err = note(ctx, r.client, d, render.AnnotationOperatorStatus, string(text))
+	_, err = note(ctx, r.client, d, wire.AnnotationOperatorStatus, string(text))
 	return err
 }

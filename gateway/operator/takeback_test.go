@@ -19,7 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // testTakeBack has children follow what is removed from what they are made of:
@@ -46,7 +48,7 @@ func (w *world) untilNothingIsApplied(key client.ObjectKey) {
 	counting := interceptor.NewClient(direct, interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			mu.Lock()
-			applied = append(applied, render.Name(o.(render.Object)))
+			applied = append(applied, apply.Name(o.(wire.Object)))
 			mu.Unlock()
 			return c.Apply(ctx, o, options...)
 		},
@@ -111,7 +113,7 @@ func (w *world) takeBackTemplateKey(meta metav1.ObjectMeta) {
 func (w *world) editServerTemplate(edit func(*unstructured.Unstructured)) (restore func()) {
 	w.t.Helper()
 	template := serverKind.newTemplate()
-	if err := w.Get(w.t.Context(), client.ObjectKey{Namespace: "liqo", Name: render.ServerTemplate}, template); err != nil {
+	if err := w.Get(w.t.Context(), client.ObjectKey{Namespace: "liqo", Name: wire.ServerTemplate}, template); err != nil {
 		w.t.Fatal(err)
 	}
 	before := template.DeepCopy()

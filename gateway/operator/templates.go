@@ -19,7 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // othersAgain is how often the operator reads an object from which another program makes a gateway: it may
@@ -73,8 +75,8 @@ func (r *gateways) templatesKind(ctx context.Context, kind schema.GroupVersionKi
 		return fmt.Errorf("the operator may not read CustomResourceDefinition %s: bind its ServiceAccount to a ClusterRole for kind %s: %w", name, kind.Kind, err)
 	case err != nil && !apierrors.IsNotFound(err):
 		return err
-	case err != nil || definition.Labels[render.LabelGatewayTemplate] != "true":
-		return fmt.Errorf("%s is no kind of template: its CustomResourceDefinition has no label %s=true: %w", kind.Kind, render.LabelGatewayTemplate, errTemplate)
+	case err != nil || definition.Labels[wire.LabelGatewayTemplate] != "true":
+		return fmt.Errorf("%s is no kind of template: its CustomResourceDefinition has no label %s=true: %w", kind.Kind, wire.LabelGatewayTemplate, errTemplate)
 	}
 	return nil
 }
@@ -97,7 +99,7 @@ func readOthers(ctx context.Context, c client.Reader, want *unstructured.Unstruc
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(status, &s)
 	}
 	if err != nil {
-		return s, fmt.Errorf("status of %s: %w", render.Name(want), err)
+		return s, fmt.Errorf("status of %s: %w", apply.Name(want), err)
 	}
 	return s, nil
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/examples/networking"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -36,7 +37,7 @@ func (w *world) testExamples() {
 			gateway = render.GatewayServer(render.ServerParams{Tenant: tenant, Template: ref, ServiceType: corev1.ServiceTypeLoadBalancer, Port: 51840, MTU: 1340})
 		}
 		w.create(gateway)
-		child := metav1.ObjectMeta{Namespace: tenant.Namespace, Name: render.GatewayObjectName(gateway.GetName())}
+		child := metav1.ObjectMeta{Namespace: tenant.Namespace, Name: wire.GatewayObjectName(gateway.GetName())}
 		until(w, &appsv1.Deployment{ObjectMeta: child}, "made of "+u.GetName(), func(*appsv1.Deployment) bool { return true })
 		if _, ok := gateway.(*networkingv1beta1.GatewayServer); ok {
 			until(w, &corev1.Service{ObjectMeta: child}, "made of "+u.GetName(), func(*corev1.Service) bool { return true })
@@ -105,7 +106,7 @@ func (w *world) testAnotherKind() {
 	})
 	until(w, &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: server.Name}}, "leading there",
 		func(f *networkingv1beta1.InternalFabric) bool {
-			return f.Spec.GatewayIP == "10.244.0.77" && f.Annotations[render.AnnotationNodeIPs] == "192.0.2.11" // else nodes let anybody send
+			return f.Spec.GatewayIP == "10.244.0.77" && f.Annotations[wire.AnnotationNodeIPs] == "192.0.2.11" // else nodes let anybody send
 		})
 	var ours appsv1.DeploymentList
 	if err := w.List(w.t.Context(), &ours, client.InNamespace(tenant.Namespace)); err != nil || len(ours.Items) != 0 {
@@ -121,8 +122,8 @@ func (w *world) testAnotherKind() {
 			w.t.Fatal(err)
 		}
 		until(w, server, "refusing "+patch, func(s *networkingv1beta1.GatewayServer) bool {
-			text := s.Annotations[render.AnnotationProblem]
-			return strings.HasPrefix(text, render.ProblemRefused) && strings.Contains(text, want)
+			text := s.Annotations[wire.AnnotationProblem]
+			return strings.HasPrefix(text, wire.ProblemRefused) && strings.Contains(text, want)
 		})
 		if s := made; w.Get(w.t.Context(), client.ObjectKeyFromObject(made), s) != nil {
 			w.t.Error("the gateway that runs was not left alone")
@@ -141,10 +142,10 @@ func (w *world) testAnotherKind() {
 		w.t.Fatal(err)
 	}
 	until(w, server, "refusing what is no template", func(s *networkingv1beta1.GatewayServer) bool {
-		return strings.Contains(s.Annotations[render.AnnotationProblem], "udpservers.tunnels.example: bind its ServiceAccount")
+		return strings.Contains(s.Annotations[wire.AnnotationProblem], "udpservers.tunnels.example: bind its ServiceAccount")
 	})
 
-	server.Spec.ServerTemplateRef = corev1.ObjectReference{Namespace: "liqo", Name: render.ServerTemplate}
+	server.Spec.ServerTemplateRef = corev1.ObjectReference{Namespace: "liqo", Name: wire.ServerTemplate}
 	if err := w.Update(w.t.Context(), server); err != nil {
 		w.t.Fatal(err)
 	}

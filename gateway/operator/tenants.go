@@ -19,6 +19,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/secrets"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -47,7 +48,7 @@ func (r *tenants) setup(mgr ctrl.Manager) error {
 }
 
 // accessNames are the names of the bindings. One of them is enough.
-var accessNames = []string{render.OperatorName, render.InvitedAccessName}
+var accessNames = []string{wire.OperatorName, wire.InvitedAccessName}
 
 // tenantAccess selects the bindings that tenants writes.
 func tenantAccess() predicate.Predicate {
@@ -63,7 +64,7 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	owners := living(list.Items)
 	if len(owners) == 0 {
 		var servers networkingv1beta1.GatewayServerList
-		if err := r.client.List(ctx, &servers, client.InNamespace(req.Name), client.HasLabels{render.LabelRemoteCluster}); err != nil {
+		if err := r.client.List(ctx, &servers, client.InNamespace(req.Name), client.HasLabels{wire.LabelRemoteCluster}); err != nil {
 			return ctrl.Result{}, fmt.Errorf("list GatewayServers of %s: %w", req.Name, err)
 		}
 		owners = living(servers.Items)
@@ -90,14 +91,14 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 // living returns the objects that are not being deleted, by name.
 func living[T any, O interface {
 	*T
-	render.Object
-}](items []T) (out []render.Object) {
+	wire.Object
+}](items []T) (out []wire.Object) {
 	for i := range items {
 		if o := O(&items[i]); o.GetDeletionTimestamp() == nil {
 			out = append(out, o)
 		}
 	}
-	slices.SortFunc(out, func(a, b render.Object) int { return strings.Compare(a.GetName(), b.GetName()) })
+	slices.SortFunc(out, func(a, b wire.Object) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return out
 }
 

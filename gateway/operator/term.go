@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Leader election. When a replica ends, it gives the lease back, and a waiting replica gets it within
@@ -51,7 +51,7 @@ func (r *replica) serve(ctx context.Context) error {
 // term is one period as leader. The lease is held until the work under it has ended, so client-go's own
 // ReleaseOnCancel is off.
 func (r *replica) term(ctx context.Context) error {
-	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, r.options.Namespace, render.OperatorName,
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, r.options.Namespace, wire.OperatorName,
 		resourcelock.ResourceLockConfig{Identity: r.options.Identity}, rest.CopyConfig(r.config), renewDeadline)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (r *replica) term(ctx context.Context) error {
 	defer lose()
 	leads, stopped := make(chan struct{}), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, Name: render.OperatorName,
+		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, Name: wire.OperatorName,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(leads) },
 			OnStoppedLeading: func() { lose(); close(stopped) },

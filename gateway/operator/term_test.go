@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/liqo-tui/liqo-tui/internal/sample"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // TestLeadsAgain is one process through three misfortunes: an API server that answers
@@ -89,7 +89,7 @@ func TestLeadsAgain(t *testing.T) {
 	w.peer("turin", "10.244.0.0/16")
 
 	cancel()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.OperatorName}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.OperatorName}}
 	until(w, lease, "given back", func(l *coordinationv1.Lease) bool {
 		return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == ""
 	})

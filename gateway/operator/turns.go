@@ -17,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // turns lets the gateways get new pods one after the other. A new template, such as one with a newer image,
@@ -40,13 +42,13 @@ func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deploym
 	var live appsv1.Deployment
 	err = c.Get(ctx, client.ObjectKeyFromObject(want), &live)
 	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("read %s: %w", render.Name(want), err)
+		return "", fmt.Errorf("read %s: %w", apply.Name(want), err)
 	}
 	if err == nil && surges(want) && noRoom(&live) {
 		want.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}
 	// A gateway that is new, or does not run, has no connection to lose.
-	replaced := err == nil && !control.OfAnother(&live, want) && !render.Contains(FieldManager, &live, want) && live.Status.AvailableReplicas > 0
+	replaced := err == nil && !control.OfAnother(&live, want) && !apply.Contains(FieldManager, &live, want) && live.Status.AvailableReplicas > 0
 	if replaced {
 		if waitsFor, err = t.busy(ctx, c, &live); err != nil || waitsFor != "" {
 			return waitsFor, err
@@ -79,7 +81,7 @@ func noRoom(d *appsv1.Deployment) bool {
 // busy returns a gateway other than d that is not connected again yet; "" if there is none.
 func (t *turns) busy(ctx context.Context, c client.Client, d *appsv1.Deployment) (string, error) {
 	var all appsv1.DeploymentList
-	if err := c.List(ctx, &all, client.HasLabels{render.LabelGatewayName}); err != nil {
+	if err := c.List(ctx, &all, client.HasLabels{wire.LabelGatewayName}); err != nil {
 		return "", fmt.Errorf("list the gateways' Deployments: %w", err)
 	}
 	shown := map[types.UID]int64{}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // TestGatewaysAreReplacedOneAfterTheOther has a newer image for two gateways that
@@ -21,7 +21,7 @@ import (
 func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 	deployment := func(name, image string) *appsv1.Deployment {
 		d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
-		d.Namespace, d.Name, d.Labels = "liqo-tenant-"+name, "gw-"+name, map[string]string{render.LabelGatewayName: name}
+		d.Namespace, d.Name, d.Labels = "liqo-tenant-"+name, "gw-"+name, map[string]string{wire.LabelGatewayName: name}
 		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "tunnel", Image: image}}
 		return d
 	}
@@ -82,11 +82,11 @@ func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 		if err := cl.Get(t.Context(), client.ObjectKeyFromObject(deployment("milan", "")), c); err != nil {
 			t.Fatal(err)
 		}
-		text, err := json.Marshal(render.Report{At: at, Interval: 10})
+		text, err := json.Marshal(wire.Report{At: at, Interval: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, render.AnnotationStatus, string(text))
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, wire.AnnotationStatus, string(text))
 		if err := cl.Update(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 // Where a quota has no room for a second pod, the old one ends first.
 func TestAGatewayWithoutRoomForASecondPodIsReplacedInPlace(t *testing.T) {
 	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
-	d.Namespace, d.Name, d.Labels = "liqo-tenant-milan", "gw-milan", map[string]string{render.LabelGatewayName: "milan"}
+	d.Namespace, d.Name, d.Labels = "liqo-tenant-milan", "gw-milan", map[string]string{wire.LabelGatewayName: "milan"}
 	for _, c := range []struct {
 		message string
 		surge   int32

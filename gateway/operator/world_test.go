@@ -20,7 +20,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 func TestMain(m *testing.M) {
@@ -70,7 +72,7 @@ func startWorld(t testing.TB) *world {
 // runOperator runs it until the test ends, with the rights that it has on a
 // cluster.
 func (w *world) runOperator() {
-	config := w.as(render.OperatorName)
+	config := w.as(wire.OperatorName)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -97,15 +99,15 @@ func (w *world) as(program string) *rest.Config {
 // install applies what `liqo-tui install` does.
 func (w *world) install(podCIDRs []string, serviceCIDR string) {
 	w.t.Helper()
-	objects := render.ClusterNetworks("liqo", render.NetworkPodCIDR, podCIDRs, render.StatedByInstall)
+	objects := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, podCIDRs, render.StatedByInstall)
 	if serviceCIDR != "" {
-		objects = append(objects, render.ClusterNetworks("liqo", render.NetworkServiceCIDR, []string{serviceCIDR}, render.StatedByInstall)...)
+		objects = append(objects, render.ClusterNetworks("liqo", wire.NetworkServiceCIDR, []string{serviceCIDR}, render.StatedByInstall)...)
 	}
 	w.installWith(render.InstallParams{}, objects...)
 }
 
 // installWith applies what an installation consists of, and more.
-func (w *world) installWith(p render.InstallParams, more ...render.Object) {
+func (w *world) installWith(p render.InstallParams, more ...wire.Object) {
 	w.t.Helper()
 	p.ClusterID, p.Image = "rome", "lab.local/liqo-gateway:dev"
 	objects, err := render.Install(p)
@@ -114,7 +116,7 @@ func (w *world) installWith(p render.InstallParams, more ...render.Object) {
 	}
 	objects = append(objects, more...)
 	for _, o := range objects {
-		u, err := render.Wanted(o)
+		u, err := apply.Wanted(o)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -151,9 +153,9 @@ func until[O client.Object](w *world, o O, what string, holds func(O) bool) O {
 	}
 }
 
-func (w *world) peer(id render.ClusterID, pod networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
+func (w *world) peer(id wire.ClusterID, pod networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
 	w.t.Helper()
-	tenant := render.Tenant{Namespace: render.TenantNamespaceName(id), Remote: id}
+	tenant := render.Tenant{Namespace: wire.TenantNamespaceName(id), Remote: id}
 	w.create(render.TenantNamespace(tenant))
 	conf := render.Configuration(tenant, render.Networks{Pod: []networkingv1beta1.CIDR{pod}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
 	w.create(conf)
@@ -193,9 +195,9 @@ func (w *world) untilGone(o client.Object) {
 	}
 }
 
-func says(state render.OperatorState, text string) func(*appsv1.Deployment) bool {
+func says(state wire.OperatorState, text string) func(*appsv1.Deployment) bool {
 	return func(d *appsv1.Deployment) bool {
-		s, ok, err := render.ParseOperatorStatus(d.Annotations)
+		s, ok, err := wire.ParseOperatorStatus(d.Annotations)
 		return ok && err == nil && s.State == state && strings.Contains(s.Message, text)
 	}
 }
@@ -222,7 +224,7 @@ func (w *world) untilEvent(namespace, kind, reason, text string) (found []corev1
 }
 
 func liqoManager() *appsv1.Deployment {
-	labels := map[string]string{render.LabelAppName: "controller-manager", render.LabelPartOf: "liqo"}
+	labels := map[string]string{wire.LabelAppName: "controller-manager", wire.LabelPartOf: "liqo"}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager", Labels: labels},
 		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{

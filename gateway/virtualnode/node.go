@@ -34,7 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/offload/network"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -378,7 +378,7 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	}
 	var configurations networkingv1beta1.ConfigurationList
 	var connections networkingv1beta1.ConnectionList
-	of := client.MatchingLabels{render.LabelRemoteCluster: string(v.Spec.ClusterID)}
+	of := client.MatchingLabels{wire.LabelRemoteCluster: string(v.Spec.ClusterID)}
 	if err := errors.Join(n.cache.List(ctx, &configurations, of), n.cache.List(ctx, &connections, of)); err != nil {
 		return k, false, fmt.Errorf("list what there is of the network: %w", err)
 	}
@@ -396,9 +396,9 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return known{
-		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[render.AnnotationProblem],
+		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[wire.AnnotationProblem],
 		answer: n.answer, waits: now.Before(n.silent.Add(n.Patience)) && n.wasReady(v), reach: n.reach, tunnel: n.follower.Tunnel(len(configurations.Items) > 0, connections.Items, now),
-		twins: offloaded, going: going(offloaded, m), unsaid: unsaid(offloaded, m, lost), withdrawn: withdrawn(m), ranges: network.RangesOf(render.First(configurations.Items)),
+		twins: offloaded, going: going(offloaded, m), unsaid: unsaid(offloaded, m, lost), withdrawn: withdrawn(m), ranges: network.RangesOf(wire.First(configurations.Items)),
 	}, true, nil
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Names of DNS-based Service Discovery. The service is the API server of a cluster.
@@ -31,7 +31,7 @@ const (
 
 // Cluster is one that is announced.
 type Cluster struct {
-	ID render.ClusterID
+	ID wire.ClusterID
 	// Server is where its API server answers TLS. In a LAN it is an address: it may have no
 	// name server.
 	Server netip.AddrPort
@@ -189,7 +189,7 @@ func Read(packet []byte) (found []Cluster, unfit int) {
 	if err := m.Unpack(packet); err != nil || !m.Response {
 		return nil, 0
 	}
-	servers, addresses, ids := map[string]*dnsmessage.SRVResource{}, map[string]netip.Addr{}, map[string]render.ClusterID{}
+	servers, addresses, ids := map[string]*dnsmessage.SRVResource{}, map[string]netip.Addr{}, map[string]wire.ClusterID{}
 	var instances []string
 	for _, r := range slices.Concat(m.Answers, m.Additionals) {
 		name := strings.ToLower(r.Header.Name.String())
@@ -221,10 +221,10 @@ func Read(packet []byte) (found []Cluster, unfit int) {
 }
 
 // IDOf is the cluster's ID that texts of a record give; "" if none does.
-func IDOf(texts []string) render.ClusterID {
+func IDOf(texts []string) wire.ClusterID {
 	for _, text := range texts {
 		if id, ok := strings.CutPrefix(text, IDKey); ok {
-			return render.ClusterID(id)
+			return wire.ClusterID(id)
 		}
 	}
 	return ""

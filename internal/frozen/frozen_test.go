@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // Clusters with another release, scripts, and what others have built on ours rely on these.
@@ -57,8 +58,8 @@ func TestInstalledObjectsStay(t *testing.T) {
 	}
 	var lines []string
 	for _, o := range objects {
-		lines = append(lines, render.Name(o))
-		content, err := render.Wanted(o)
+		lines = append(lines, apply.Name(o))
+		content, err := apply.Wanted(o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/internal/offload/network"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -14,14 +14,14 @@ import (
 // a Service of the consumer here, with the addresses that reach them from here. Addresses outside of the
 // consumer's ranges are dropped: they could be those of the API server or of another consumer. While no
 // packets pass, no endpoint is ready.
-func Endpoints(s *offloadingv1beta1.ShadowEndpointSlice, consumer render.ClusterID, ranges network.Ranges, passes bool) *discoveryv1.EndpointSlice {
+func Endpoints(s *offloadingv1beta1.ShadowEndpointSlice, consumer wire.ClusterID, ranges network.Ranges, passes bool) *discoveryv1.EndpointSlice {
 	t := &s.Spec.Template
 	out := &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: EndpointsName(s.Name),
 			Labels: map[string]string{
-				discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName], discoveryv1.LabelManagedBy: render.OperatorName,
+				discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName], discoveryv1.LabelManagedBy: wire.OperatorName,
 				peering.LabelTwin: "true", peering.LabelPodOrigin: string(consumer),
 			},
 			OwnerReferences: []metav1.OwnerReference{{

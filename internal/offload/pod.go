@@ -14,12 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // Pod returns the remote pod for a consumer's ShadowPod, or an error that says why there is none.
-func Pod(s *offloadingv1beta1.ShadowPod, consumer render.ClusterID) (*corev1.Pod, error) {
+func Pod(s *offloadingv1beta1.ShadowPod, consumer wire.ClusterID) (*corev1.Pod, error) {
 	spec := s.Spec.Pod.DeepCopy()
 	if err := judged(reflect.ValueOf(spec).Elem(), ""); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func place(spec *corev1.PodSpec) {
 
 // Labels returns the labels of the remote pod: those that the consumer requests, except labels of the
 // domains of Kubernetes and Liqo, which steer programs of the provider.
-func Labels(asked map[string]string, consumer render.ClusterID) map[string]string {
+func Labels(asked map[string]string, consumer wire.ClusterID) map[string]string {
 	out := map[string]string{}
 	for key, value := range asked {
 		switch {

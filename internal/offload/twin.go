@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -43,7 +43,7 @@ var programs = []string{
 // is the operator's namespace. A name has to end in the consumer's ID, unless an admin allows any name: the
 // pods of the whole cluster search namespaces first when they resolve names of other domains, so a Service
 // github in a namespace com would answer for github.com.
-func TwinName(name, home string, consumer render.ClusterID, any bool) error {
+func TwinName(name, home string, consumer wire.ClusterID, any bool) error {
 	if why := validation.IsDNS1123Label(name); len(why) > 0 {
 		return fmt.Errorf("%q is no name of a namespace", name)
 	}

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Annotations and labels of our operator, beyond Liqo's contract.
@@ -42,7 +42,7 @@ func RenewAt(from, until time.Time) time.Time { return until.Add(-until.Sub(from
 
 func operatorMeta(namespace, name string, remote string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{
-		render.LabelRemoteCluster: remote, render.LabelManagedBy: render.OperatorName,
+		wire.LabelRemoteCluster: remote, wire.LabelManagedBy: wire.OperatorName,
 	}}
 }
 
@@ -51,14 +51,14 @@ func operatorMeta(namespace, name string, remote string) metav1.ObjectMeta {
 func OperatorAccess(ns *corev1.Namespace, home string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
-		ObjectMeta: operatorMeta(ns.Name, render.PeeringAccessName, ns.Labels[render.LabelRemoteCluster]),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: render.PeeringAccessName},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: render.OperatorName}},
+		ObjectMeta: operatorMeta(ns.Name, wire.PeeringAccessName, ns.Labels[wire.LabelRemoteCluster]),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: wire.PeeringAccessName},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: wire.OperatorName}},
 	}
 }
 
 // ownedBy makes o, which is of this kind, the owner.
-func ownedBy(kind string, o render.Object) []metav1.OwnerReference {
+func ownedBy(kind string, o wire.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
 		APIVersion: authv1beta1.GroupVersion.String(), Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: new(true),
 	}}
@@ -69,8 +69,8 @@ func ownedBy(kind string, o render.Object) []metav1.OwnerReference {
 func ConsumerAccess(t *authv1beta1.Tenant) *rbacv1.RoleBinding {
 	b := &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
-		ObjectMeta: operatorMeta(t.Namespace, render.ConsumerAccessName, string(t.Spec.ClusterID)),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: render.ConsumerAccessName},
+		ObjectMeta: operatorMeta(t.Namespace, wire.ConsumerAccessName, string(t.Spec.ClusterID)),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: wire.ConsumerAccessName},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: string(t.Spec.ClusterID)}},
 	}
 	b.OwnerReferences = ownedBy(authv1beta1.TenantKind, t)
@@ -82,16 +82,16 @@ type Certified struct {
 	Request
 	Subject
 
-	Consumer render.ClusterID
-	Owner    render.Object // its deletion deletes the certificate
-	kind     string        // of the owner
-	mark     string        // annotation that names the owner
-	secret   string        // the Secret that keeps the certificate
+	Consumer wire.ClusterID
+	Owner    wire.Object // its deletion deletes the certificate
+	kind     string      // of the owner
+	mark     string      // annotation that names the owner
+	secret   string      // the Secret that keeps the certificate
 }
 
 // OfTenant returns the certificate's owner for a consumer's control plane.
 func OfTenant(t *authv1beta1.Tenant) Certified {
-	id := render.ClusterID(t.Spec.ClusterID)
+	id := wire.ClusterID(t.Spec.ClusterID)
 	return Certified{
 		Request: Request{PublicKey: t.Spec.PublicKey, CSR: t.Spec.CSR}, Subject: ControlPlane(id),
 		Consumer: id, Owner: t, kind: authv1beta1.TenantKind, mark: AnnotationTenant, secret: CertificateName,
@@ -100,7 +100,7 @@ func OfTenant(t *authv1beta1.Tenant) Certified {
 
 // OfSlice returns the certificate's owner for the user of a slice. The key is the Tenant's.
 func OfSlice(s *authv1beta1.ResourceSlice, t *authv1beta1.Tenant) Certified {
-	id := render.ClusterID(t.Spec.ClusterID)
+	id := wire.ClusterID(t.Spec.ClusterID)
 	return Certified{
 		Request: Request{PublicKey: t.Spec.PublicKey, CSR: s.Spec.CSR}, Subject: SliceUser(s.Name, id),
 		Consumer: id, Owner: s, kind: authv1beta1.ResourceSliceKind, mark: AnnotationSlice, secret: SliceCertificateName(s.Name),

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -148,11 +149,11 @@ func NamespaceMap(t render.Tenant, mapping map[string]string, left ...string) *o
 }
 
 // MapCopy returns the copy of a consumer's NamespaceMap in a namespace of the provider.
-func MapCopy(m *offloadingv1beta1.NamespaceMap, consumer render.ClusterID, namespace string) *offloadingv1beta1.NamespaceMap {
+func MapCopy(m *offloadingv1beta1.NamespaceMap, consumer wire.ClusterID, namespace string) *offloadingv1beta1.NamespaceMap {
 	return &offloadingv1beta1.NamespaceMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "NamespaceMap"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.Name, Labels: map[string]string{
-			render.LabelRemoteCluster: string(consumer), LabelOrigin: string(consumer), LabelDestination: m.Labels[LabelDestination],
+			wire.LabelRemoteCluster: string(consumer), LabelOrigin: string(consumer), LabelDestination: m.Labels[LabelDestination],
 			LabelReplicated: "true", LabelReplication: "false",
 		}},
 		Spec: *m.Spec.DeepCopy(),
@@ -160,7 +161,7 @@ func MapCopy(m *offloadingv1beta1.NamespaceMap, consumer render.ClusterID, names
 }
 
 // RemoteName returns the name of the mapped namespace on providers.
-func RemoteName(o *offloadingv1beta1.NamespaceOffloading, consumer render.ClusterID) string {
+func RemoteName(o *offloadingv1beta1.NamespaceOffloading, consumer wire.ClusterID) string {
 	switch o.Spec.NamespaceMappingStrategy {
 	case offloadingv1beta1.EnforceSameNameMappingStrategyType:
 		return o.Namespace
@@ -187,7 +188,7 @@ func OffloadedAccess(namespace string, nodes []types.NamespacedName) *rbacv1.Rol
 		programs = append(programs, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: n.Namespace, Name: NodeAccount(n.Name)})
 	}
 	return binding(metav1.ObjectMeta{
-		Namespace: namespace, Name: render.OffloadedAccessName, Labels: map[string]string{render.LabelManagedBy: render.OperatorName},
+		Namespace: namespace, Name: wire.OffloadedAccessName, Labels: map[string]string{wire.LabelManagedBy: wire.OperatorName},
 	}, programs)
 }
 

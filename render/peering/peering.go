@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -57,7 +58,7 @@ const (
 
 // IsProxy reports whether an IP belongs to our operator's proxy to the API server.
 func IsProxy(ip metav1.Object) bool {
-	return ip.GetName() == ProxyIPName && ip.GetLabels()[render.LabelManagedBy] == render.OperatorName
+	return ip.GetName() == ProxyIPName && ip.GetLabels()[wire.LabelManagedBy] == wire.OperatorName
 }
 
 // AddToScheme adds the kinds of a peering.
@@ -72,7 +73,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 
 func meta(t render.Tenant, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: t.Namespace, Name: name, Labels: map[string]string{
-		render.LabelRemoteCluster: string(t.Remote), render.LabelManagedBy: render.ManagedBy,
+		wire.LabelRemoteCluster: string(t.Remote), wire.LabelManagedBy: wire.ManagedBy,
 	}}
 }
 
@@ -98,7 +99,7 @@ func SignedNonce(t render.Tenant, nonce []byte) *corev1.Secret {
 
 // Applicant is what a consumer shows to a provider. All of it is public.
 type Applicant struct {
-	ID        render.ClusterID
+	ID        wire.ClusterID
 	Request          // its key, and the signing request
 	Signature []byte // of the provider's nonce
 	ProxyURL  string // of the proxy to the provider's API server; "" for none
@@ -162,7 +163,7 @@ type OffloadingParams struct {
 func Offloading(namespace string, p OffloadingParams) *offloadingv1beta1.NamespaceOffloading {
 	return &offloadingv1beta1.NamespaceOffloading{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "NamespaceOffloading"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: OffloadingName, Labels: map[string]string{render.LabelManagedBy: render.ManagedBy}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: OffloadingName, Labels: map[string]string{wire.LabelManagedBy: wire.ManagedBy}},
 		Spec: offloadingv1beta1.NamespaceOffloadingSpec{
 			PodOffloadingStrategy:    offloadingv1beta1.PodOffloadingStrategyType(p.Pods),
 			NamespaceMappingStrategy: offloadingv1beta1.NamespaceMappingStrategyType(p.Mapping),

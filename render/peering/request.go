@@ -16,7 +16,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Request is a consumer's key and its certificate signing request (CSR), as PEM. Both are public.
@@ -32,16 +32,16 @@ const Organization = "liqo.io"
 type Subject struct{ User, Group string }
 
 // ControlPlane is the subject of a consumer's operator, toward its providers.
-func ControlPlane(id render.ClusterID) Subject { return Subject{string(id), Organization} }
+func ControlPlane(id wire.ClusterID) Subject { return Subject{string(id), Organization} }
 
 // SliceUser is the subject that uses the resources of a consumer's slice.
-func SliceUser(slice string, id render.ClusterID) Subject {
+func SliceUser(slice string, id wire.ClusterID) Subject {
 	sum := sha256.Sum256([]byte(id))
 	return Subject{fmt.Sprintf("%s-%x", slice, sum[:6]), string(id)}
 }
 
 // NewRequest returns the request of a cluster's control plane, see [Subject.Request].
-func NewRequest(privateKey []byte, id render.ClusterID, random io.Reader) (Request, error) {
+func NewRequest(privateKey []byte, id wire.ClusterID, random io.Reader) (Request, error) {
 	return ControlPlane(id).Request(privateKey, random)
 }
 
@@ -171,7 +171,7 @@ func (r Request) Acceptable(s Subject) error {
 }
 
 // Fits reports whether another CSR is for the same key and the same cluster, and so can replace this one.
-func (r Request) Fits(csr []byte, id render.ClusterID) bool {
+func (r Request) Fits(csr []byte, id wire.ClusterID) bool {
 	block, _ := pem.Decode(csr)
 	if block == nil {
 		return false

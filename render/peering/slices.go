@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 const (
@@ -41,7 +41,7 @@ func FromConsumer(s *authv1beta1.ResourceSlice) bool {
 func ConsumerQuota(t *authv1beta1.Tenant) *corev1.ResourceQuota {
 	q := &corev1.ResourceQuota{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"},
-		ObjectMeta: operatorMeta(t.Namespace, render.ConsumerAccessName, string(t.Spec.ClusterID)),
+		ObjectMeta: operatorMeta(t.Namespace, wire.ConsumerAccessName, string(t.Spec.ClusterID)),
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{SlicesCounted: resource.MustParse(fmt.Sprint(MostSlices))}},
 	}
 	q.OwnerReferences = ownedBy(authv1beta1.TenantKind, t)
@@ -49,11 +49,11 @@ func ConsumerQuota(t *authv1beta1.Tenant) *corev1.ResourceQuota {
 }
 
 // SliceCopy returns the copy of a consumer's slice in a namespace of the provider.
-func SliceCopy(s *authv1beta1.ResourceSlice, consumer render.ClusterID, namespace string) *authv1beta1.ResourceSlice {
+func SliceCopy(s *authv1beta1.ResourceSlice, consumer wire.ClusterID, namespace string) *authv1beta1.ResourceSlice {
 	return &authv1beta1.ResourceSlice{
 		TypeMeta: authentication(authv1beta1.ResourceSliceKind),
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.Name, Labels: map[string]string{
-			render.LabelRemoteCluster: string(consumer), LabelOrigin: string(consumer), LabelDestination: s.Labels[LabelDestination],
+			wire.LabelRemoteCluster: string(consumer), LabelOrigin: string(consumer), LabelDestination: s.Labels[LabelDestination],
 			LabelReplicated: "true", LabelReplication: "false",
 		}},
 		Spec: *s.Spec.DeepCopy(),
@@ -79,7 +79,7 @@ func SliceIdentity(s *authv1beta1.ResourceSlice, plane *authv1beta1.Identity) *a
 
 // Asks completes the spec of a slice: the consumer, the provider, and the CSR, unless the slice has an
 // acceptable CSR with this key already.
-func Asks(spec authv1beta1.ResourceSliceSpec, request Request, subject Subject, consumer, provider render.ClusterID) authv1beta1.ResourceSliceSpec {
+func Asks(spec authv1beta1.ResourceSliceSpec, request Request, subject Subject, consumer, provider wire.ClusterID) authv1beta1.ResourceSliceSpec {
 	from, to := corev1beta1.ClusterID(consumer), corev1beta1.ClusterID(provider)
 	spec.ConsumerClusterID, spec.ProviderClusterID = &from, &to
 	if (Request{PublicKey: request.PublicKey, CSR: spec.CSR}).Acceptable(subject) != nil {

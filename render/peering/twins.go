@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -45,26 +46,26 @@ const (
 func TwinOf(m *offloadingv1beta1.NamespaceMap) string { return m.Namespace + "/" + m.Name }
 
 // Twin returns a mapped namespace.
-func Twin(m *offloadingv1beta1.NamespaceMap, consumer render.ClusterID, original, name string) *corev1.Namespace {
+func Twin(m *offloadingv1beta1.NamespaceMap, consumer wire.ClusterID, original, name string) *corev1.Namespace {
 	return &corev1.Namespace{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,
 			Labels: map[string]string{
-				LabelTwin: "true", render.LabelRemoteCluster: string(consumer), LabelEnforce: LevelEnforced, render.LabelManagedBy: render.OperatorName,
+				LabelTwin: "true", wire.LabelRemoteCluster: string(consumer), LabelEnforce: LevelEnforced, wire.LabelManagedBy: wire.OperatorName,
 			},
-			Annotations: map[string]string{render.AnnotationCreated: name, AnnotationMapped: TwinOf(m), AnnotationOriginal: original},
+			Annotations: map[string]string{wire.AnnotationCreated: name, AnnotationMapped: TwinOf(m), AnnotationOriginal: original},
 		},
 	}
 }
 
 // IsTwin reports whether our operator has made a namespace as a mapped namespace. The operator changes no others.
-func IsTwin(ns render.Object) bool {
+func IsTwin(ns wire.Object) bool {
 	return render.CreatedByUs(ns) && ns.GetLabels()[LabelTwin] == "true" && ns.GetAnnotations()[AnnotationMapped] != ""
 }
 
 func twinMeta(twin *corev1.Namespace, name string) metav1.ObjectMeta {
-	m := operatorMeta(twin.Name, name, twin.Labels[render.LabelRemoteCluster])
+	m := operatorMeta(twin.Name, name, twin.Labels[wire.LabelRemoteCluster])
 	m.Labels[LabelTwin] = "true"
 	return m
 }
@@ -82,12 +83,12 @@ func TwinAccess(twin *corev1.Namespace, users []string) *rbacv1.RoleBinding {
 	for _, name := range slices.Sorted(slices.Values(users)) {
 		subjects = append(subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name})
 	}
-	return binding(twinMeta(twin, render.TwinAccessName), subjects)
+	return binding(twinMeta(twin, wire.TwinAccessName), subjects)
 }
 
 // TwinOperatorAccess gives the operator in namespace home its rights in a mapped namespace.
 func TwinOperatorAccess(twin *corev1.Namespace, home string) *rbacv1.RoleBinding {
-	return binding(twinMeta(twin, render.TwinOperatorName), []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: render.OperatorName}})
+	return binding(twinMeta(twin, wire.TwinOperatorName), []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: wire.OperatorName}})
 }
 
 // How many objects a consumer may have in a mapped namespace, besides pods: without a limit, a consumer
@@ -114,15 +115,15 @@ func TwinQuotas(twin *corev1.Namespace, granted corev1.ResourceList) []*corev1.R
 	}
 	pods := granted[corev1.ResourcePods]
 	return []*corev1.ResourceQuota{
-		of(render.TwinAccessName, hard),
-		of(render.TwinAccessName+"-asked", corev1.ResourceList{ShadowPodsCounted: count(max(mostShadowPods, 2*pods.Value())), ShadowEndpointsCounted: count(2 * mostObjects)}),
+		of(wire.TwinAccessName, hard),
+		of(wire.TwinAccessName+"-asked", corev1.ResourceList{ShadowPodsCounted: count(max(mostShadowPods, 2*pods.Value())), ShadowEndpointsCounted: count(2 * mostObjects)}),
 	}
 }
 
 // TwinLimits give an amount to every container that states none, whoever creates its pod.
 func TwinLimits(twin *corev1.Namespace, cpu, memory, disk resource.Quantity) *corev1.LimitRange {
 	return &corev1.LimitRange{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: twinMeta(twin, render.TwinAccessName),
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: twinMeta(twin, wire.TwinAccessName),
 		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 			Type:           corev1.LimitTypeContainer,
 			Min:            corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")},
@@ -141,7 +142,7 @@ var notOutside = []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0
 // connected; own are the ranges and addresses of this cluster.
 func TwinPolicy(twin *corev1.Namespace, conf *networkingv1beta1.Configuration, own []netip.Prefix) *networkingv1.NetworkPolicy {
 	theirs := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
-		LabelTwin: "true", render.LabelRemoteCluster: twin.Labels[render.LabelRemoteCluster],
+		LabelTwin: "true", wire.LabelRemoteCluster: twin.Labels[wire.LabelRemoteCluster],
 	}}}}
 	if conf != nil && conf.Status.Remote != nil {
 		for _, cidr := range slices.Concat(conf.Status.Remote.CIDR.Pod, conf.Status.Remote.CIDR.External) {
@@ -163,7 +164,7 @@ func TwinPolicy(twin *corev1.Namespace, conf *networkingv1beta1.Configuration, o
 	}
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
-		ObjectMeta: twinMeta(twin, render.TwinAccessName),
+		ObjectMeta: twinMeta(twin, wire.TwinAccessName),
 		Spec: networkingv1.NetworkPolicySpec{
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 			Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: theirs}},
@@ -177,11 +178,11 @@ func TwinPolicy(twin *corev1.Namespace, conf *networkingv1beta1.Configuration, o
 }
 
 // MapOf returns the consumer whose copy a NamespaceMap is; "" if it is no copy.
-func MapOf(m render.Object) render.ClusterID {
+func MapOf(m wire.Object) wire.ClusterID {
 	if m.GetLabels()[LabelReplicated] != "true" || m.GetLabels()[LabelReplication] == "true" {
 		return ""
 	}
-	return render.ClusterID(m.GetLabels()[LabelOrigin])
+	return wire.ClusterID(m.GetLabels()[LabelOrigin])
 }
 
 // ProblemsOf joins the problems of a map's namespaces, one on each line.

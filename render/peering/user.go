@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -23,7 +24,7 @@ const UserPolicy = UserName
 // cluster, the provider, and all rights of the account. t is the tenant namespace, home the operator's
 // namespace. The account can read no Secret but the nonce, and nothing of other tenants. [UserPolicy]
 // limits which objects it may create, and what it may write into them.
-func User(t render.Tenant, home string) []render.Object {
+func User(t render.Tenant, home string) []wire.Object {
 	networking, authentication := networkingv1beta1.GroupVersion.Group, authv1beta1.GroupVersion.Group
 	read := []string{"get", "list", "watch"}
 	change := append([]string{"create", "delete", "patch"}, read...)
@@ -35,7 +36,7 @@ func User(t render.Tenant, home string) []render.Object {
 		return r
 	}
 	account := &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: userMeta(t, t.Namespace, UserName)}
-	return append([]render.Object{account}, append(
+	return append([]wire.Object{account}, append(
 		grant(t, t.Namespace, UserName, []rbacv1.PolicyRule{
 			// In a Role, this is the namespace of the Role alone. Plans that remove a connection check for
 			// the right to delete it; the policy refuses the deletion.
@@ -62,10 +63,10 @@ func userMeta(t render.Tenant, namespace, name string) metav1.ObjectMeta {
 	return m
 }
 
-func grant(t render.Tenant, namespace, name string, rules []rbacv1.PolicyRule) []render.Object {
+func grant(t render.Tenant, namespace, name string, rules []rbacv1.PolicyRule) []wire.Object {
 	role := metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}
 	binding := metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}
-	return []render.Object{
+	return []wire.Object{
 		&rbacv1.Role{TypeMeta: role, ObjectMeta: userMeta(t, namespace, name), Rules: rules},
 		&rbacv1.RoleBinding{
 			TypeMeta: binding, ObjectMeta: userMeta(t, namespace, name),

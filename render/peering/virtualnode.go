@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -63,14 +64,14 @@ func VirtualNode(s *authv1beta1.ResourceSlice, problem string) *offloadingv1beta
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: offloadingv1beta1.VirtualNodeKind},
 		ObjectMeta: operatorMeta(s.Namespace, s.Name, s.Labels[LabelDestination]),
 		Spec: offloadingv1beta1.VirtualNodeSpec{
-			ClusterID: *s.Spec.ProviderClusterID, CreateNode: new(true), Labels: map[string]string{render.LabelRemoteCluster: s.Labels[LabelDestination]},
+			ClusterID: *s.Spec.ProviderClusterID, CreateNode: new(true), Labels: map[string]string{wire.LabelRemoteCluster: s.Labels[LabelDestination]},
 			KubeconfigSecretRef: &corev1.LocalObjectReference{Name: KubeconfigName(SliceIdentityName(s.Name))},
 			ResourceQuota:       corev1.ResourceQuotaSpec{Hard: s.Status.Resources},
 		},
 	}
 	v.Labels[LabelSliceName] = s.Name
 	if problem != "" {
-		v.Annotations = map[string]string{render.AnnotationProblem: problem}
+		v.Annotations = map[string]string{wire.AnnotationProblem: problem}
 	}
 	v.OwnerReferences = ownedBy(authv1beta1.ResourceSliceKind, s)
 	return v
@@ -80,16 +81,16 @@ func VirtualNode(s *authv1beta1.ResourceSlice, problem string) *offloadingv1beta
 type NodeProgram struct {
 	*offloadingv1beta1.VirtualNode
 
-	Consumer render.ClusterID
+	Consumer wire.ClusterID
 	Image    string
 	Pods     render.PodSettings
 }
 
 // NodeAccount is the name of a virtual kubelet's ServiceAccount.
-func NodeAccount(node string) string { return render.NodeAccessName + "-" + node }
+func NodeAccount(node string) string { return wire.NodeAccessName + "-" + node }
 
 func (p NodeProgram) meta(name string) metav1.ObjectMeta {
-	m := operatorMeta(p.Namespace, name, p.Labels[render.LabelRemoteCluster])
+	m := operatorMeta(p.Namespace, name, p.Labels[wire.LabelRemoteCluster])
 	m.Labels[LabelVirtualNode], m.Labels[LabelKubelet] = p.Name, KubeletComponent
 	m.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: offloadingv1beta1.VirtualNodeKind, Name: p.Name, UID: p.UID, Controller: new(true),
@@ -155,7 +156,7 @@ const movesAfter = 20
 
 // Deployment runs the virtual kubelet. It never runs two pods, which would contradict each other.
 func (p NodeProgram) Deployment() *appsv1.Deployment {
-	labels := map[string]string{LabelVirtualNode: p.Name, LabelKubelet: KubeletComponent, render.LabelAppName: labelValue(DeploymentName(p.Name))}
+	labels := map[string]string{LabelVirtualNode: p.Name, LabelKubelet: KubeletComponent, wire.LabelAppName: labelValue(DeploymentName(p.Name))}
 	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
 	pod.Spec = corev1.PodSpec{
 		ServiceAccountName: NodeAccount(p.Name), TerminationGracePeriodSeconds: new(int64(2)),
@@ -198,7 +199,7 @@ func (p NodeProgram) Member() *corev1.Node {
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Labels: map[string]string{
-			LabelNodeType: NodeType, LabelNodeOf: p.Namespace, render.LabelRemoteCluster: p.Labels[render.LabelRemoteCluster], render.LabelManagedBy: render.OperatorName,
+			LabelNodeType: NodeType, LabelNodeOf: p.Namespace, wire.LabelRemoteCluster: p.Labels[wire.LabelRemoteCluster], wire.LabelManagedBy: wire.OperatorName,
 			corev1.LabelHostname: p.Name, corev1.LabelOSStable: "linux", "kubernetes.io/role": "agent", corev1.LabelNodeExcludeBalancers: "true",
 		}},
 		Spec: corev1.NodeSpec{Taints: nodeTaints(), ProviderID: "liqo://" + p.Name},
@@ -243,7 +244,7 @@ const servingDays = 30
 func (p NodeProgram) SigningRequest(csr []byte) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
-		ObjectMeta: metav1.ObjectMeta{Name: ServingRequestName(p.VirtualNode), Labels: map[string]string{render.LabelManagedBy: render.OperatorName}},
+		ObjectMeta: metav1.ObjectMeta{Name: ServingRequestName(p.VirtualNode), Labels: map[string]string{wire.LabelManagedBy: wire.OperatorName}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}), SignerName: certificatesv1.KubeletServingSignerName,
 			ExpirationSeconds: new(int32(servingDays * 24 * 3600)), Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
@@ -276,14 +277,14 @@ func NodeAccess(nodes []types.NamespacedName) (*rbacv1.ClusterRoleBinding, *rbac
 	for _, n := range nodes {
 		programs = append(programs, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: n.Namespace, Name: NodeAccount(n.Name)})
 	}
-	meta := metav1.ObjectMeta{Name: render.NodeAccessName}
+	meta := metav1.ObjectMeta{Name: wire.NodeAccessName}
 	all := &rbacv1.ClusterRoleBinding{
 		TypeMeta: rbacType("ClusterRoleBinding"), ObjectMeta: meta, Subjects: programs,
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: render.NodeAccessName},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: wire.NodeAccessName},
 	}
 	meta.Namespace = corev1.NamespaceNodeLease
 	return all, &rbacv1.RoleBinding{
 		TypeMeta: rbacType("RoleBinding"), ObjectMeta: meta, Subjects: programs,
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: render.NodeAccessName},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: wire.NodeAccessName},
 	}
 }

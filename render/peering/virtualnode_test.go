@@ -10,13 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 func program(pods render.PodSettings) peering.NodeProgram {
 	return peering.NodeProgram{Image: "registry.example/liqo-gateway:v1", Pods: pods, VirtualNode: &offloadingv1beta1.VirtualNode{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", UID: "u", Labels: map[string]string{render.LabelRemoteCluster: "milan"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", UID: "u", Labels: map[string]string{wire.LabelRemoteCluster: "milan"}},
 		Spec:       offloadingv1beta1.VirtualNodeSpec{KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "kubeconfig-resourceslice-milan"}},
 	}}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -57,7 +58,7 @@ func optionsFor(p *flowtest.Pair) session.Options {
 		Command: func(r session.Request) string {
 			return fmt.Sprintf("liqo-tui network %s --context %s --remote-context %s", r.Goal, r.A.Name, r.B.Name)
 		},
-		Install: func(f flows.ClusterFacts, _ render.ClusterID) (flows.Installation, error) {
+		Install: func(f flows.ClusterFacts, _ wire.ClusterID) (flows.Installation, error) {
 			return install.New(render.InstallParams{ClusterID: "milan", Image: "example.org/liqo-gateway:v1"})
 		},
 	}

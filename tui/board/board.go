@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/flows/view"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -19,10 +19,10 @@ type News struct {
 	Ref     flows.ContextRef
 	Problem *flows.Problem // why it does not answer now
 	// The rest is of a cluster that answered.
-	ID      render.ClusterID
+	ID      wire.ClusterID
 	UID     string
 	Changed []flows.Reading
-	Gone    []render.ClusterID
+	Gone    []wire.ClusterID
 	// Complete is set when there is nothing but what changed speaks of.
 	Complete bool
 	Events   []flows.EventFacts // recent warnings
@@ -31,12 +31,12 @@ type News struct {
 // source is one context of the board, and what it has told so far.
 type source struct {
 	ref      flows.ContextRef
-	ID       render.ClusterID // "" until it has answered
+	ID       wire.ClusterID // "" until it has answered
 	uid      string
 	asked    bool
 	problem  string
 	silent   time.Time // since when it does not answer
-	readings map[render.ClusterID]flows.Reading
+	readings map[wire.ClusterID]flows.Reading
 	events   []flows.EventFacts // that are in the log already
 }
 
@@ -52,7 +52,7 @@ type board struct {
 	sources []source
 	// owner is the source that speaks for a cluster: several contexts may reach
 	// the same one.
-	owner map[render.ClusterID]int
+	owner map[wire.ClusterID]int
 	// worked are the pairs that were worked on, A first.
 	worked map[[2]flows.ContextRef]bool
 	// tests are the last from pod to pod that this program made. One may end before the
@@ -73,7 +73,7 @@ type board struct {
 }
 
 func newBoard(contexts []flows.ContextRef, now time.Time) *board {
-	b := &board{began: now, now: now, owner: map[render.ClusterID]int{}, worked: map[[2]flows.ContextRef]bool{}, tests: map[pairID]*verify.Result{}, Rows: map[pairID]*peering{}, Order: order{By: ByStatus}}
+	b := &board{began: now, now: now, owner: map[wire.ClusterID]int{}, worked: map[[2]flows.ContextRef]bool{}, tests: map[pairID]*verify.Result{}, Rows: map[pairID]*peering{}, Order: order{By: ByStatus}}
 	b.choose(contexts)
 	return b
 }
@@ -130,7 +130,7 @@ func (b *board) settle() {
 }
 
 // speaker is the context that speaks for a cluster.
-func (b *board) speaker(id render.ClusterID) flows.ContextRef { return b.sources[b.owner[id]].ref }
+func (b *board) speaker(id wire.ClusterID) flows.ContextRef { return b.sources[b.owner[id]].ref }
 
 // prefer has the first of two contexts be A where both are the ends of a row.
 func (b *board) prefer(pair [2]flows.ContextRef) {
@@ -189,7 +189,7 @@ func (b *board) take(now time.Time, all []News) {
 			settle = true
 		}
 		if s.ID != n.ID || s.readings == nil {
-			s.readings = map[render.ClusterID]flows.Reading{}
+			s.readings = map[wire.ClusterID]flows.Reading{}
 		}
 		if n.Complete {
 			n.Gone = s.missing(n.Changed)
@@ -233,7 +233,7 @@ func (b *board) noteWarnings(s *source, events []flows.EventFacts) {
 	if slices.Equal(s.events, events) {
 		return
 	}
-	peers := map[string]render.ClusterID{} // by tenant namespace
+	peers := map[string]wire.ClusterID{} // by tenant namespace
 	for peer, r := range s.readings {
 		peers[r.Namespace] = peer
 	}
@@ -254,7 +254,7 @@ func (b *board) noteWarnings(s *source, events []flows.EventFacts) {
 }
 
 // missing are the peers that a complete list leaves out.
-func (s source) missing(all []flows.Reading) []render.ClusterID {
+func (s source) missing(all []flows.Reading) []wire.ClusterID {
 	gone := maps.Clone(s.readings)
 	for _, r := range all {
 		delete(gone, r.Peer)
@@ -368,7 +368,7 @@ func (b *board) ends(p *peering) [2]end {
 	return ends
 }
 
-func (b *board) end(id, peer render.ClusterID) end {
+func (b *board) end(id, peer wire.ClusterID) end {
 	e := end{End: view.End{ID: id}}
 	if i, ok := b.owner[id]; ok {
 		s := b.sources[i]

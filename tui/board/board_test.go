@@ -15,16 +15,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // reported is what a gateway says of its peering with peer.
-func reported(peer render.ClusterID, role flows.Role, value networkingv1beta1.ConnectionStatusValue, at time.Time) flows.Reading {
+func reported(peer wire.ClusterID, role flows.Role, value networkingv1beta1.ConnectionStatusValue, at time.Time) flows.Reading {
 	return flows.Reading{
-		Peer: peer, Namespace: render.TenantNamespaceName(peer), Role: role, CIDRs: true, Created: flowtest.Epoch().Add(-48 * time.Hour),
+		Peer: peer, Namespace: wire.TenantNamespaceName(peer), Role: role, CIDRs: true, Created: flowtest.Epoch().Add(-48 * time.Hour),
 		Exists: true, Value: value, At: at, Interval: 10 * time.Second, Latency: 1200 * time.Microsecond, Reported: true, Message: "as the gateway says", PodTraffic: at,
 	}
 }
@@ -44,7 +44,7 @@ func refsOf(names ...string) []flows.ContextRef {
 }
 
 // toldBy is news of a cluster whose context has the same name.
-func toldBy(id render.ClusterID, changed ...flows.Reading) News {
+func toldBy(id wire.ClusterID, changed ...flows.Reading) News {
 	return News{Ref: flows.ContextRef{Name: string(id)}, ID: id, UID: "uid-" + string(id), Changed: changed}
 }
 
@@ -192,7 +192,7 @@ func TestATestThatCameBeforeTheRowCounts(t *testing.T) {
 	s := New(session.Options{Contexts: refsOf("rome", "milan")}, e)
 	passed := verify.Result{A: "rome", B: "milan", At: e.Now, Between: verify.Pods, Directions: [2]verify.Direction{{Sent: 5, Received: 5}, {Sent: 5, Received: 5}}}
 	s = s.Tested(e, session.VerifiedMsg{Result: passed})
-	quiet := func(peer render.ClusterID, role flows.Role) flows.Reading {
+	quiet := func(peer wire.ClusterID, role flows.Role) flows.Reading {
 		r := reported(peer, role, up, e.Now)
 		r.PodTraffic = time.Time{}
 		return r
@@ -220,11 +220,11 @@ func TestAPeeringThatIsRemovedGoes(t *testing.T) {
 		toldBy("rome", reported("milan", flows.RoleClient, up, now)), toldBy("milan", reported("rome", flows.RoleServer, up, now)),
 	})
 	gone := toldBy("rome")
-	gone.Gone = []render.ClusterID{"milan"}
+	gone.Gone = []wire.ClusterID{"milan"}
 	b.take(now, []News{gone})
 	wantLines(t, b, "rome milan one-sided")
 	gone = toldBy("milan")
-	gone.Gone = []render.ClusterID{"rome"}
+	gone.Gone = []wire.ClusterID{"rome"}
 	b.take(now, []News{gone})
 	wantLines(t, b)
 	if e, ok := b.Log.latest(); !ok || e.kind != eventGone {
@@ -295,7 +295,7 @@ func TestFiltering(t *testing.T) {
 // Whatever comes in whatever order, the board that was changed step by step is
 // the board that is made at once of what is known at the end.
 func TestTheBoardThatGrewIsTheBoardMadeAtOnce(t *testing.T) {
-	ids := []render.ClusterID{"a", "b", "c", "d", "e", "f"} // e and f are not chosen
+	ids := []wire.ClusterID{"a", "b", "c", "d", "e", "f"} // e and f are not chosen
 	chosen := refsOf("a", "b", "c", "d")
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -322,7 +322,7 @@ func TestTheBoardThatGrewIsTheBoardMadeAtOnce(t *testing.T) {
 	}
 }
 
-func randomNews(r *rand.Rand, ids []render.ClusterID, now time.Time) News {
+func randomNews(r *rand.Rand, ids []wire.ClusterID, now time.Time) News {
 	id := ids[r.IntN(4)]
 	if r.IntN(6) == 0 {
 		return silent(string(id))
@@ -556,7 +556,7 @@ func TestTheListAndTheDetailDivideTheScreen(t *testing.T) {
 		for i := range 30 {
 			name := fmt.Sprintf("cluster-%02d", i)
 			names = append(names, name)
-			all = append(all, toldBy(render.ClusterID(name), reported("hub", flows.RoleClient, up, e.Now)))
+			all = append(all, toldBy(wire.ClusterID(name), reported("hub", flows.RoleClient, up, e.Now)))
 		}
 		s := New(session.Options{Contexts: refsOf(names...)}, e).Take(e, all)
 		for range 40 {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -47,7 +47,7 @@ func diagnosed(facts flows.Facts, l looks) []check.Result {
 
 // checked are the checks of a peering. If one of the clusters is not at hand, only those of
 // the other one.
-func (s Screen) checked(e session.Env, p *peering) (results []check.Result, missing render.ClusterID) {
+func (s Screen) checked(e session.Env, p *peering) (results []check.Result, missing wire.ClusterID) {
 	_, missing = s.contextsOf(p)
 	results = diagnosed(s.factsOf(e, p), s.looks)
 	results = slices.DeleteFunc(results, func(r check.Result) bool { // only the command reads them
@@ -99,7 +99,7 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 		lines = append(lines, line)
 	}
 	lines = append(lines, "")
-	lines = append(lines, picture(t, results, [2]render.ClusterID{p.ends[flows.A].ID, p.ends[flows.B].ID}, "UDP "+p.endpoint(), width)...)
+	lines = append(lines, picture(t, results, [2]wire.ClusterID{p.ends[flows.A].ID, p.ends[flows.B].ID}, "UDP "+p.endpoint(), width)...)
 	lines = append(lines, "")
 	var facts []string
 	text, plan := remedies(results)

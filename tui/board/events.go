@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows/view"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
@@ -31,7 +31,7 @@ type event struct {
 	text string
 
 	// Of a warning: whose it is, about what, and how often it was given.
-	cluster        render.ClusterID
+	cluster        wire.ClusterID
 	object, reason string
 	count          int
 }

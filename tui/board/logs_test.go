@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -20,9 +20,9 @@ func TestLogsOfBothSidesAreOne(t *testing.T) {
 	s := New(session.Options{Contexts: refsOf("rome", "milan")}, e).Take(e, []News{
 		toldBy("rome", reported("milan", flows.RoleClient, up, e.Now)), toldBy("milan", reported("rome", flows.RoleServer, up, e.Now)),
 	})
-	for _, id := range []render.ClusterID{"rome", "milan"} {
-		peer := map[render.ClusterID]render.ClusterID{"rome": "milan", "milan": "rome"}[id]
-		meta := metav1.ObjectMeta{Namespace: render.TenantNamespaceName(peer), Name: string(peer), Labels: map[string]string{render.LabelRemoteCluster: string(peer)}}
+	for _, id := range []wire.ClusterID{"rome", "milan"} {
+		peer := map[wire.ClusterID]wire.ClusterID{"rome": "milan", "milan": "rome"}[id]
+		meta := metav1.ObjectMeta{Namespace: wire.TenantNamespaceName(peer), Name: string(peer), Labels: map[string]string{wire.LabelRemoteCluster: string(peer)}}
 		facts := flows.ClusterFacts{
 			ID: id, Clients: []networkingv1beta1.GatewayClient{{ObjectMeta: meta}},
 			Pods: []flows.PodFacts{{Name: "gw-1", Namespace: meta.Namespace, Gateway: meta.Name}},

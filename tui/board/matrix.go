@@ -7,7 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -27,9 +27,9 @@ func steps(k keys.Map) []keys.Command {
 
 // matrix is every cluster with every other one.
 type matrix struct {
-	lines, columns []render.ClusterID // not all may have room for a column
-	names, cell    int                // widths
-	cursor         [2]render.ClusterID
+	lines, columns []wire.ClusterID // not all may have room for a column
+	names, cell    int              // widths
+	cursor         [2]wire.ClusterID
 	line, column   int // where that is; -1: it has no room
 }
 
@@ -37,7 +37,7 @@ type matrix struct {
 const cellWidth = 9
 
 func (s Screen) matrix(e session.Env) matrix {
-	count := map[render.ClusterID]int{}
+	count := map[wire.ClusterID]int{}
 	for id := range s.Board.Rows {
 		count[id.low]++
 		count[id.high]++
@@ -47,7 +47,7 @@ func (s Screen) matrix(e session.Env) matrix {
 		m.lines = append(m.lines, id)
 		m.names = max(m.names, draw.Cells(string(id)))
 	}
-	slices.SortFunc(m.lines, func(x, y render.ClusterID) int { // those with most peers first: columns may have no room
+	slices.SortFunc(m.lines, func(x, y wire.ClusterID) int { // those with most peers first: columns may have no room
 		if count[x] != count[y] {
 			return count[y] - count[x]
 		}
@@ -56,7 +56,7 @@ func (s Screen) matrix(e session.Env) matrix {
 	m.names = min(m.names, mostName, e.Width/3)
 	m.columns = m.lines[:min(len(m.lines), max(1, (e.Width-m.names)/m.cell))]
 	if p := s.Subject(); p != nil {
-		m.cursor = [2]render.ClusterID{p.ends[flows.A].ID, p.ends[flows.B].ID}
+		m.cursor = [2]wire.ClusterID{p.ends[flows.A].ID, p.ends[flows.B].ID}
 		if out := !slices.Contains(m.columns, m.cursor[1]); out || s.from == m.cursor[1] && slices.Contains(m.columns, m.cursor[0]) {
 			slices.Reverse(m.cursor[:])
 		}
@@ -126,7 +126,7 @@ func (s Screen) matrixText(e session.Env) []string {
 	return lines
 }
 
-func (s Screen) matrixCell(t draw.Theme, m matrix, from, to render.ClusterID) string {
+func (s Screen) matrixCell(t draw.Theme, m matrix, from, to wire.ClusterID) string {
 	p, ok := s.Board.Rows[PairOf(from, to)]
 	switch {
 	case from == to:
@@ -142,7 +142,7 @@ func (s Screen) matrixCell(t draw.Theme, m matrix, from, to render.ClusterID) st
 	if d := p.roundTrip(side, s.Board.now); d > 0 {
 		text = draw.RoundTrip(d)
 	}
-	if m.cursor == [2]render.ClusterID{from, to} {
+	if m.cursor == [2]wire.ClusterID{from, to} {
 		return draw.Pad(t.Cursor.Render(t.Pointer+t.Glyphs[draw.PairMarks[p.State]]+" "+text), m.cell)
 	}
 	return " " + t.State(draw.PairMarks[p.State], text, m.cell-1)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -65,7 +65,7 @@ func keepNews(kept []News, n News) []News {
 		n = was
 	} else if !n.Complete && was.Problem == nil {
 		n.Complete = was.Complete
-		n.Gone = append(slices.DeleteFunc(slices.Clone(was.Gone), func(id render.ClusterID) bool { return speaksOf(n.Changed, id) }), n.Gone...)
+		n.Gone = append(slices.DeleteFunc(slices.Clone(was.Gone), func(id wire.ClusterID) bool { return speaksOf(n.Changed, id) }), n.Gone...)
 		for _, r := range was.Changed {
 			if !speaksOf(n.Changed, r.Peer) && !slices.Contains(n.Gone, r.Peer) {
 				n.Changed = append(slices.Clip(n.Changed), r)
@@ -103,7 +103,7 @@ func (b *board) record(now time.Time, n News, kept []News) {
 	}
 }
 
-func speaksOf(all []flows.Reading, id render.ClusterID) bool {
+func speaksOf(all []flows.Reading, id wire.ClusterID) bool {
 	return slices.ContainsFunc(all, func(r flows.Reading) bool { return r.Peer == id })
 }
 

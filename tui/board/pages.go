@@ -11,7 +11,8 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -125,7 +126,7 @@ func (s Screen) found(e session.Env, lines []string) []string {
 const answersAs = "answers as "
 
 // peersOf are the clusters that one has peerings with, as each peering is.
-func (b *board) peersOf(t draw.Theme, id render.ClusterID) []string {
+func (b *board) peersOf(t draw.Theme, id wire.ClusterID) []string {
 	states := map[string]view.State{}
 	for _, p := range b.Rows {
 		for i, end := range p.ends {
@@ -203,7 +204,7 @@ func (s Screen) yamlText(e session.Env, p *peering) []string {
 			lines = append(lines, heading+"  "+s.Board.absence(), "")
 			continue
 		}
-		text, err := render.LiveYAML(peer.Objects()...)
+		text, err := apply.LiveYAML(peer.Objects()...)
 		if err != nil {
 			text = []byte(err.Error())
 		}

@@ -7,16 +7,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/flows/view"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
 // pairID is what a peering is known by, whatever happens to it and from
 // whichever side it was seen first: the two cluster IDs, in order.
-type pairID struct{ low, high render.ClusterID }
+type pairID struct{ low, high wire.ClusterID }
 
 // PairOf is the ID of a peering, whichever cluster is named first.
-func PairOf(x, y render.ClusterID) pairID {
+func PairOf(x, y wire.ClusterID) pairID {
 	if y < x {
 		x, y = y, x
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
@@ -38,7 +38,7 @@ func partOf(results []check.Result, codes []flows.Code, sides ...flows.Side) dra
 
 // picture is the way of a packet from the pods of A to those of B, with what the checks
 // say of each part, the clusters, and what is dialled.
-func picture(t draw.Theme, results []check.Result, ids [2]render.ClusterID, dialled string, width int) []string {
+func picture(t draw.Theme, results []check.Result, ids [2]wire.ClusterID, dialled string, width int) []string {
 	gap, gateway := 3, "gateway"
 	if width < 78 {
 		gap, gateway = 1, "gw"

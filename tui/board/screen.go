@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -26,12 +26,12 @@ type Screen struct {
 
 	Detail bool // a page is shown, and not the list
 	page   page
-	direct bool             // the page was opened from the list, not from the overview
-	lent   bool             // the wizard asked for it, and waits
-	find   keys.Line        // only lines of the page that have it are shown
-	from   render.ClusterID // whose line of the matrix has the cursor; "" for A's
-	text   []string         // of a page that is made anew only when there is reason to
-	logs   logsMsg          // the latest
+	direct bool           // the page was opened from the list, not from the overview
+	lent   bool           // the wizard asked for it, and waits
+	find   keys.Line      // only lines of the page that have it are shown
+	from   wire.ClusterID // whose line of the matrix has the cursor; "" for A's
+	text   []string       // of a page that is made anew only when there is reason to
+	logs   logsMsg        // the latest
 	// looks are those of the diagnosis: what has changed since then tells which way
 	// packets move.
 	looks     looks
@@ -111,7 +111,7 @@ func (s Screen) Selected() (refs [2]flows.ContextRef) {
 }
 
 // contextsOf are those of both sides; missing is the cluster that has none.
-func (s Screen) contextsOf(p *peering) (refs [2]flows.ContextRef, missing render.ClusterID) {
+func (s Screen) contextsOf(p *peering) (refs [2]flows.ContextRef, missing wire.ClusterID) {
 	for i, e := range p.ends {
 		if !e.Chosen {
 			missing = e.ID

@@ -11,7 +11,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -33,10 +33,10 @@ func TestTheSelectedRowStaysUnderTheCursor(t *testing.T) {
 	var all []News
 	e := around(80, 24)
 	for i := range clusters {
-		n := toldBy(render.ClusterID(name(i)))
+		n := toldBy(wire.ClusterID(name(i)))
 		for j := range clusters {
 			if j != i {
-				n.Changed = append(n.Changed, reported(render.ClusterID(name(j)), flows.RoleServer, up, e.Now))
+				n.Changed = append(n.Changed, reported(wire.ClusterID(name(j)), flows.RoleServer, up, e.Now))
 			}
 		}
 		names, all = append(names, name(i)), append(all, n)
@@ -60,7 +60,7 @@ func TestTheSelectedRowStaysUnderTheCursor(t *testing.T) {
 	at, row := line()
 	for n := 1; n <= 30; n++ {
 		e.Now = e.Now.Add(time.Second)
-		s = s.Take(e, []News{toldBy(render.ClusterID(name(n)), reported(render.ClusterID(name(n+1)), flows.RoleServer, broken, e.Now))}).Follow(e)
+		s = s.Take(e, []News{toldBy(wire.ClusterID(name(n)), reported(wire.ClusterID(name(n+1)), flows.RoleServer, broken, e.Now))}).Follow(e)
 		if nowAt, nowRow := line(); nowRow != row || nowAt != at && s.list.top > 0 {
 			t.Fatalf("after %d changes: got %q on line %d, want %q on line %d", n, nowRow, nowAt, row, at)
 		}
@@ -120,16 +120,16 @@ func TestTheMatrixHasACursor(t *testing.T) {
 	}
 	for i, step := range []struct {
 		by   stepMsg
-		want [2]render.ClusterID // the cursor's line and column
+		want [2]wire.ClusterID // the cursor's line and column
 	}{
-		{stepMsg{}, [2]render.ClusterID{"rome", "milan"}},
-		{stepMsg{right: +1}, [2]render.ClusterID{"rome", "oslo"}},
-		{stepMsg{right: +1}, [2]render.ClusterID{"rome", "oslo"}}, // rome has no more
-		{stepMsg{down: -1}, [2]render.ClusterID{"rome", "oslo"}},
-		{stepMsg{down: +1}, [2]render.ClusterID{"milan", "rome"}}, // the nearest that milan has
-		{stepMsg{right: -1}, [2]render.ClusterID{"milan", "rome"}},
-		{stepMsg{down: +1}, [2]render.ClusterID{"oslo", "rome"}},
-		{stepMsg{down: +1}, [2]render.ClusterID{"paris", "turin"}}, // of other clusters
+		{stepMsg{}, [2]wire.ClusterID{"rome", "milan"}},
+		{stepMsg{right: +1}, [2]wire.ClusterID{"rome", "oslo"}},
+		{stepMsg{right: +1}, [2]wire.ClusterID{"rome", "oslo"}}, // rome has no more
+		{stepMsg{down: -1}, [2]wire.ClusterID{"rome", "oslo"}},
+		{stepMsg{down: +1}, [2]wire.ClusterID{"milan", "rome"}}, // the nearest that milan has
+		{stepMsg{right: -1}, [2]wire.ClusterID{"milan", "rome"}},
+		{stepMsg{down: +1}, [2]wire.ClusterID{"oslo", "rome"}},
+		{stepMsg{down: +1}, [2]wire.ClusterID{"paris", "turin"}}, // of other clusters
 	} {
 		s, _ = s.Update(e, step.by)
 		m := s.matrix(e)
@@ -149,7 +149,7 @@ func TestTheMatrixHasACursor(t *testing.T) {
 	}
 	s.from, s.list.selected = "rome", PairOf("rome", "oslo")
 	e.Width = 33 // only rome and milan have columns
-	if m := s.matrix(e); m.cursor != [2]render.ClusterID{"oslo", "rome"} || m.column != 0 {
+	if m := s.matrix(e); m.cursor != [2]wire.ClusterID{"oslo", "rome"} || m.column != 0 {
 		t.Errorf("got the cursor on %v, column %d of %v, want the cell of the pair that has room", m.cursor, m.column, m.columns)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
@@ -24,14 +24,14 @@ func drawn(marks []draw.Mark) string {
 func TestATimelineTellsWhatWasSeenAndWhen(t *testing.T) {
 	began := flowtest.Epoch()
 	b := newBoard(refsOf("rome", "milan"), began)
-	told := func(after time.Duration, state func(peer render.ClusterID, role flows.Role, at time.Time) flows.Reading) {
+	told := func(after time.Duration, state func(peer wire.ClusterID, role flows.Role, at time.Time) flows.Reading) {
 		at := began.Add(after)
 		b.take(at, []News{toldBy("rome", state("milan", flows.RoleClient, at)), toldBy("milan", state("rome", flows.RoleServer, at))})
 	}
-	connected := func(peer render.ClusterID, role flows.Role, at time.Time) flows.Reading {
+	connected := func(peer wire.ClusterID, role flows.Role, at time.Time) flows.Reading {
 		return reported(peer, role, up, at)
 	}
-	down := func(peer render.ClusterID, role flows.Role, at time.Time) flows.Reading {
+	down := func(peer wire.ClusterID, role flows.Role, at time.Time) flows.Reading {
 		return reported(peer, role, broken, at)
 	}
 	line := func(cells int) string {

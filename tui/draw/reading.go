@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/view"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // ReadingFacts are what a side says beyond its state, as short texts; ago
@@ -72,7 +72,7 @@ func CIDRs(cidrs []networkingv1beta1.CIDR) string {
 }
 
 // Lending are lines of what a side says of its peerings besides the network.
-func (t Theme) Lending(all []view.Lending, cluster, peer render.ClusterID, width int) []string {
+func (t Theme) Lending(all []view.Lending, cluster, peer wire.ClusterID, width int) []string {
 	var lines []string
 	for _, l := range all {
 		mark := OK

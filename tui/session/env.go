@@ -11,7 +11,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
@@ -82,7 +82,7 @@ type (
 	// PairMsg says which two clusters are worked on, A first: all screens call them so.
 	PairMsg [2]flows.ContextRef
 	// DiagnoseMsg shows the diagnosis of two clusters' connection.
-	DiagnoseMsg struct{ A, B render.ClusterID }
+	DiagnoseMsg struct{ A, B wire.ClusterID }
 	// ReturnMsg leads back to where a diagnosis was asked for.
 	ReturnMsg struct{}
 	// ChooseMsg lets two clusters be chosen.

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
@@ -28,7 +28,7 @@ const (
 
 // Gateway is one end of a connection, whose log is read.
 type Gateway struct {
-	ID      render.ClusterID
+	ID      wire.ClusterID
 	Cluster engine.Cluster  // nil while it has not been reached
 	Pod     *flows.PodFacts // nil while there is none
 	Absent  string          // why nothing is known of the end; "" where something is

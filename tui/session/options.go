@@ -7,7 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
@@ -42,13 +42,13 @@ type Options struct {
 	// Command writes the command line that does the same without this program.
 	Command func(Request) string
 	// InfoCommand writes the command line that tells of one cluster's peering.
-	InfoCommand func(of flows.ContextRef, peer render.ClusterID) string
+	InfoCommand func(of flows.ContextRef, peer wire.ClusterID) string
 	// Looked are the kubeconfig files that contexts were looked for in.
 	Looked []string
 	// Install says how our operator is brought to a cluster where nothing manages
 	// connections, under an ID; nil means not at all. The admin's "" for the ID
 	// is for it to choose.
-	Install func(flows.ClusterFacts, render.ClusterID) (flows.Installation, error)
+	Install func(flows.ClusterFacts, wire.ClusterID) (flows.Installation, error)
 	// Answers completes parameters by what the admin chose in an earlier program for
 	// the same clusters; ok is false where that was nothing. nil: nobody knows.
 	Answers func(a, b flows.ContextRef, p flows.Params) (_ flows.Params, ok bool)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/command"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -543,7 +543,7 @@ func (s clustersScreen) detail(c scene) []string {
 	}
 	var peers []string
 	for _, conn := range r.Good.Connections {
-		peers = append(peers, conn.Labels[render.LabelRemoteCluster])
+		peers = append(peers, conn.Labels[wire.LabelRemoteCluster])
 	}
 	if len(peers) > 0 {
 		lines = append(lines, c.Theme.Wrap("It has "+draw.Counted(len(peers), "connection")+": "+flows.Some(peers)+".", c.Width, 0)...)
@@ -583,7 +583,7 @@ func (s clustersScreen) text(c scene) []string {
 	add("pods", draw.CIDRs(r.Good.Networks.Pod))
 	add("external", draw.CIDRs(r.Good.Networks.External))
 	for _, conn := range r.Good.Connections {
-		add("connection", fmt.Sprintf("%s: %s", conn.Labels[render.LabelRemoteCluster], cmp.Or(string(conn.Status.Value), "nothing said yet")))
+		add("connection", fmt.Sprintf("%s: %s", conn.Labels[wire.LabelRemoteCluster], cmp.Or(string(conn.Status.Value), "nothing said yet")))
 	}
 	if twins := c.twins(r.Member); len(twins) > 0 {
 		add("same cluster", strings.Join(twins, ", "))

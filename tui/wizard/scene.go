@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -67,7 +67,7 @@ func (c scene) facts() flows.Facts {
 }
 
 // id is the side's cluster ID, if it was ever known, or the one that it will have.
-func (c scene) id(s flows.Side) render.ClusterID {
+func (c scene) id(s flows.Side) wire.ClusterID {
 	if id := c.on(s).Good.ID; id != "" || c.wanted.Install[s] == nil {
 		return id
 	}

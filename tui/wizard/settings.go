@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -61,8 +61,8 @@ func (c scene) installSettings() []flows.ConnectionSetting {
 		out = append(out, flows.ConnectionSetting{
 			Name: [...]string{"cluster-id", "remote-cluster-id"}[s], Label: "Cluster ID of " + s.String(),
 			Valid: func(text string) (err error) {
-				if err = render.ClusterID(text).Choose(); err == nil {
-					made, err = c.options.Install(facts, render.ClusterID(text))
+				if err = wire.ClusterID(text).Choose(); err == nil {
+					made, err = c.options.Install(facts, wire.ClusterID(text))
 				}
 				return err
 			},

@@ -28,7 +28,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/remote"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -87,7 +87,7 @@ func (r *abroad) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	err = r.tidy(ctx, identities.Items, all)
 	var plane *authv1beta1.Identity
 	for i := range identities.Items {
-		if o := &identities.Items[i]; o.Spec.Type == authv1beta1.ControlPlaneIdentityType && o.DeletionTimestamp == nil && string(o.Spec.ClusterID) == ns.Labels[render.LabelRemoteCluster] {
+		if o := &identities.Items[i]; o.Spec.Type == authv1beta1.ControlPlaneIdentityType && o.DeletionTimestamp == nil && string(o.Spec.ClusterID) == ns.Labels[wire.LabelRemoteCluster] {
 			plane = o
 		}
 	}
@@ -172,7 +172,7 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 		c := copies[s.Name]
 		delete(copies, s.Name)
 		if other := first(s, all); other != s {
-			errs = append(errs, control.Complain(ctx, r.client, r.recorder, s, fmt.Errorf("%sResourceSlice %s/%s has its name, which would be that of two nodes", render.ProblemRefused, other.Namespace, other.Name)))
+			errs = append(errs, control.Complain(ctx, r.client, r.recorder, s, fmt.Errorf("%sResourceSlice %s/%s has its name, which would be that of two nodes", wire.ProblemRefused, other.Namespace, other.Name)))
 			if c != nil {
 				errs = append(errs, control.Delete(ctx, remote, c))
 			}
@@ -180,7 +180,7 @@ func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 		}
 		err := r.show(ctx, remote, plane, s, c, private, id)
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err) {
-			err = errors.Join(err, control.Complain(ctx, r.client, r.recorder, s, fmt.Errorf("%s%s does not take it: %w", render.ProblemRefused, plane.Spec.ClusterID, err)))
+			err = errors.Join(err, control.Complain(ctx, r.client, r.recorder, s, fmt.Errorf("%s%s does not take it: %w", wire.ProblemRefused, plane.Spec.ClusterID, err)))
 		} else if err == nil {
 			err = control.Complain(ctx, r.client, r.recorder, s, nil)
 		}
@@ -206,14 +206,14 @@ func first(s *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice) *authv
 }
 
 // show creates or updates the provider's copy c of one slice, and copies the answer back.
-func (r *abroad) show(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, s, c *authv1beta1.ResourceSlice, private []byte, id render.ClusterID) error {
+func (r *abroad) show(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, s, c *authv1beta1.ResourceSlice, private []byte, id wire.ClusterID) error {
 	subject := peering.SliceUser(s.Name, id)
 	request, err := subject.Request(private, rand.Reader)
 	if err != nil {
 		return err
 	}
 	before := s.DeepCopy()
-	s.Spec = peering.Asks(s.Spec, request, subject, id, render.ClusterID(plane.Spec.ClusterID))
+	s.Spec = peering.Asks(s.Spec, request, subject, id, wire.ClusterID(plane.Spec.ClusterID))
 	if !equality.Semantic.DeepEqual(before.Spec, s.Spec) {
 		if err := r.client.Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(control.Manager)); err != nil {
 			return fmt.Errorf("complete ResourceSlice %s/%s: %w", s.Namespace, s.Name, err)

@@ -20,7 +20,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/remote"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -56,17 +56,17 @@ func (k *keys) private(ctx context.Context) ([]byte, error) {
 		if kerr != nil {
 			return nil, fmt.Errorf("make the cluster's key: %w", kerr)
 		}
-		s.Labels = map[string]string{render.LabelManagedBy: control.Manager}
-		s.Data = map[string][]byte{render.SecretPrivateKey: private, render.SecretPublicKey: public}
+		s.Labels = map[string]string{wire.LabelManagedBy: control.Manager}
+		s.Data = map[string][]byte{wire.SecretPrivateKey: private, wire.SecretPublicKey: public}
 		err = k.client.Create(ctx, s, client.FieldOwner(control.Manager))
 	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("keep the cluster's key in Secret %s/%s: %w", k.home, peering.KeysName, err)
-	case len(s.Data[render.SecretPrivateKey]) == 0:
-		return nil, fmt.Errorf("secret %s/%s has no %s", k.home, peering.KeysName, render.SecretPrivateKey)
+	case len(s.Data[wire.SecretPrivateKey]) == 0:
+		return nil, fmt.Errorf("secret %s/%s has no %s", k.home, peering.KeysName, wire.SecretPrivateKey)
 	}
-	return s.Data[render.SecretPrivateKey], nil
+	return s.Data[wire.SecretPrivateKey], nil
 }
 
 // signatures signs the nonces of providers with this cluster's key.
@@ -102,7 +102,7 @@ func (r *signatures) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	signature, err := peering.Sign(private, nonce, rand.Reader)
 	if err != nil {
-		return ctrl.Result{}, control.Complain(ctx, r.client, r.recorder, s, errors.New(render.ProblemRefused+err.Error()))
+		return ctrl.Result{}, control.Complain(ctx, r.client, r.recorder, s, errors.New(wire.ProblemRefused+err.Error()))
 	}
 	before := s.DeepCopy()
 	s.Data[peering.KeySignedNonce] = signature

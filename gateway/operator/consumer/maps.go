@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -24,7 +25,7 @@ import (
 // and a map that is withdrawn first requests nothing, and is deleted then. If the copy requests a namespace
 // that the map neither requests nor withdraws, somebody has deleted the map here, or this cluster was
 // restored from a backup: the namespace is added to the map again.
-func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice, id render.ClusterID) error {
+func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice, id wire.ClusterID) error {
 	namespace := *plane.Spec.Namespace
 	var mine, shown offloadingv1beta1.NamespaceMapList
 	of := client.MatchingLabels{peering.LabelReplication: "true", peering.LabelDestination: string(plane.Spec.ClusterID)}
@@ -62,12 +63,12 @@ func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1be
 		problem := error(nil)
 		switch {
 		case apierrors.IsForbidden(answered) || apierrors.IsInvalid(answered) || apierrors.IsAlreadyExists(answered) || apierrors.IsNotFound(answered):
-			problem = fmt.Errorf("%s%s does not take it: %w", render.ProblemRefused, plane.Spec.ClusterID, answered)
+			problem = fmt.Errorf("%s%s does not take it: %w", wire.ProblemRefused, plane.Spec.ClusterID, answered)
 		case answered != nil:
 			errs = append(errs, answered)
 			continue
-		case c != nil && c.Annotations[render.AnnotationProblem] != "":
-			problem = errors.New(c.Annotations[render.AnnotationProblem])
+		case c != nil && c.Annotations[wire.AnnotationProblem] != "":
+			problem = errors.New(c.Annotations[wire.AnnotationProblem])
 		}
 		errs = append(errs, answered, control.Complain(ctx, r.client, r.recorder, m, problem))
 	}
@@ -128,12 +129,12 @@ func (r *abroad) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap)
 func (r *abroad) bringHome(ctx context.Context, plane *authv1beta1.Identity, has, lost map[string]string) error {
 	mapping := maps.Clone(lost)
 	maps.Copy(mapping, has)
-	_, err := control.Apply(ctx, r.client, peering.NamespaceMap(render.Tenant{Namespace: plane.Namespace, Remote: render.ClusterID(plane.Spec.ClusterID)}, mapping))
+	_, err := control.Apply(ctx, r.client, peering.NamespaceMap(render.Tenant{Namespace: plane.Namespace, Remote: wire.ClusterID(plane.Spec.ClusterID)}, mapping))
 	return err
 }
 
 // showMap creates or updates the provider's copy of one map, and copies the provider's answer back.
-func (r *abroad) showMap(ctx context.Context, remote client.Client, m, c *offloadingv1beta1.NamespaceMap, namespace string, id render.ClusterID) error {
+func (r *abroad) showMap(ctx context.Context, remote client.Client, m, c *offloadingv1beta1.NamespaceMap, namespace string, id wire.ClusterID) error {
 	want := peering.MapCopy(m, id, namespace)
 	switch {
 	case c == nil:

@@ -21,13 +21,13 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/internal/offload"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // offloadings is all that the plan for offloaded namespaces depends on.
 type offloadings struct {
-	id      render.ClusterID
+	id      wire.ClusterID
 	offered []offloadingv1beta1.NamespaceOffloading // in all namespaces, with the name that Liqo uses
 	nodes   []offered
 	maps    []offloadingv1beta1.NamespaceMap // this cluster's own
@@ -306,7 +306,7 @@ func (o offloadings) status(n *offloadingv1beta1.NamespaceOffloading, p offloadi
 		conditions := offloadingv1beta1.RemoteNamespaceConditions{}
 		if o.taken[n.Namespace] {
 			required.Reason = "RoleBindingTaken"
-			required.Message = fmt.Sprintf("namespace %s has a RoleBinding %s that is not the operator's: remove it, or rename it", n.Namespace, render.OffloadedAccessName)
+			required.Message = fmt.Sprintf("namespace %s has a RoleBinding %s that is not the operator's: remove it, or rename it", n.Namespace, wire.OffloadedAccessName)
 			asked, failed = asked+1, failed+1
 		}
 		if why := p.refused[provider][n.Namespace]; why != "" {
@@ -379,7 +379,7 @@ func (o offloadings) ready(provider types.NamespacedName, namespace string) (off
 	problem := ""
 	for i := range o.maps {
 		if m := &o.maps[i]; m.Namespace == provider.Namespace && m.Name == provider.Name {
-			says, problem = m.Status.CurrentMapping[namespace], m.Annotations[render.AnnotationProblem]
+			says, problem = m.Status.CurrentMapping[namespace], m.Annotations[wire.AnnotationProblem]
 		}
 	}
 	switch says.Phase {

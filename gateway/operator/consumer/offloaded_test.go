@@ -25,6 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/lending/lendingtest"
 	"github.com/liqo-tui/liqo-tui/internal/offload"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -53,7 +54,7 @@ func in(key string, values ...string) []corev1.NodeSelectorTerm {
 
 // mapped is a NamespaceMap with what its provider says of a namespace.
 func mapped(provider, namespace string, phase offloadingv1beta1.MappingPhase) offloadingv1beta1.NamespaceMap {
-	m := *peering.NamespaceMap(render.Tenant{Namespace: "liqo-tenant-" + provider, Remote: render.ClusterID(provider)}, nil)
+	m := *peering.NamespaceMap(render.Tenant{Namespace: "liqo-tenant-" + provider, Remote: wire.ClusterID(provider)}, nil)
 	m.Status.CurrentMapping = map[string]offloadingv1beta1.RemoteNamespaceStatus{namespace: {RemoteNamespace: "x", Phase: phase}}
 	return m
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -43,7 +44,7 @@ func (r *offloader) setup(mgr ctrl.Manager) (err error) {
 		return err
 	}
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
-	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.OffloadedAccessName })
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == wire.OffloadedAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("offloading").
 		WithOptions(control.Workers(1)).
 		Watches(&offloadingv1beta1.NamespaceOffloading{}, r.seen.Seen(all)).
@@ -87,16 +88,16 @@ func (r *offloader) read(ctx context.Context) (in offloadings, err error) {
 	var asked authv1beta1.ResourceSliceList
 	err = errors.Join(
 		r.client.List(ctx, &asked, client.MatchingLabels{peering.LabelReplication: "true"}),
-		r.client.List(ctx, &rights, client.MatchingFields{metav1.ObjectNameField: render.OffloadedAccessName}),
+		r.client.List(ctx, &rights, client.MatchingFields{metav1.ObjectNameField: wire.OffloadedAccessName}),
 		r.client.List(ctx, &offered, client.MatchingFields{metav1.ObjectNameField: peering.OffloadingName}),
-		r.client.List(ctx, &nodes, client.MatchingLabels{render.LabelManagedBy: render.OperatorName}),
-		r.client.List(ctx, &mapped, client.MatchingLabels{render.LabelManagedBy: render.OperatorName, peering.LabelReplication: "true"}))
+		r.client.List(ctx, &nodes, client.MatchingLabels{wire.LabelManagedBy: wire.OperatorName}),
+		r.client.List(ctx, &mapped, client.MatchingLabels{wire.LabelManagedBy: wire.OperatorName, peering.LabelReplication: "true"}))
 	if err != nil {
 		return in, fmt.Errorf("list what there is of offloaded namespaces: %w", err)
 	}
 	in.offered, in.maps, in.slices, in.taken = offered.Items, mapped.Items, asked.Items, map[string]bool{}
 	for _, b := range rights.Items {
-		if b.Labels[render.LabelManagedBy] == render.OperatorName {
+		if b.Labels[wire.LabelManagedBy] == wire.OperatorName {
 			in.rights = append(in.rights, b)
 		} else {
 			in.taken[b.Namespace] = true
@@ -163,7 +164,7 @@ func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan)
 			errs = append(errs, err)
 			continue
 		}
-		if _, err := control.Apply(ctx, r.client, peering.NamespaceMap(render.Tenant{Namespace: key.Namespace, Remote: render.ClusterID(key.Name)}, mapping, p.left[key]...)); err != nil {
+		if _, err := control.Apply(ctx, r.client, peering.NamespaceMap(render.Tenant{Namespace: key.Namespace, Remote: wire.ClusterID(key.Name)}, mapping, p.left[key]...)); err != nil {
 			errs = append(errs, err)
 		}
 	}

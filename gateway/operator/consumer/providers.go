@@ -22,7 +22,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/remote"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -130,7 +130,7 @@ func (p *Providers) renew(ctx context.Context, provider *remote.Cluster, i *auth
 			return iderr
 		}
 		o.Labels = map[string]string{
-			render.LabelRemoteCluster: string(id), peering.LabelOrigin: string(id), peering.LabelReplicated: "true", peering.LabelReplication: "false",
+			wire.LabelRemoteCluster: string(id), peering.LabelOrigin: string(id), peering.LabelReplicated: "true", peering.LabelReplication: "false",
 			peering.LabelDestination: string(i.Spec.ClusterID),
 		}
 		o.Spec = authv1beta1.RenewSpec{ConsumerClusterID: corev1beta1.ClusterID(id), IdentityType: authv1beta1.ControlPlaneIdentityType}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/virtualnode/decide"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // strays handles pods on a virtual node whose namespace is not offloaded to it, such as pods of DaemonSets
@@ -75,7 +75,7 @@ func (r *strays) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("read VirtualNode %s: %w", req.NamespacedName, err)
 	}
-	if v.Labels[render.LabelManagedBy] != render.OperatorName { // also for a VirtualNode that is gone: it has no label
+	if v.Labels[wire.LabelManagedBy] != wire.OperatorName { // also for a VirtualNode that is gone: it has no label
 		r.leave(req.Name)
 		return ctrl.Result{}, nil
 	}

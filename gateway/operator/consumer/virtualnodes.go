@@ -35,6 +35,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/signing"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -148,8 +149,8 @@ func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	}
 	live := s.UID != "" && s.DeletionTimestamp == nil && !peering.FromConsumer(s) && s.Spec.ProviderClusterID != nil
 	switch {
-	case v.UID != "" && v.Labels[render.LabelManagedBy] != render.OperatorName:
-		why := fmt.Errorf("%sa virtual node is made of a ResourceSlice of its name with annotation %s=true, and of nothing else", render.ProblemRefused, peering.AnnotationVirtualNode)
+	case v.UID != "" && v.Labels[wire.LabelManagedBy] != wire.OperatorName:
+		why := fmt.Errorf("%sa virtual node is made of a ResourceSlice of its name with annotation %s=true, and of nothing else", wire.ProblemRefused, peering.AnnotationVirtualNode)
 		return ctrl.Result{}, control.Complain(ctx, r.client, r.recorder, v, why)
 	case !live || !peering.CreatesNode(s) || v.DeletionTimestamp != nil:
 		return ctrl.Result{}, r.remove(ctx, req.NamespacedName, v)
@@ -219,13 +220,13 @@ func (r *virtualNodes) unfit(ctx context.Context, s *authv1beta1.ResourceSlice) 
 		return "", err
 	}
 	if n.UID != "" && !peering.MemberOf(n, s.Namespace) {
-		return fmt.Sprintf("%sthere is a node %s already, and the virtual node would have its name", render.ProblemRefused, n.Name), nil
+		return fmt.Sprintf("%sthere is a node %s already, and the virtual node would have its name", wire.ProblemRefused, n.Name), nil
 	}
 	switch why, err := r.guards.Missing(ctx); {
 	case err != nil:
 		return "", fmt.Errorf("whether the programs of virtual nodes are bounded is not known: %w", err)
 	case why != "":
-		return fmt.Sprintf("%sthe programs of virtual nodes are not bounded on this cluster: %s", render.ProblemRefused, why), nil
+		return fmt.Sprintf("%sthe programs of virtual nodes are not bounded on this cluster: %s", wire.ProblemRefused, why), nil
 	}
 	return "", nil
 }
@@ -233,7 +234,7 @@ func (r *virtualNodes) unfit(ctx context.Context, s *authv1beta1.ResourceSlice) 
 // make creates or updates the objects of a VirtualNode.
 func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNode) (again time.Duration, err error) {
 	operator := &appsv1.Deployment{}
-	if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.OperatorName}, operator); err != nil {
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.home, Name: wire.OperatorName}, operator); err != nil {
 		return 0, fmt.Errorf("read the operator's own Deployment, whose image virtual nodes have: %w", err)
 	}
 	id, err := control.ClusterID(ctx, r.client, r.home)
@@ -275,7 +276,7 @@ func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNod
 		return 0, err
 	}
 	d := p.Deployment()
-	metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, render.AnnotationAccount, string(account.UID))
+	metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, wire.AnnotationAccount, string(account.UID))
 	d, err = control.Apply(ctx, r.client, d)
 	if err != nil {
 		return 0, err
@@ -351,7 +352,7 @@ func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*core
 // the one of key.
 func (r *virtualNodes) list(ctx context.Context, key client.ObjectKey, with bool) error {
 	var list offloadingv1beta1.VirtualNodeList
-	if err := r.client.List(ctx, &list, client.MatchingLabels{render.LabelManagedBy: render.OperatorName}); err != nil {
+	if err := r.client.List(ctx, &list, client.MatchingLabels{wire.LabelManagedBy: wire.OperatorName}); err != nil {
 		return fmt.Errorf("list VirtualNodes: %w", err)
 	}
 	var all []types.NamespacedName

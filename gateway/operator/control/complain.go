@@ -10,7 +10,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // Complain writes into an annotation of o what is wrong with it; nil removes the annotation. A change is
@@ -18,13 +19,13 @@ import (
 func Complain(ctx context.Context, c client.Client, recorder events.EventRecorder, o client.Object, why error) error {
 	before := o.DeepCopyObject().(client.Object)
 	annotations := maps.Clone(o.GetAnnotations())
-	delete(annotations, render.AnnotationProblem)
-	delete(annotations, render.AnnotationProblemOf)
+	delete(annotations, wire.AnnotationProblem)
+	delete(annotations, wire.AnnotationProblemOf)
 	if why != nil {
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		annotations[render.AnnotationProblem], annotations[render.AnnotationProblemOf] = why.Error(), strconv.FormatInt(o.GetGeneration(), 10)
+		annotations[wire.AnnotationProblem], annotations[wire.AnnotationProblemOf] = why.Error(), strconv.FormatInt(o.GetGeneration(), 10)
 	}
 	if maps.Equal(annotations, o.GetAnnotations()) {
 		return nil
@@ -34,7 +35,7 @@ func Complain(ctx context.Context, c client.Client, recorder events.EventRecorde
 	}
 	o.SetAnnotations(annotations)
 	if err := c.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(Manager)); err != nil {
-		return fmt.Errorf("say what is wrong with %s: %w", render.Name(o), err)
+		return fmt.Errorf("say what is wrong with %s: %w", apply.Name(o), err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // Guards are the admission policies that a role needs: without them the cluster does nothing more in this role.
@@ -50,10 +51,10 @@ func (g *Guards) missing(ctx context.Context, name string) (string, error) {
 	for _, o := range []client.Object{p, b} {
 		err := g.Reader.Get(ctx, client.ObjectKey{Name: name}, o)
 		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-			return fmt.Sprintf("there is no %s (Kubernetes 1.30 and later): run liqo-tui install --peering %s", render.Name(named(o, name)), g.Role), nil
+			return fmt.Sprintf("there is no %s (Kubernetes 1.30 and later): run liqo-tui install --peering %s", apply.Name(named(o, name)), g.Role), nil
 		}
 		if err != nil {
-			return "", fmt.Errorf("read %s: %w", render.Name(named(o, name)), err)
+			return "", fmt.Errorf("read %s: %w", apply.Name(named(o, name)), err)
 		}
 	}
 	if b.Spec.PolicyName != name || b.Spec.MatchResources != nil || !slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny) {

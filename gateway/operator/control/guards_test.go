@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -106,14 +107,14 @@ func TestGuardsAreNotAskedForEachTime(t *testing.T) {
 		}
 		return why, all.asked - before
 	}
-	taken := all.bindings[render.TwinAccessName]
-	delete(all.bindings, render.TwinAccessName)
+	taken := all.bindings[wire.TwinAccessName]
+	delete(all.bindings, wire.TwinAccessName)
 	for range 2 {
 		if why, asked := look(); why == "" || asked == 0 {
 			t.Errorf("got %q after %d requests, want it missed", why, asked)
 		}
 	}
-	all.bindings[render.TwinAccessName] = taken
+	all.bindings[wire.TwinAccessName] = taken
 	if why, asked := look(); why != "" || asked != 2*len(render.PeeringProvider.Guards()) {
 		t.Errorf("got %q after %d requests", why, asked)
 	}

@@ -14,11 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // Manager is the field manager that the operator writes as.
-const Manager = render.OperatorName
+const Manager = wire.OperatorName
 
 // Apply makes an object of ours as wanted, and returns it as it is then. If want has a resource version,
 // and the object has changed since that version, Apply fails with a conflict: want depends on what was read
@@ -26,7 +27,7 @@ const Manager = render.OperatorName
 func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, error) {
 	live, ok := reflect.TypeAssert[O](reflect.New(reflect.TypeOf(want).Elem()))
 	if !ok {
-		return want, fmt.Errorf("apply %s: %T is not a pointer", render.Name(want), want)
+		return want, fmt.Errorf("apply %s: %T is not a pointer", apply.Name(want), want)
 	}
 	live.GetObjectKind().SetGroupVersionKind(want.GetObjectKind().GroupVersionKind()) // an unstructured object has no other source of its kind
 	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
@@ -37,12 +38,12 @@ func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 		if err := Delete(ctx, c, live); err != nil {
 			return live, err
 		}
-	case err == nil && render.Contains(Manager, live, want):
+	case err == nil && apply.Contains(Manager, live, want):
 		return live, nil
 	case client.IgnoreNotFound(err) != nil:
-		return live, fmt.Errorf("read %s: %w", render.Name(want), err)
+		return live, fmt.Errorf("read %s: %w", apply.Name(want), err)
 	}
-	u, err := render.Wanted(want)
+	u, err := apply.Wanted(want)
 	if err != nil {
 		return live, err
 	}
@@ -50,7 +51,7 @@ func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 	// These objects are ours alone, so changes by others are undone.
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(Manager), client.ForceOwnership)
 	if err != nil {
-		return live, fmt.Errorf("apply %s: %w", render.Name(want), err)
+		return live, fmt.Errorf("apply %s: %w", apply.Name(want), err)
 	}
 	if untyped, ok := any(live).(*unstructured.Unstructured); ok {
 		untyped.Object = u.Object
@@ -70,16 +71,16 @@ func Delete(ctx context.Context, c client.Client, o client.Object, options ...cl
 	options = append(options, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: new(o.GetUID())})
 	err := c.Delete(ctx, o, options...)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete %s, which nothing needs any more: %w", render.Name(o), err)
+		return fmt.Errorf("delete %s, which nothing needs any more: %w", apply.Name(o), err)
 	}
 	return nil
 }
 
 // ClusterID reads the ID of this cluster from the namespace home of the operator.
-func ClusterID(ctx context.Context, c client.Reader, home string) (render.ClusterID, error) {
+func ClusterID(ctx context.Context, c client.Reader, home string) (wire.ClusterID, error) {
 	var m corev1.ConfigMap
-	if err := c.Get(ctx, client.ObjectKey{Namespace: home, Name: render.ClusterIDConfigMap}, &m); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: home, Name: wire.ClusterIDConfigMap}, &m); err != nil {
 		return "", fmt.Errorf("read the cluster's ID: %w", err)
 	}
-	return render.ClusterID(m.Data[render.ClusterIDKey]), nil
+	return wire.ClusterID(m.Data[wire.ClusterIDKey]), nil
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -241,7 +242,7 @@ func derived() []client.Object {
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "kubeconfig-controlplane-milan"}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "vk-milan"}},
 		&corev1.ServiceAccount{ObjectMeta: account}, &rbacv1.Role{ObjectMeta: account}, &rbacv1.RoleBinding{ObjectMeta: account},
-		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: render.PeeringAccessName}},
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: wire.PeeringAccessName}},
 		&corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}},
 	}
 }
@@ -425,13 +426,13 @@ func (w *pair) lose(t *testing.T) {
 
 // shown are the provider's copies, and what its operator makes of them and of the Tenant.
 func shown() []client.Object {
-	access := metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: render.ConsumerAccessName}
+	access := metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: wire.ConsumerAccessName}
 	return []client.Object{
 		mapTo("liqo-tenant-rome"), slice("liqo-tenant-rome", "milan"), &rbacv1.RoleBinding{ObjectMeta: access}, &corev1.ResourceQuota{ObjectMeta: access},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: access.Namespace, Name: peering.SliceCertificateName("milan")}},
-		&rbacv1.RoleBinding{ObjectMeta: inTwin(render.TwinAccessName)}, &rbacv1.RoleBinding{ObjectMeta: inTwin(render.TwinOperatorName)},
-		&corev1.ResourceQuota{ObjectMeta: inTwin(render.TwinAccessName)}, &corev1.LimitRange{ObjectMeta: inTwin(render.TwinAccessName)},
-		&networkingv1.NetworkPolicy{ObjectMeta: inTwin(render.TwinAccessName)},
+		&rbacv1.RoleBinding{ObjectMeta: inTwin(wire.TwinAccessName)}, &rbacv1.RoleBinding{ObjectMeta: inTwin(wire.TwinOperatorName)},
+		&corev1.ResourceQuota{ObjectMeta: inTwin(wire.TwinAccessName)}, &corev1.LimitRange{ObjectMeta: inTwin(wire.TwinAccessName)},
+		&networkingv1.NetworkPolicy{ObjectMeta: inTwin(wire.TwinAccessName)},
 		&corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "rome"}},
 	}
 }
@@ -478,7 +479,7 @@ func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 	}
 	rightless := func() { // it has looked
 		t.Helper()
-		untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: inTwin(render.TwinAccessName)})
+		untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: inTwin(wire.TwinAccessName)})
 	}
 	// While rome is away, and milan's operator looks.
 	way.set(true)

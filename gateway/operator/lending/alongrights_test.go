@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/abuses"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -241,10 +241,10 @@ func (l *lent) testForeignServices(t *testing.T) {
 	refused := func(service string) error {
 		t.Helper()
 		s := until(t, l.milan, endpoints(service), "refused", func(s *offloadingv1beta1.ShadowEndpointSlice) bool {
-			return strings.Contains(s.Annotations[render.AnnotationProblem], "is not of cluster rome")
+			return strings.Contains(s.Annotations[wire.AnnotationProblem], "is not of cluster rome")
 		})
 		untilGone(t, l.milan, made(service))
-		return errors.New(s.Annotations[render.AnnotationProblem])
+		return errors.New(s.Annotations[wire.AnnotationProblem])
 	}
 	own := &corev1.Service{ObjectMeta: ofRome("demo-rome", "own-db"), Spec: port}
 	if err := l.slice.Create(t.Context(), own); err != nil {

@@ -28,8 +28,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/internal/abuses"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -116,7 +118,7 @@ func (w *pair) config(t *testing.T) *rest.Config {
 	if err := w.rome.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-milan", Name: "kubeconfig-controlplane-milan"}, s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Labels[peering.LabelIdentityType] != "ControlPlane" || s.Labels[render.LabelRemoteCluster] != "milan" || s.Annotations[peering.AnnotationRemoteNamespace] != "liqo-tenant-rome" {
+	if s.Labels[peering.LabelIdentityType] != "ControlPlane" || s.Labels[wire.LabelRemoteCluster] != "milan" || s.Annotations[peering.AnnotationRemoteNamespace] != "liqo-tenant-rome" {
 		t.Errorf("the kubeconfig is not found by Liqo's programs: %v %v", s.Labels, s.Annotations)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(s.Data[peering.KeyKubeconfig])
@@ -237,16 +239,16 @@ func (w *pair) testConsumerRights(t *testing.T) {
 			return c.Create(ctx, &corev1.Service{ObjectMeta: object("liqo-tenant-rome", "x"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})
 		},
 		"a binding of its role elsewhere": func() error {
-			return c.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: object("victim", render.ConsumerAccessName), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: render.ConsumerAccessName}})
+			return c.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: object("victim", wire.ConsumerAccessName), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: wire.ConsumerAccessName}})
 		},
 		"a binding to cluster-admin": func() error {
 			return c.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: object("liqo-tenant-rome", "x"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}})
 		},
 		"more in its role": func() error {
-			return c.Patch(ctx, &rbacv1.ClusterRole{ObjectMeta: object("", render.ConsumerAccessName)}, merge(`{"rules":[]}`))
+			return c.Patch(ctx, &rbacv1.ClusterRole{ObjectMeta: object("", wire.ConsumerAccessName)}, merge(`{"rules":[]}`))
 		},
 		"no policy": func() error {
-			return c.Delete(ctx, &rbacv1.ClusterRole{ObjectMeta: object("", render.ConsumerAccessName)})
+			return c.Delete(ctx, &rbacv1.ClusterRole{ObjectMeta: object("", wire.ConsumerAccessName)})
 		},
 		"a request for an admin's certificate": func() error {
 			return c.Create(ctx, &certificatesv1.CertificateSigningRequest{ObjectMeta: object("", "x"), Spec: certificatesv1.CertificateSigningRequestSpec{
@@ -255,7 +257,7 @@ func (w *pair) testConsumerRights(t *testing.T) {
 		},
 		"requests of others": func() error { return c.List(ctx, &certificatesv1.CertificateSigningRequestList{}) },
 		"a token of the operator": func() error {
-			return c.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: object("liqo", render.OperatorName)}, &authenticationv1.TokenRequest{})
+			return c.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: object("liqo", wire.OperatorName)}, &authenticationv1.TokenRequest{})
 		},
 		"the operator's account": func() error {
 			return impersonating(operatorUser).List(ctx, &corev1.SecretList{}, client.InNamespace("liqo-tenant-rome"))
@@ -283,7 +285,7 @@ func (w *pair) testRenewal(t *testing.T) {
 	if err := w.rome.Get(t.Context(), client.ObjectKey{Namespace: "liqo", Name: peering.KeysName}, keys); err != nil {
 		t.Fatal(err)
 	}
-	request, err := peering.NewRequest(keys.Data[render.SecretPrivateKey], "rome", rand.Reader)
+	request, err := peering.NewRequest(keys.Data[wire.SecretPrivateKey], "rome", rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +348,7 @@ func answers(status corev1beta1.ConditionStatusType) func(*corev1beta1.ForeignCl
 }
 
 func (w *pair) testDrained(t *testing.T) {
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: render.ConsumerAccessName}}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: wire.ConsumerAccessName}}
 	w.condition(t, authv1beta1.TenantConditionDrained)
 	untilGone(t, w.milan, binding)
 	if err := w.mayRead(t); !apierrors.IsForbidden(err) {
@@ -373,9 +375,9 @@ func (w *pair) testAnotherKey(t *testing.T) {
 		ID: "rome", Request: other.request, Signature: tenant.Spec.Signature, ProxyURL: w.proxy,
 	}))
 	until(t, w.milan, tenant, "refused", func(o *authv1beta1.Tenant) bool {
-		return strings.Contains(o.Annotations[render.AnnotationProblem], "its signature is not one of this namespace's present nonce")
+		return strings.Contains(o.Annotations[wire.AnnotationProblem], "its signature is not one of this namespace's present nonce")
 	})
-	untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: render.ConsumerAccessName}})
+	untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: wire.ConsumerAccessName}})
 	w.rome.stop()
 	w.rome.runDelete(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: peering.KeysName}})
 	w.rome.runOperator(render.PeeringConsumer)
@@ -407,7 +409,7 @@ func (w *pair) testEnd(t *testing.T, before [2][]string) {
 	})
 	w.milan.apply(t, again)
 	until(t, w.milan, again, "refused", func(o *authv1beta1.Tenant) bool {
-		return strings.HasPrefix(o.Annotations[render.AnnotationProblem], render.ProblemRefused+"its signature")
+		return strings.HasPrefix(o.Annotations[wire.AnnotationProblem], wire.ProblemRefused+"its signature")
 	})
 	if again.Status.AuthParams != nil {
 		t.Error("a replayed signature was given access")
@@ -424,13 +426,13 @@ func (w *pair) testEnd(t *testing.T, before [2][]string) {
 }
 
 // apply applies as the admin's program does.
-func (p *plane) apply(t *testing.T, o render.Object) {
+func (p *plane) apply(t *testing.T, o wire.Object) {
 	t.Helper()
-	u, err := render.Wanted(o)
+	u, err := apply.Wanted(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(render.FieldManager), client.ForceOwnership); err != nil {
+	if err := p.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(wire.FieldManager), client.ForceOwnership); err != nil {
 		t.Fatal(err)
 	}
 }

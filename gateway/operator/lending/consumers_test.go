@@ -36,6 +36,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/lending"
 	"github.com/liqo-tui/liqo-tui/internal/apitest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -123,12 +124,12 @@ type crowd struct {
 	consumer consumer // the key of all of them
 }
 
-func (c *crowd) each(n int, do func(id render.ClusterID, i int) error) {
+func (c *crowd) each(n int, do func(id wire.ClusterID, i int) error) {
 	c.b.Helper()
 	var g errgroup.Group
 	g.SetLimit(20)
 	for i := range n {
-		g.Go(func() error { return do(render.ClusterID(fmt.Sprintf("consumer-%04d", i)), i) })
+		g.Go(func() error { return do(wire.ClusterID(fmt.Sprintf("consumer-%04d", i)), i) })
 	}
 	if err := g.Wait(); err != nil {
 		c.b.Fatal(err)
@@ -137,7 +138,7 @@ func (c *crowd) each(n int, do func(id render.ClusterID, i int) error) {
 
 // admitted is one that was let in and has its resources: all that an operator does only once,
 // and with Kubernetes' signer, is as if it had been done.
-func (c *crowd) admitted(id render.ClusterID, _ int) error {
+func (c *crowd) admitted(id wire.ClusterID, _ int) error {
 	there := render.Tenant{Namespace: "liqo-tenant-" + string(id), Remote: id}
 	if err := c.Create(c.b.Context(), render.TenantNamespace(there)); err != nil {
 		return err
@@ -195,7 +196,7 @@ func (c *crowd) signed(of peering.Certified) error {
 }
 
 // asks is one that has pods run.
-func (c *crowd) asks(id render.ClusterID, i int) error {
+func (c *crowd) asks(id wire.ClusterID, i int) error {
 	for n := range i % (mostPods + 1) {
 		if err := c.Create(c.b.Context(), shadow("demo-"+string(id), fmt.Sprint("web-", n), nil)); err != nil {
 			return err
@@ -211,7 +212,7 @@ const mostPods = 2
 func (c *crowd) untilServed(n, pods int) {
 	c.b.Helper()
 	for i, deadline := 0, time.Now().Add(20*time.Minute); i < n; {
-		err := c.served(render.ClusterID(fmt.Sprintf("consumer-%04d", i)), i%(pods+1))
+		err := c.served(wire.ClusterID(fmt.Sprintf("consumer-%04d", i)), i%(pods+1))
 		if err == nil {
 			i++
 			continue
@@ -224,7 +225,7 @@ func (c *crowd) untilServed(n, pods int) {
 }
 
 // served is what one does not have yet; nil if it has it all.
-func (c *crowd) served(id render.ClusterID, want int) error {
+func (c *crowd) served(id wire.ClusterID, want int) error {
 	l := &lent{id: id}
 	tenant, s, m, pods := &authv1beta1.Tenant{}, &authv1beta1.ResourceSlice{}, l.mapped(nil), &corev1.PodList{}
 	for o, name := range map[client.Object]string{tenant: string(id), s: "milan", m: m.Name} {
@@ -270,7 +271,7 @@ func runProvider(ctx context.Context, config *rest.Config, p *plane) error {
 	return operator.Run(ctx, config, operator.Options{
 		Namespace: "liqo", Identity: string(p.id),
 		Stated: map[string][]netip.Prefix{
-			render.NetworkPodCIDR: {netip.MustParsePrefix("10.244.0.0/16")}, render.NetworkServiceCIDR: {netip.MustParsePrefix("10.96.0.0/16")},
+			wire.NetworkPodCIDR: {netip.MustParsePrefix("10.244.0.0/16")}, wire.NetworkServiceCIDR: {netip.MustParsePrefix("10.96.0.0/16")},
 		},
 		Lending: lending.Options{Role: render.PeeringProvider, APIServer: p.server, Home: "liqo"},
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/provider"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/secrets"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -62,11 +63,11 @@ func (o Options) Prepare(m *ctrl.Options) error {
 		if err != nil {
 			return err
 		}
-		m.Cache.ByObject[&corev1.ResourceQuota{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelManagedBy: control.Manager}).Add(*notTwin)}
+		m.Cache.ByObject[&corev1.ResourceQuota{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{wire.LabelManagedBy: control.Manager}).Add(*notTwin)}
 	}
-	m.Cache.ByObject[&corev1.Namespace{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelTenantNamespace: "true"})}
+	m.Cache.ByObject[&corev1.Namespace{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{wire.LabelTenantNamespace: "true"})}
 	m.Cache.ByObject[&certificatesv1.CertificateSigningRequest{}] = cache.ByObject{
-		Label: labels.SelectorFromSet(labels.Set{peering.LabelRequest: "true", render.LabelManagedBy: control.Manager}),
+		Label: labels.SelectorFromSet(labels.Set{peering.LabelRequest: "true", wire.LabelManagedBy: control.Manager}),
 	}
 	return nil
 }
@@ -76,7 +77,7 @@ func (o Options) SetUp(mgr ctrl.Manager, recorder events.EventRecorder) error {
 	if !o.On() {
 		return nil
 	}
-	of, err := secrets.New(mgr.GetConfig(), render.LabelRemoteCluster)
+	of, err := secrets.New(mgr.GetConfig(), wire.LabelRemoteCluster)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -106,7 +107,7 @@ func TestLiqoctl(t *testing.T) {
 	untilGone(t, w.rome, member())
 	liqoctl(append([]string{"unauthenticate", "--timeout", "1m"}, both...)...)
 	untilGone(t, w.rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "kubeconfig-controlplane-milan"}})
-	untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: render.ConsumerAccessName}})
+	untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: wire.ConsumerAccessName}})
 	if err := w.consumerClient(t, access).List(t.Context(), &authv1beta1.RenewList{}, client.InNamespace("liqo-tenant-rome")); !apierrors.IsForbidden(err) {
 		t.Errorf("after unauthenticate: got %v", err)
 	}

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -147,7 +147,7 @@ func (w *pair) testNamespaceOffloaded(t *testing.T) {
 		t.Errorf("it says %+v", o.Status)
 	}
 	c := until(t, w.milan, mapTo("liqo-tenant-rome"), "there", func(*offloadingv1beta1.NamespaceMap) bool { return true })
-	if c.Spec.DesiredMapping["demo"] != "demo-rome" || c.Labels[peering.LabelOrigin] != "rome" || c.Labels[render.LabelRemoteCluster] != "rome" || c.Labels[peering.LabelReplicated] != "true" {
+	if c.Spec.DesiredMapping["demo"] != "demo-rome" || c.Labels[peering.LabelOrigin] != "rome" || c.Labels[wire.LabelRemoteCluster] != "rome" || c.Labels[peering.LabelReplicated] != "true" {
 		t.Errorf("milan is asked for %v, labels %v", c.Spec, c.Labels)
 	}
 	until(t, w.rome, member(), "with room for pods", func(n *corev1.Node) bool {
@@ -172,7 +172,7 @@ func (w *pair) testNothingOfOthersIsTakenOver(t *testing.T) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs", Labels: map[string]string{peering.LabelOffloaded: "by-hand"}}}
 	w.rome.create(ns.DeepCopy())
 	theirs := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "theirs", Name: render.OffloadedAccessName},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "theirs", Name: wire.OffloadedAccessName},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "somebody"}},
 	}
@@ -240,7 +240,7 @@ func onMilan(namespace, name string, change ...func(*corev1.PodSpec)) *corev1.Po
 // the virtual node.
 func (w *pair) testPodsTolerate(t *testing.T) {
 	policy := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"}}
-	err := w.rome.Get(t.Context(), client.ObjectKey{Name: render.OffloadedAccessName}, policy)
+	err := w.rome.Get(t.Context(), client.ObjectKey{Name: wire.OffloadedAccessName}, policy)
 	served := err == nil
 	if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
@@ -415,7 +415,7 @@ func (w *pair) testPodRefused(t *testing.T) {
 	// By milan's API server.
 	may := func(verbs ...string) {
 		t.Helper()
-		role := until(t, w.milan, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: render.TwinAccessName}}, "there", func(*rbacv1.ClusterRole) bool { return true })
+		role := until(t, w.milan, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: wire.TwinAccessName}}, "there", func(*rbacv1.ClusterRole) bool { return true })
 		role.Rules[0].Verbs = verbs
 		if err := w.milan.Update(t.Context(), role); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/sample"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -75,7 +76,7 @@ func (w *pair) testOffloadingCrashes(t *testing.T) {
 			w.goes(t, p)
 			w.rome.runDelete(t, peering.Offloading("second", peering.OffloadingParams{}))
 			w.takenBack(t, "second", "chosen-rome", before)
-			untilGone(t, w.rome, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "second", Name: render.OffloadedAccessName}})
+			untilGone(t, w.rome, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "second", Name: wire.OffloadedAccessName}})
 			until(t, w.rome, ns, "without a label", func(ns *corev1.Namespace) bool { return ns.Labels[peering.LabelOffloaded] == "" })
 			until(t, w.rome, virtual(), "with one namespace", func(v *offloadingv1beta1.VirtualNode) bool {
 				return v.Annotations[peering.AnnotationNamespaces] == "demo"

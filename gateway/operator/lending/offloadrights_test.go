@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/abuses"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -226,7 +226,7 @@ func (w *pair) testOperatorsPods(t *testing.T) {
 		return func() error {
 			b := peering.OffloadedAccess("demo", []types.NamespacedName{{Namespace: "liqo-tenant-milan", Name: "milan"}})
 			change(b)
-			u, err := render.Wanted(b)
+			u, err := apply.Wanted(b)
 			if err != nil {
 				return err
 			}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -52,7 +53,7 @@ func (r *peers) begin() {
 func (r *peers) setup(mgr ctrl.Manager) error {
 	r.begin()
 	peer := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		if id := o.GetLabels()[render.LabelRemoteCluster]; id != "" {
+		if id := o.GetLabels()[wire.LabelRemoteCluster]; id != "" {
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: id}}}
 		}
 		return nil
@@ -75,7 +76,7 @@ type peer struct {
 }
 
 func readPeer(ctx context.Context, c client.Reader, role render.PeeringRole, id string) (p peer, err error) {
-	of := client.MatchingLabels{render.LabelRemoteCluster: id}
+	of := client.MatchingLabels{wire.LabelRemoteCluster: id}
 	if role.Provides() {
 		var list authv1beta1.TenantList
 		if err := c.List(ctx, &list, of); err != nil {
@@ -98,7 +99,7 @@ func readPeer(ctx context.Context, c client.Reader, role render.PeeringRole, id 
 			}
 		}
 		var nodes offloadingv1beta1.VirtualNodeList
-		if err := c.List(ctx, &nodes, of, client.MatchingLabels{render.LabelManagedBy: control.Manager}); err != nil {
+		if err := c.List(ctx, &nodes, of, client.MatchingLabels{wire.LabelManagedBy: control.Manager}); err != nil {
 			return p, fmt.Errorf("list VirtualNodes for %s: %w", id, err)
 		}
 		p.nodes = nodes.Items
@@ -147,8 +148,8 @@ func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer e
 	var conditions []corev1beta1.Condition
 	if t := p.tenant; t != nil {
 		c := corev1beta1.Condition{Type: corev1beta1.AuthTenantStatusCondition, Status: corev1beta1.ConditionStatusReady, Reason: "TenantReady", Message: "the peer has access to this cluster"}
-		if t.Status.AuthParams == nil || t.Annotations[render.AnnotationProblem] != "" {
-			c.Status, c.Reason, c.Message = corev1beta1.ConditionStatusNotReady, "TenantNotReady", cmp.Or(t.Annotations[render.AnnotationProblem], "the peer has no access to this cluster yet")
+		if t.Status.AuthParams == nil || t.Annotations[wire.AnnotationProblem] != "" {
+			c.Status, c.Reason, c.Message = corev1beta1.ConditionStatusNotReady, "TenantNotReady", cmp.Or(t.Annotations[wire.AnnotationProblem], "the peer has no access to this cluster yet")
 		}
 		conditions = append(conditions, c)
 		s.TenantNamespace.Local = t.Namespace
@@ -157,7 +158,7 @@ func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer e
 	if i := p.identity; i != nil {
 		c := corev1beta1.Condition{Type: corev1beta1.AuthIdentityControlPlaneStatusCondition, Status: corev1beta1.ConditionStatusReady, Reason: "IdentityReady", Message: "this cluster has access to the peer"}
 		if !asked {
-			c.Status, c.Reason, c.Message = corev1beta1.ConditionStatusNotReady, "IdentityNotReady", cmp.Or(i.Annotations[render.AnnotationProblem], "there is no kubeconfig for the peer yet")
+			c.Status, c.Reason, c.Message = corev1beta1.ConditionStatusNotReady, "IdentityNotReady", cmp.Or(i.Annotations[wire.AnnotationProblem], "there is no kubeconfig for the peer yet")
 		}
 		conditions = append(conditions, c)
 		s.TenantNamespace.Local, s.APIServerURL = i.Namespace, i.Spec.AuthParams.APIServer

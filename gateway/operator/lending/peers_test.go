@@ -22,6 +22,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/consumer"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/lending/lendingtest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -41,14 +42,14 @@ func TestAProviderThatSaysNoIsAskedEverLater(t *testing.T) {
 	}
 	there := "liqo-tenant-rome"
 	i := &authv1beta1.Identity{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{render.LabelRemoteCluster: "milan"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{wire.LabelRemoteCluster: "milan"}},
 		Spec: authv1beta1.IdentitySpec{ClusterID: "milan", Type: authv1beta1.ControlPlaneIdentityType, Namespace: &there, AuthParams: authv1beta1.AuthParams{
 			APIServer: url, CA: ca, SignedCRT: lendingtest.Sign(t, nil, key, key.Public(), time.Now(), x509.Certificate{Subject: pkix.Name{CommonName: "rome"}}),
 		}},
 		Status: authv1beta1.IdentityStatus{KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "x"}},
 	}
 	c := lendingtest.Cluster(t, i, &corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: peering.KeysName}, Data: map[string][]byte{render.SecretPrivateKey: private},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: peering.KeysName}, Data: map[string][]byte{wire.SecretPrivateKey: private},
 	})
 	from, err := consumer.NewProviders(c, c, "liqo", nil)
 	if err != nil {

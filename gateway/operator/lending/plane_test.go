@@ -52,8 +52,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/lending"
 	"github.com/liqo-tui/liqo-tui/internal/apitest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -140,7 +142,7 @@ func (a *authority) AddUser(user envtest.User, base *rest.Config) (*rest.Config,
 type plane struct {
 	client.Client
 	t         testing.TB
-	id        render.ClusterID
+	id        wire.ClusterID
 	config    *rest.Config
 	authority *authority
 	server    string // URL of the API server
@@ -155,14 +157,14 @@ type plane struct {
 	holdsPods      atomic.Bool  // no pod of a consumer ends
 }
 
-func newPlane(t testing.TB, id render.ClusterID, role render.PeeringRole) *plane {
+func newPlane(t testing.TB, id wire.ClusterID, role render.PeeringRole) *plane {
 	t.Helper()
 	folder := t.TempDir()
 	a, err := newAuthority(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +248,7 @@ func (p *plane) install(role render.PeeringRole) {
 		p.t.Fatal(err)
 	}
 	for _, o := range objects {
-		u, err := render.Wanted(o)
+		u, err := apply.Wanted(o)
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -256,7 +258,7 @@ func (p *plane) install(role render.PeeringRole) {
 		}
 	}
 	d := &appsv1.Deployment{}
-	if err := p.Get(p.t.Context(), client.ObjectKey{Namespace: "liqo", Name: render.OperatorName}, d); err != nil {
+	if err := p.Get(p.t.Context(), client.ObjectKey{Namespace: "liqo", Name: wire.OperatorName}, d); err != nil {
 		p.t.Fatal(err)
 	}
 	d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1, UpdatedReplicas: 1, ObservedGeneration: d.Generation}
@@ -287,7 +289,7 @@ func (p *plane) runOperatorThatEnds(role render.PeeringRole, writes int64) {
 		return operator.Run(ctx, config, operator.Options{
 			Namespace: "liqo", Identity: string(p.id),
 			Stated: map[string][]netip.Prefix{
-				render.NetworkPodCIDR: {netip.MustParsePrefix("10.244.0.0/16")}, render.NetworkServiceCIDR: {netip.MustParsePrefix("10.96.0.0/16")},
+				wire.NetworkPodCIDR: {netip.MustParsePrefix("10.244.0.0/16")}, wire.NetworkServiceCIDR: {netip.MustParsePrefix("10.96.0.0/16")},
 			},
 			Lending: lending.Options{Role: role, APIServer: p.server, Home: "liqo", Lend: p.lend},
 		})
@@ -434,7 +436,7 @@ type consumer struct {
 	request peering.Request
 }
 
-func newConsumer(t testing.TB, id render.ClusterID) consumer {
+func newConsumer(t testing.TB, id wire.ClusterID) consumer {
 	t.Helper()
 	private, _, err := peering.NewKey(rand.Reader)
 	if err != nil {

@@ -24,7 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/abuses"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -78,7 +80,7 @@ func TestTenantsThatAreRefused(t *testing.T) {
 	none := func(*applying) {}
 	cases := []struct {
 		name   string
-		id     render.ClusterID
+		id     wire.ClusterID
 		change func(*applying)
 		want   string // "" for one that is accepted
 	}{
@@ -144,12 +146,12 @@ func TestTenantsThatAreRefused(t *testing.T) {
 				return
 			}
 			until(t, milan, a.t, "refused with "+c.want, func(o *authv1beta1.Tenant) bool {
-				said := o.Annotations[render.AnnotationProblem]
-				return strings.HasPrefix(said, render.ProblemRefused) && strings.Contains(said, c.want)
+				said := o.Annotations[wire.AnnotationProblem]
+				return strings.HasPrefix(said, wire.ProblemRefused) && strings.Contains(said, c.want)
 			})
 			milan.gaveNothing(t, namespace, a.t)
 			milan.untilTold(t, a.t)
-			abuses.Refused(t, "an applicant", c.name, errors.New(a.t.Annotations[render.AnnotationProblem]))
+			abuses.Refused(t, "an applicant", c.name, errors.New(a.t.Annotations[wire.AnnotationProblem]))
 		})
 	}
 	t.Run("two in one place", func(t *testing.T) {
@@ -157,10 +159,10 @@ func TestTenantsThatAreRefused(t *testing.T) {
 		second.Spec.ClusterID = "turin"
 		milan.create(second)
 		until(t, milan, second, "refused", func(o *authv1beta1.Tenant) bool {
-			return strings.Contains(o.Annotations[render.AnnotationProblem], "tenant liqo-tenant-0/x is older")
+			return strings.Contains(o.Annotations[wire.AnnotationProblem], "tenant liqo-tenant-0/x is older")
 		})
 		first := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-0", Name: "x"}}
-		if err := milan.Get(t.Context(), client.ObjectKeyFromObject(first), first); err != nil || first.Annotations[render.AnnotationProblem] != "" {
+		if err := milan.Get(t.Context(), client.ObjectKeyFromObject(first), first); err != nil || first.Annotations[wire.AnnotationProblem] != "" {
 			t.Errorf("the first: %v, %v", first.Annotations, err)
 		}
 	})
@@ -183,7 +185,7 @@ func (p *plane) gaveNothing(t *testing.T, namespace string, tenant *authv1beta1.
 		t.Error("it has access")
 	}
 	for _, o := range []client.Object{
-		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: render.ConsumerAccessName}},
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: wire.ConsumerAccessName}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: peering.CertificateName}},
 	} {
 		if err := p.Get(t.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
@@ -210,12 +212,12 @@ func (p *plane) untilTold(t *testing.T, tenant *authv1beta1.Tenant) {
 			t.Fatal(err)
 		}
 		if slices.ContainsFunc(all.Items, func(e corev1.Event) bool {
-			return e.InvolvedObject.UID == tenant.UID && e.Message == tenant.Annotations[render.AnnotationProblem]
+			return e.InvolvedObject.UID == tenant.UID && e.Message == tenant.Annotations[wire.AnnotationProblem]
 		}) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("no Event says %q", tenant.Annotations[render.AnnotationProblem])
+			t.Fatalf("no Event says %q", tenant.Annotations[wire.AnnotationProblem])
 		}
 	}
 }
@@ -238,7 +240,7 @@ func (p *plane) testOperatorRights(t *testing.T) {
 			TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "RoleBinding"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: []rbacv1.Subject{subject},
 		}
-		u, err := render.Wanted(b)
+		u, err := apply.Wanted(b)
 		if err != nil {
 			return err
 		}
@@ -247,25 +249,25 @@ func (p *plane) testOperatorRights(t *testing.T) {
 	user := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
 	}
-	self := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo", Name: render.OperatorName}
-	until(t, p, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "of-genoa", Name: render.PeeringAccessName}}, "made", func(*rbacv1.RoleBinding) bool { return true })
-	abuses.Permitted(t, "the operator", "rights for the consumer", binding("of-genoa", render.ConsumerAccessName, render.ConsumerAccessName, user("genoa")))
+	self := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo", Name: wire.OperatorName}
+	until(t, p, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "of-genoa", Name: wire.PeeringAccessName}}, "made", func(*rbacv1.RoleBinding) bool { return true })
+	abuses.Permitted(t, "the operator", "rights for the consumer", binding("of-genoa", wire.ConsumerAccessName, wire.ConsumerAccessName, user("genoa")))
 	abuses.Permitted(t, "the operator", "a request for a certificate", c.Create(ctx, request("fine", certificatesv1.KubeAPIServerClientSignerName, certificatesv1.UsageClientAuth), client.DryRunAll))
 	(&pair{}).refused(t, "the operator", map[string]attempt{
 		"rights for the consumer elsewhere": func() error {
-			return binding("plain", render.ConsumerAccessName, render.ConsumerAccessName, user("genoa"))
+			return binding("plain", wire.ConsumerAccessName, wire.ConsumerAccessName, user("genoa"))
 		},
 		"rights for another consumer": func() error {
-			return binding("of-genoa", render.ConsumerAccessName, render.ConsumerAccessName, user("turin"))
+			return binding("of-genoa", wire.ConsumerAccessName, wire.ConsumerAccessName, user("turin"))
 		},
 		"rights for a group": func() error {
-			return binding("of-genoa", render.ConsumerAccessName, render.ConsumerAccessName, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "genoa"})
+			return binding("of-genoa", wire.ConsumerAccessName, wire.ConsumerAccessName, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "genoa"})
 		},
-		"other rights":               func() error { return binding("of-genoa", render.ConsumerAccessName, "admin", user("genoa")) },
-		"the Secrets of a namespace": func() error { return binding("plain", render.PeeringAccessName, render.PeeringAccessName, self) },
-		"the Secrets of kube-system": func() error { return binding("kube-system", render.PeeringAccessName, render.PeeringAccessName, self) },
+		"other rights":               func() error { return binding("of-genoa", wire.ConsumerAccessName, "admin", user("genoa")) },
+		"the Secrets of a namespace": func() error { return binding("plain", wire.PeeringAccessName, wire.PeeringAccessName, self) },
+		"the Secrets of kube-system": func() error { return binding("kube-system", wire.PeeringAccessName, wire.PeeringAccessName, self) },
 		"Secrets for somebody else": func() error {
-			return binding("of-genoa", render.PeeringAccessName, render.PeeringAccessName, user("genoa"))
+			return binding("of-genoa", wire.PeeringAccessName, wire.PeeringAccessName, user("genoa"))
 		},
 		"a label": func() error {
 			return c.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"liqo.io/tenant-namespace":"true"}}}`)))

@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -35,8 +36,8 @@ func (w *pair) testRoles(t *testing.T) {
 		side, other := flows.Side(i), []*plane{w.milan, w.rome}[i].id
 		needs := slices.Concat(rights.ToObserve("liqo"), peer.ToObserve([2]string{}, f, side), rights.Needed(first, side))
 		roles := rights.Roles("ada", needs)
-		space := render.TenantNamespace(render.Tenant{Namespace: render.TenantNamespaceName(other), Remote: other})
-		for _, o := range append([]render.Object{space}, roles...) {
+		space := render.TenantNamespace(render.Tenant{Namespace: wire.TenantNamespaceName(other), Remote: other})
+		for _, o := range append([]wire.Object{space}, roles...) {
 			p.create(o)
 			defer p.runDelete(t, o) // of both clusters, in the end
 		}

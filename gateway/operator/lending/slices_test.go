@@ -25,6 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/internal/abuses"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -118,7 +119,7 @@ func (w *pair) fails(t *testing.T) string {
 func (w *pair) sliceConfig(t *testing.T) *rest.Config {
 	t.Helper()
 	s := until(t, w.rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: peering.KubeconfigName("resourceslice-milan")}}, "there", func(*corev1.Secret) bool { return true })
-	if s.Labels[peering.LabelIdentityType] != "ResourceSlice" || s.Labels[render.LabelRemoteCluster] != "milan" {
+	if s.Labels[peering.LabelIdentityType] != "ResourceSlice" || s.Labels[wire.LabelRemoteCluster] != "milan" {
 		t.Errorf("the kubeconfig is not found by Liqo's programs: %v", s.Labels)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(s.Data[peering.KeyKubeconfig])
@@ -205,7 +206,7 @@ func (w *pair) testSliceRights(t *testing.T) {
 	}
 	abuses.Permitted(t, "the consumer", "a NamespaceMap", mapped(func(*offloadingv1beta1.NamespaceMap) {})())
 	milansMap := peering.NamespaceMap(render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}, map[string]string{"a": "b"})
-	milansMap.Labels[render.LabelManagedBy] = "somebody" // the operator would delete it
+	milansMap.Labels[wire.LabelManagedBy] = "somebody" // the operator would delete it
 	w.milan.create(milansMap)
 	w.refused(t, "the consumer", map[string]attempt{
 		"a map of another's namespace": mapped(func(m *offloadingv1beta1.NamespaceMap) { m.Namespace = "liqo-tenant-turin" }),
@@ -248,7 +249,7 @@ func (w *pair) testSliceRights(t *testing.T) {
 		"a slice of the provider's":  create(func(s *authv1beta1.ResourceSlice) { s.Labels[peering.LabelReplication] = "true" }),
 		"a slice that is no copy":    create(func(s *authv1beta1.ResourceSlice) { delete(s.Labels, peering.LabelReplicated) }),
 		"another's copy":             create(func(s *authv1beta1.ResourceSlice) { s.Labels[peering.LabelOrigin] = "turin" }),
-		"a copy in another's list":   create(func(s *authv1beta1.ResourceSlice) { s.Labels[render.LabelRemoteCluster] = "turin" }),
+		"a copy in another's list":   create(func(s *authv1beta1.ResourceSlice) { s.Labels[wire.LabelRemoteCluster] = "turin" }),
 		"a finalizer from the start": create(func(s *authv1beta1.ResourceSlice) { s.Finalizers = []string{"x.io/y"} }),
 		"a judgement":                create(func(s *authv1beta1.ResourceSlice) { s.Annotations = map[string]string{peering.AnnotationJudged: "1"} }),
 		"another judgement":          patch(`{"metadata":{"annotations":{"liqo-tui.dev/judged":"99"}}}`),
@@ -266,13 +267,13 @@ func (w *pair) testSliceRights(t *testing.T) {
 			return c.DeleteAllOf(ctx, &authv1beta1.ResourceSlice{}, client.InNamespace("liqo-tenant-rome"))
 		},
 		"its bound": func() error {
-			return c.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: render.ConsumerAccessName}})
+			return c.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: wire.ConsumerAccessName}})
 		},
 		"a higher bound": func() error {
 			return c.Patch(ctx, tenantIn(w.milan), merge(`{"metadata":{"annotations":{"liqo-tui.dev/lend":"cpu=1000"}}}`))
 		},
 		"more in its role": func() error {
-			return c.Patch(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: render.ConsumerAccessName}}, merge(`{"rules":[]}`))
+			return c.Patch(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: wire.ConsumerAccessName}}, merge(`{"rules":[]}`))
 		},
 	})
 	// A full etcd is an attack.
@@ -309,7 +310,7 @@ func (w *pair) testRefusedSlices(t *testing.T) {
 	if err := w.rome.Get(t.Context(), client.ObjectKey{Namespace: "liqo", Name: peering.KeysName}, keys); err != nil {
 		t.Fatal(err)
 	}
-	private := keys.Data[render.SecretPrivateKey]
+	private := keys.Data[wire.SecretPrivateKey]
 	request := func(c consumer, s peering.Subject) []byte {
 		t.Helper()
 		r, err := s.Request(c.private, noRandom{})

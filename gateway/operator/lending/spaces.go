@@ -17,7 +17,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/secrets"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -34,7 +34,7 @@ func (r *spaces) setup(mgr ctrl.Manager) error {
 	if err := mgr.Add(r.secrets); err != nil {
 		return err
 	}
-	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.PeeringAccessName })
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == wire.PeeringAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("tenant-namespace").
 		WithOptions(control.Workers(2)).
 		For(&corev1.Namespace{}).
@@ -49,7 +49,7 @@ func (r *spaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	ns := &corev1.Namespace{}
 	err := r.client.Get(ctx, client.ObjectKey{Name: req.Name}, ns)
 	switch {
-	case apierrors.IsNotFound(err) || err == nil && ns.Labels[render.LabelRemoteCluster] == "":
+	case apierrors.IsNotFound(err) || err == nil && ns.Labels[wire.LabelRemoteCluster] == "":
 		r.secrets.Leave(req.Name)
 		return ctrl.Result{}, r.withdraw(ctx, req.Name)
 	case err != nil:
@@ -77,7 +77,7 @@ func (r *spaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 
 func (r *spaces) withdraw(ctx context.Context, namespace string) error {
 	b := &rbacv1.RoleBinding{}
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: render.PeeringAccessName}, b)
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: wire.PeeringAccessName}, b)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}

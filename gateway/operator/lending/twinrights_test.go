@@ -25,7 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/abuses"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -298,7 +299,7 @@ var hostile = map[string]struct {
 	"an account":            {"", "serviceAccountName: accounts", func(p *corev1.PodSpec) { p.ServiceAccountName = "admin" }},
 	"a token, mounted":      {"", "automountServiceAccountToken: no token", func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = new(true) }},
 	"a priority":            {"", "", func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" }},
-	"a gateway's priority":  {"", "priorityClassName: not offered", func(p *corev1.PodSpec) { p.PriorityClassName = render.GatewayPriorityClass }},
+	"a gateway's priority":  {"", "priorityClassName: not offered", func(p *corev1.PodSpec) { p.PriorityClassName = wire.GatewayPriorityClass }},
 	"a scheduler":           {"", "schedulerName: not offered", func(p *corev1.PodSpec) { p.SchedulerName = "x" }},
 	"all taints":            {"", "tolerations: of what the provider", func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }},
 	"a gate":                {"", "not offered: schedulingGates", func(p *corev1.PodSpec) { p.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x.io/y"}} }},
@@ -314,7 +315,7 @@ func (l *lent) testRefusedShadowPods(t *testing.T) {
 		l.want(t, s)
 		if row.ours != "" {
 			l.refused(t, s, row.ours)
-			abuses.Refused(t, "the consumer, by a ShadowPod", name, errors.New(s.Annotations[render.AnnotationProblem]))
+			abuses.Refused(t, "the consumer, by a ShadowPod", name, errors.New(s.Annotations[wire.AnnotationProblem]))
 		} else if p := l.has(t, s).Spec; p.NodeName != "" || p.ServiceAccountName != "" && p.ServiceAccountName != "default" || *p.AutomountServiceAccountToken || *p.Priority != 0 ||
 			p.SchedulerName != corev1.DefaultSchedulerName || len(p.SchedulingGates) > 0 {
 			t.Errorf("%s: the pod has it: %+v", name, p)
@@ -404,7 +405,7 @@ func (l *lent) testOperatorOfTwins(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: []rbacv1.Subject{subject},
 		}
 		return func() error {
-			u, err := render.Wanted(b)
+			u, err := apply.Wanted(b)
 			if err != nil {
 				return err
 			}
@@ -412,7 +413,7 @@ func (l *lent) testOperatorOfTwins(t *testing.T) {
 		}
 	}
 	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "eve"}
-	self := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo", Name: render.OperatorName}
+	self := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo", Name: wire.OperatorName}
 	abuses.Permitted(t, "the operator", "its rights over a consumer's pods", binding("demo-rome", "liqo-tui-twin-operator", "liqo-tui-twin-operator", self)())
 	named := func(name string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}

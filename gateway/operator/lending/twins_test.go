@@ -22,13 +22,14 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/internal/abuses"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // lent is what a consumer has on milan, with its real credentials.
 type lent struct {
-	id       render.ClusterID
+	id       wire.ClusterID
 	milan    *plane
 	plane    client.Client // of its control plane
 	slice    client.Client // of who uses its slice
@@ -39,7 +40,7 @@ type lent struct {
 func (l *lent) namespace() string { return "liqo-tenant-" + string(l.id) }
 
 // lend gives a consumer access and resources, as its operator would get them.
-func lend(t testing.TB, milan *plane, id render.ClusterID, amounts corev1.ResourceList) *lent {
+func lend(t testing.TB, milan *plane, id wire.ClusterID, amounts corev1.ResourceList) *lent {
 	t.Helper()
 	l := &lent{id: id, milan: milan, consumer: newConsumer(t, id)}
 	there := render.Tenant{Namespace: l.namespace(), Remote: id}
@@ -150,7 +151,7 @@ func (l *lent) has(t testing.TB, s *offloadingv1beta1.ShadowPod) *corev1.Pod {
 func (l *lent) refused(t testing.TB, s *offloadingv1beta1.ShadowPod, why string) {
 	t.Helper()
 	until(t, l.milan, s, "refused with "+why, func(s *offloadingv1beta1.ShadowPod) bool {
-		return strings.Contains(s.Annotations[render.AnnotationProblem], why)
+		return strings.Contains(s.Annotations[wire.AnnotationProblem], why)
 	})
 	if err := l.milan.Get(t.Context(), client.ObjectKeyFromObject(s), &corev1.Pod{}); !apierrors.IsNotFound(err) {
 		t.Errorf("%s: there is a pod (%v)", s.Name, err)
@@ -419,7 +420,7 @@ func (l *lent) testNames(t *testing.T) {
 	}
 	l.says(t, "demo", offloadingv1beta1.MappingAccepted)
 	until(t, l.milan, m, "with all reasons", func(m *offloadingv1beta1.NamespaceMap) bool {
-		why := m.Annotations[render.AnnotationProblem]
+		why := m.Annotations[wire.AnnotationProblem]
 		return strings.Contains(why, "namespace d: there is a namespace taken-rome already") && strings.Contains(why, "namespace e: namespace demo-rome stands for demo already") &&
 			strings.Contains(why, "namespace b: namespace default is the provider's own") && strings.Contains(why, "namespace i: namespaces of rome end in -rome")
 	})

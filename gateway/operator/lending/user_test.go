@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/abuses"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -25,18 +27,18 @@ func TestAPeeringUserIsBounded(t *testing.T) {
 	abuses.Begin(t)
 	milan := newPlane(t, "milan", render.PeeringProvider)
 	rome, turin := render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}, render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"}
-	for _, o := range append([]render.Object{render.TenantNamespace(rome), render.TenantNamespace(turin)}, peering.User(rome, "liqo")...) {
+	for _, o := range append([]wire.Object{render.TenantNamespace(rome), render.TenantNamespace(turin)}, peering.User(rome, "liqo")...) {
 		milan.create(o)
 	}
 	ctx, admin := t.Context(), milan.Client
 	c := milan.clientAs(t, milan.as("system:serviceaccount:liqo-tenant-rome:"+peering.UserName, "system:serviceaccounts"))
 	// It writes as plans do.
-	apply := func(o render.Object) error {
-		u, err := render.Wanted(o)
+	apply := func(o wire.Object) error {
+		u, err := apply.Wanted(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(render.FieldManager), client.ForceOwnership)
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(wire.FieldManager), client.ForceOwnership)
 	}
 	patch := func(o client.Object, text string) attempt {
 		return func() error { return c.Patch(ctx, o, mergePatch(text)) }
@@ -45,7 +47,7 @@ func TestAPeeringUserIsBounded(t *testing.T) {
 		return render.Configuration(rome, render.Networks{Pod: []networkingv1beta1.CIDR{"10.1.0.0/16"}, External: []networkingv1beta1.CIDR{"10.71.0.0/16"}})
 	}
 	server := func(change func(*networkingv1beta1.GatewayServer)) *networkingv1beta1.GatewayServer {
-		s := render.GatewayServer(render.ServerParams{Tenant: rome, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340})
+		s := render.GatewayServer(render.ServerParams{Tenant: rome, Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340})
 		change(s)
 		return s
 	}
@@ -99,7 +101,7 @@ func TestAPeeringUserIsBounded(t *testing.T) {
 	}
 
 	at := func(namespace, name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{render.LabelRemoteCluster: "rome"}}
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{wire.LabelRemoteCluster: "rome"}}
 	}
 	nonce := func() *corev1.Secret { return &corev1.Secret{ObjectMeta: at(rome.Namespace, peering.NonceName)} }
 	lent := &authv1beta1.Tenant{ObjectMeta: at(rome.Namespace, "rome")}
@@ -149,10 +151,10 @@ func TestAPeeringUserIsBounded(t *testing.T) {
 		"a Service's label":      patch(server(asPlanned), `{"spec":{"serviceLabels":{"a":"b"}}}`),
 		"a Service's address":    patch(server(asPlanned), `{"spec":{"endpoint":{"loadBalancerIP":"192.0.2.1"}}}`),
 		"a gateway elsewhere": func() error {
-			return apply(render.GatewayServer(render.ServerParams{Tenant: turin, Template: render.TemplateRef{Name: render.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340}))
+			return apply(render.GatewayServer(render.ServerParams{Tenant: turin, Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"}, ServiceType: corev1.ServiceTypeNodePort, Port: 51840, MTU: 1340}))
 		},
 		"many addresses to dial": func() error {
-			p := render.ClientParams{Tenant: rome, Template: render.TemplateRef{Name: render.ClientTemplate, Namespace: "liqo"}, Port: 51840, MTU: 1340}
+			p := render.ClientParams{Tenant: rome, Template: render.TemplateRef{Name: wire.ClientTemplate, Namespace: "liqo"}, Port: 51840, MTU: 1340}
 			for range 17 {
 				p.Addresses = append(p.Addresses, "192.0.2.7")
 			}

@@ -32,6 +32,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/gateway/virtualnode"
 	"github.com/liqo-tui/liqo-tui/internal/abuses"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -343,7 +344,7 @@ func (w *pair) testNodeIsPutRight(t *testing.T) {
 	w.rome.runDeleteNow(t, account)
 	until(t, w.rome, account, "there again", func(a *corev1.ServiceAccount) bool { return a.UID != was })
 	until(t, w.rome, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "vk-milan"}}, "with pods of the account that there is", func(d *appsv1.Deployment) bool {
-		return d.Spec.Template.Annotations[render.AnnotationAccount] == string(account.UID)
+		return d.Spec.Template.Annotations[wire.AnnotationAccount] == string(account.UID)
 	})
 }
 
@@ -358,7 +359,7 @@ func (w *pair) testTunnel(t *testing.T) {
 	report := func(value networkingv1beta1.ConnectionStatusValue, text string) {
 		t.Helper()
 		c := until(t, w.rome, &networkingv1beta1.Connection{ObjectMeta: meta}, "there", func(*networkingv1beta1.Connection) bool { return true })
-		c.Annotations = map[string]string{render.AnnotationStatus: text}
+		c.Annotations = map[string]string{wire.AnnotationStatus: text}
 		if err := w.rome.Update(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
@@ -419,7 +420,7 @@ func (w *pair) testNodeByHand(t *testing.T) {
 	v.Spec = offloadingv1beta1.VirtualNodeSpec{ClusterID: "milan", CreateNode: new(true), KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "kubeconfig-controlplane-milan"}}
 	w.rome.create(v)
 	until(t, w.rome, v, "refused", func(v *offloadingv1beta1.VirtualNode) bool {
-		return strings.Contains(v.Annotations[render.AnnotationProblem], "is made of a ResourceSlice of its name")
+		return strings.Contains(v.Annotations[wire.AnnotationProblem], "is made of a ResourceSlice of its name")
 	})
 	if err := w.rome.Get(t.Context(), client.ObjectKey{Namespace: v.Namespace, Name: "vk-mine"}, &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
 		t.Errorf("it has a program (%v)", err)
@@ -436,7 +437,7 @@ func (w *pair) testNodeOfAnother(t *testing.T) {
 	v := virtual()
 	v.Name = "taken"
 	until(t, w.rome, v, "refused", func(v *offloadingv1beta1.VirtualNode) bool {
-		return strings.HasPrefix(v.Annotations[render.AnnotationProblem], "refused: there is a node taken already")
+		return strings.HasPrefix(v.Annotations[wire.AnnotationProblem], "refused: there is a node taken already")
 	})
 	w.rome.runDelete(t, s)
 	untilGone(t, w.rome, v)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/signing"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -135,7 +135,7 @@ func (r *signer) request(ctx context.Context, of peering.Certified, name string)
 		live, err = want, r.client.Create(ctx, want, client.FieldOwner(control.Manager))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask for the certificate of %s: %w", render.Name(of.Owner), err)
+		return nil, fmt.Errorf("ask for the certificate of %s: %w", apply.Name(of.Owner), err)
 	}
 	if len(live.Status.Conditions) > 0 {
 		return live, nil

@@ -22,7 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/internal/offload"
 	"github.com/liqo-tui/liqo-tui/internal/offload/network"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -137,7 +137,7 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, fmt.Errorf("read ShadowEndpointSlice %s: %w", req, err)
 	}
 	namespace := tenantOf(twin)
-	id := render.ClusterID(twin.Labels[render.LabelRemoteCluster])
+	id := wire.ClusterID(twin.Labels[wire.LabelRemoteCluster])
 	t, err := r.tenant(ctx, namespace, id)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -162,7 +162,7 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	case apierrors.IsForbidden(err) && time.Since(twin.CreationTimestamp.Time) < rightsLag:
 		return ctrl.Result{RequeueAfter: control.RightsAgain}, nil
 	case apierrors.IsInvalid(err):
-		return ctrl.Result{RequeueAfter: shadowAgain}, client.IgnoreNotFound(control.Complain(ctx, r.client, r.recorder, s, fmt.Errorf("%s%w", render.ProblemRefused, err)))
+		return ctrl.Result{RequeueAfter: shadowAgain}, client.IgnoreNotFound(control.Complain(ctx, r.client, r.recorder, s, fmt.Errorf("%s%w", wire.ProblemRefused, err)))
 	case err != nil:
 		return ctrl.Result{}, err
 	}
@@ -175,7 +175,7 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 
 // leads reports whether the Service of s belongs to the consumer. If it belongs to somebody else, why says
 // so. If it does not exist yet, its creation is an event.
-func (r *endpoints) leads(ctx context.Context, s *offloadingv1beta1.ShadowEndpointSlice, id render.ClusterID) (theirs bool, why, err error) {
+func (r *endpoints) leads(ctx context.Context, s *offloadingv1beta1.ShadowEndpointSlice, id wire.ClusterID) (theirs bool, why, err error) {
 	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
 	service := &corev1.Service{}
 	switch err := r.client.Get(ctx, key, service); {
@@ -192,7 +192,7 @@ func (r *endpoints) leads(ctx context.Context, s *offloadingv1beta1.ShadowEndpoi
 	case err != nil:
 		return false, nil, fmt.Errorf("read Service %s: %w", key, err)
 	}
-	return false, fmt.Errorf("%sService %s is not of cluster %s, which has endpoints for its own Services only", render.ProblemRefused, key.Name, id), nil
+	return false, fmt.Errorf("%sService %s is not of cluster %s, which has endpoints for its own Services only", wire.ProblemRefused, key.Name, id), nil
 }
 
 // silent makes news handle the next report in any case. The time alone, and no report, has shown that

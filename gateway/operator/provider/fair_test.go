@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -64,7 +64,7 @@ func lentTo(t *testing.T, made func(*corev1.Pod), objects ...client.Object) clie
 	for id, twins := range map[string]int{"rome": 1, "mallory": 100} {
 		namespace := "liqo-tenant-" + id
 		tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: id, UID: types.UID(id)}, Spec: authv1beta1.TenantSpec{ClusterID: corev1beta1.ClusterID(id)}}
-		access := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: render.ConsumerAccessName}}
+		access := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: wire.ConsumerAccessName}}
 		access.OwnerReferences = []metav1.OwnerReference{{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Tenant", Name: id, UID: tenant.UID, Controller: new(true)}}
 		slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "milan"}}
 		slice.Status.AuthParams = &authv1beta1.AuthParams{}
@@ -72,7 +72,7 @@ func lentTo(t *testing.T, made func(*corev1.Pod), objects ...client.Object) clie
 		objects = append(objects, tenant, access, slice)
 		m := &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "milan"}}
 		for i := range twins {
-			ns := peering.Twin(m, render.ClusterID(id), fmt.Sprint("ns-", i), fmt.Sprint("ns-", i, "-", id))
+			ns := peering.Twin(m, wire.ClusterID(id), fmt.Sprint("ns-", i), fmt.Sprint("ns-", i, "-", id))
 			namespaces[ns.Name] = ns
 			objects = append(objects, ns)
 		}

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -17,7 +17,7 @@ import (
 type inputs struct {
 	tenant    *authv1beta1.Tenant
 	namespace *corev1.Namespace // nil if no admin has labelled it for a peer
-	home      render.ClusterID
+	home      wire.ClusterID
 	all       []authv1beta1.Tenant
 	nonces    []corev1.Secret // in the namespace of the Tenant
 	// stored is the Secret with the certificate that was signed before; nil if there is none.
@@ -26,10 +26,10 @@ type inputs struct {
 	// operator has not made.
 	strangers map[string]string
 	// users maps the users of other consumers' slices to their consumers.
-	users map[string]render.ClusterID
+	users map[string]wire.ClusterID
 }
 
-func (in *inputs) id() render.ClusterID { return render.ClusterID(in.tenant.Spec.ClusterID) }
+func (in *inputs) id() wire.ClusterID { return wire.ClusterID(in.tenant.Spec.ClusterID) }
 
 func (in *inputs) certified() peering.Certified { return peering.OfTenant(in.tenant) }
 
@@ -45,8 +45,8 @@ func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
 		return nil, err
 	}
 	switch {
-	case in.namespace == nil || in.namespace.Labels[render.LabelRemoteCluster] != string(id):
-		return nil, fmt.Errorf("namespace %s is not labelled for %s: want %s=true and %s=%s", in.tenant.Namespace, id, render.LabelTenantNamespace, render.LabelRemoteCluster, id)
+	case in.namespace == nil || in.namespace.Labels[wire.LabelRemoteCluster] != string(id):
+		return nil, fmt.Errorf("namespace %s is not labelled for %s: want %s=true and %s=%s", in.tenant.Namespace, id, wire.LabelTenantNamespace, wire.LabelRemoteCluster, id)
 	case id == in.home:
 		return nil, fmt.Errorf("its cluster ID %s is this cluster's own", id)
 	}
@@ -79,7 +79,7 @@ func (in *inputs) signed() *corev1.Secret {
 	for i := range in.nonces {
 		s := &in.nonces[i]
 		used := s.Annotations[peering.AnnotationUsed]
-		if s.Labels[render.LabelRemoteCluster] == string(in.id()) && (used == "" || used == string(in.tenant.UID)) && in.certified().Signed(s.Data[peering.KeyNonce], in.tenant.Spec.Signature) {
+		if s.Labels[wire.LabelRemoteCluster] == string(in.id()) && (used == "" || used == string(in.tenant.UID)) && in.certified().Signed(s.Data[peering.KeyNonce], in.tenant.Spec.Signature) {
 			return s
 		}
 	}
@@ -103,11 +103,11 @@ func (in *inputs) first() *authv1beta1.Tenant {
 
 // sliceUsers maps the user of each slice of another consumer than of to that consumer. Slices without an
 // answer count, too: answering takes a while, and meanwhile no Tenant may get the name of the user.
-func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, of render.ClusterID) map[string]render.ClusterID {
-	users := map[string]render.ClusterID{}
+func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, of wire.ClusterID) map[string]wire.ClusterID {
+	users := map[string]wire.ClusterID{}
 	for i := range all {
 		for j := range tenants {
-			id := render.ClusterID(tenants[j].Spec.ClusterID)
+			id := wire.ClusterID(tenants[j].Spec.ClusterID)
 			if s := &all[i]; tenants[j].Namespace == s.Namespace && id != of && peering.FromConsumer(s) {
 				users[peering.SliceUser(s.Name, id).User] = id
 			}
@@ -119,7 +119,7 @@ func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, o
 // strangers maps users and groups to the binding that gives them rights, without the bindings that this
 // operator makes for consumers. The users of slices are left out for their own consumer only: another
 // consumer must not get their names.
-func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBinding, of render.ClusterID) map[string]string {
+func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBinding, of wire.ClusterID) map[string]string {
 	names := map[string]string{}
 	add := func(binding string, subjects []rbacv1.Subject) {
 		for _, s := range subjects {
@@ -132,8 +132,8 @@ func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBind
 		add("ClusterRoleBinding "+b.Name, b.Subjects)
 	}
 	for _, b := range namespaced {
-		access := b.Name == render.ConsumerAccessName && b.RoleRef.Name == render.ConsumerAccessName
-		twin := b.Name == render.TwinAccessName && b.RoleRef.Name == render.TwinAccessName && b.Labels[render.LabelRemoteCluster] == string(of)
+		access := b.Name == wire.ConsumerAccessName && b.RoleRef.Name == wire.ConsumerAccessName
+		twin := b.Name == wire.TwinAccessName && b.RoleRef.Name == wire.TwinAccessName && b.Labels[wire.LabelRemoteCluster] == string(of)
 		if !access && !twin {
 			add("RoleBinding "+b.Namespace+"/"+b.Name, b.Subjects)
 		}

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -18,7 +18,7 @@ import (
 // binding names the user of a slice.
 func TestAConsumerIsNotCalledAsTheUserOfAnothersSlice(t *testing.T) {
 	user := peering.SliceUser("milan", "rome").User
-	for id, refused := range map[render.ClusterID]bool{render.ClusterID(user): true, "turin": false} {
+	for id, refused := range map[wire.ClusterID]bool{wire.ClusterID(user): true, "turin": false} {
 		private, _, err := peering.NewKey(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestAConsumerIsNotCalledAsTheUserOfAnothersSlice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		labels := map[string]string{render.LabelRemoteCluster: string(id)}
+		labels := map[string]string{wire.LabelRemoteCluster: string(id)}
 		newcomer := authv1beta1.Tenant{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-" + string(id), Name: string(id), UID: "n"},
 			Spec:       authv1beta1.TenantSpec{ClusterID: corev1beta1.ClusterID(id), PublicKey: request.PublicKey, CSR: request.CSR, Signature: signature},
@@ -59,7 +59,7 @@ func TestARefusedTenantTakesNoSliceFromAnother(t *testing.T) {
 	user := peering.SliceUser("milan", "rome").User
 	named := authv1beta1.Tenant{Spec: authv1beta1.TenantSpec{ClusterID: corev1beta1.ClusterID(user)}}
 	refused, accepted, newer := named, named, named
-	refused.Annotations = map[string]string{render.AnnotationProblem: render.ProblemRefused + "its ID"}
+	refused.Annotations = map[string]string{wire.AnnotationProblem: wire.ProblemRefused + "its ID"}
 	accepted.Status.AuthParams = &authv1beta1.AuthParams{}
 	newer.CreationTimestamp = metav1.Unix(200, 0)
 	for name, tc := range map[string]struct {

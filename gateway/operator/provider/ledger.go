@@ -17,7 +17,7 @@ import (
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/internal/offload"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -72,7 +72,7 @@ type waiting struct {
 
 // of returns the account of a tenant namespace. The first call counts the pods that another process has
 // made. It lists them from the API server, because the cache may not know them yet.
-func (l *ledger) of(ctx context.Context, namespace string, id render.ClusterID) (*account, error) {
+func (l *ledger) of(ctx context.Context, namespace string, id wire.ClusterID) (*account, error) {
 	l.mu.Lock()
 	a := l.accounts[namespace]
 	if a == nil {
@@ -283,7 +283,7 @@ func (l *ledger) Used(ctx context.Context) (map[string]corev1.ResourceList, erro
 	}
 	for i := range twins.Items {
 		if ns := &twins.Items[i]; peering.IsTwin(ns) {
-			if _, err := l.of(ctx, tenantOf(ns), render.ClusterID(ns.Labels[render.LabelRemoteCluster])); err != nil {
+			if _, err := l.of(ctx, tenantOf(ns), wire.ClusterID(ns.Labels[wire.LabelRemoteCluster])); err != nil {
 				return nil, err
 			}
 		}

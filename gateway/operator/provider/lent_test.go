@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/lending/lendingtest"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -77,10 +78,10 @@ func TestWhatIsLentIsKnownWithoutLists(t *testing.T) {
 // A restart looks at all consumers. Those that have what they ask for are looked at in the cache.
 func TestARestartListsConsumersOnce(t *testing.T) {
 	const consumers = 30
-	home := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.ClusterIDConfigMap}, Data: map[string]string{render.ClusterIDKey: "milan"}}
+	home := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.ClusterIDConfigMap}, Data: map[string]string{wire.ClusterIDKey: "milan"}}
 	objects := []client.Object{home}
 	for i := range consumers {
-		id := render.ClusterID(fmt.Sprint("consumer-", i))
+		id := wire.ClusterID(fmt.Sprint("consumer-", i))
 		ns := render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-" + string(id), Remote: id})
 		tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: ns.GetName(), Name: string(id), UID: types.UID(id)}, Spec: authv1beta1.TenantSpec{ClusterID: corev1beta1.ClusterID(id), CSR: []byte("a"), PublicKey: []byte("b")}}
 		tenant.Status.AuthParams = &authv1beta1.AuthParams{}
@@ -110,11 +111,11 @@ func TestARestartListsConsumersOnce(t *testing.T) {
 // Nor does it list those of all for each whose signature is wrong, and who is refused every 10 s.
 func TestARestartListsNothingForWhoIsRefused(t *testing.T) {
 	const consumers = 30
-	objects := []client.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: render.ClusterIDConfigMap}, Data: map[string]string{render.ClusterIDKey: "milan"}}}
+	objects := []client.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.ClusterIDConfigMap}, Data: map[string]string{wire.ClusterIDKey: "milan"}}}
 	for i := range consumers {
-		id := render.ClusterID(fmt.Sprint("consumer-", i))
+		id := wire.ClusterID(fmt.Sprint("consumer-", i))
 		ns := render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-" + string(id), Remote: id})
-		nonce := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns.GetName(), Name: peering.NonceName, Labels: map[string]string{peering.LabelNonce: "true", render.LabelRemoteCluster: string(id)}}, Data: map[string][]byte{peering.KeyNonce: []byte("nonce")}}
+		nonce := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns.GetName(), Name: peering.NonceName, Labels: map[string]string{peering.LabelNonce: "true", wire.LabelRemoteCluster: string(id)}}, Data: map[string][]byte{peering.KeyNonce: []byte("nonce")}}
 		objects = append(objects, ns, nonce, &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: ns.GetName(), Name: string(id), UID: types.UID(id)}, Spec: authv1beta1.TenantSpec{ClusterID: corev1beta1.ClusterID(id), PublicKey: []byte("none"), Signature: []byte("wrong")}})
 	}
 	reader, lists := lendingtest.Counting(t, objects...)

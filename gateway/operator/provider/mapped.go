@@ -28,6 +28,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/internal/offload"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -152,13 +153,13 @@ type tenant struct {
 }
 
 // id is the consumer's cluster ID.
-func (t *tenant) id() render.ClusterID { return render.ClusterID(t.Spec.ClusterID) }
+func (t *tenant) id() wire.ClusterID { return wire.ClusterID(t.Spec.ClusterID) }
 
 // gone reports whether the consumer may have nothing here now.
 func (t *tenant) gone() bool { return t.Tenant == nil || t.over }
 
 // tenant reads the Tenant of consumer id in a tenant namespace, with its access and its grants.
-func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID) (*tenant, error) {
+func (b *base) tenant(ctx context.Context, namespace string, id wire.ClusterID) (*tenant, error) {
 	t := &tenant{granted: corev1.ResourceList{}, over: b.seen.Has(ofTenant(namespace))}
 	var all authv1beta1.TenantList
 	if err := b.peers.List(ctx, &all, client.InNamespace(namespace)); err != nil {
@@ -167,7 +168,7 @@ func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID
 	for i := range all.Items {
 		o := &all.Items[i]
 		switch {
-		case render.ClusterID(o.Spec.ClusterID) != id || t.Tenant != nil:
+		case wire.ClusterID(o.Spec.ClusterID) != id || t.Tenant != nil:
 		case o.DeletionTimestamp != nil:
 			t.over = true
 		default:
@@ -180,7 +181,7 @@ func (b *base) tenant(ctx context.Context, namespace string, id render.ClusterID
 	// The tenants controller makes this binding when it accepts a Tenant, and deletes it when it revokes
 	// the access.
 	b0 := &rbacv1.RoleBinding{}
-	switch err := b.peers.Get(ctx, client.ObjectKey{Namespace: namespace, Name: render.ConsumerAccessName}, b0); {
+	switch err := b.peers.Get(ctx, client.ObjectKey{Namespace: namespace, Name: wire.ConsumerAccessName}, b0); {
 	case err == nil:
 		owner := metav1.GetControllerOf(b0)
 		t.admitted = owner != nil && owner.UID == t.UID && b0.DeletionTimestamp == nil
@@ -241,7 +242,7 @@ func (b *base) network(ctx context.Context, namespace string) (*networkingv1beta
 	if err := b.peers.List(ctx, &all, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list Configurations of namespace %s: %w", namespace, err)
 	}
-	return render.First(slices.DeleteFunc(all.Items, func(c networkingv1beta1.Configuration) bool { return c.DeletionTimestamp != nil })), nil
+	return wire.First(slices.DeleteFunc(all.Items, func(c networkingv1beta1.Configuration) bool { return c.DeletionTimestamp != nil })), nil
 }
 
 // mapsIn returns requests for the consumers' maps in a tenant namespace ("" for all), and for the maps that

@@ -31,7 +31,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/internal/offload"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -55,7 +55,7 @@ func (r *namespaces) setup(mgr ctrl.Manager) error {
 	twin := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { return mapNamed(o) })
 	// The NetworkPolicies of mapped namespaces list nodes and ranges of this cluster.
 	all := control.Soon(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.mapsIn(ctx, "") })
-	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == render.ConsumerAccessName })
+	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == wire.ConsumerAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("twin").
 		WithOptions(control.Workers(4)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.NamespaceMap{}, r.seen.Seen(&handler.EnqueueRequestForObject{}))).
@@ -182,7 +182,7 @@ func (r *namespaces) twinsOf(ctx context.Context, req ctrl.Request) (map[string]
 // Tenant, or when the consumer was seen to give up both its map and its last ResourceSlice.
 func (r *namespaces) unasked(ctx context.Context, namespace string, twins map[string]*corev1.Namespace, givenUp bool) error {
 	return r.each(ctx, twins, func(ctx context.Context, ns *corev1.Namespace) error {
-		t, err := r.tenant(ctx, namespace, render.ClusterID(ns.Labels[render.LabelRemoteCluster]))
+		t, err := r.tenant(ctx, namespace, wire.ClusterID(ns.Labels[wire.LabelRemoteCluster]))
 		switch {
 		case err != nil:
 			return err
@@ -217,7 +217,7 @@ func (r *namespaces) remove(ctx context.Context, ns *corev1.Namespace) error {
 // endPods ends the pods soon if their consumer may have nothing here. This comes before the deletion of the
 // namespace, because the operator loses its rights over the pods with it.
 func (r *namespaces) endPods(ctx context.Context, ns *corev1.Namespace) error {
-	t, err := r.tenant(ctx, tenantOf(ns), render.ClusterID(ns.Labels[render.LabelRemoteCluster]))
+	t, err := r.tenant(ctx, tenantOf(ns), wire.ClusterID(ns.Labels[wire.LabelRemoteCluster]))
 	if err != nil || !t.gone() {
 		return err
 	}
@@ -235,7 +235,7 @@ func (r *namespaces) endPods(ctx context.Context, ns *corev1.Namespace) error {
 
 func (r *namespaces) withdraw(ctx context.Context, ns *corev1.Namespace) error {
 	b := &rbacv1.RoleBinding{}
-	if err := r.client.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: render.TwinAccessName}, b); err != nil {
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: wire.TwinAccessName}, b); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	return control.Delete(ctx, r.client, b)

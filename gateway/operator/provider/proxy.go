@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -265,7 +265,7 @@ func (r *proxyRoute) setup(mgr ctrl.Manager) error {
 // and created again.
 func (r *proxyRoute) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var s corev1.Service
-	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.home, Name: render.ProxyName}, &s); err != nil {
+	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.home, Name: wire.ProxyName}, &s); err != nil {
 		return ctrl.Result{RequeueAfter: control.LastRetry}, client.IgnoreNotFound(err) // the Service is not watched
 	}
 	address, err := netip.ParseAddr(s.Spec.ClusterIP)
@@ -274,7 +274,7 @@ func (r *proxyRoute) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	}
 	want := &ipamv1alpha1.IP{
 		TypeMeta:   metav1.TypeMeta{APIVersion: ipamv1alpha1.SchemeGroupVersion.String(), Kind: ipamv1alpha1.IPKind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: peering.ProxyIPName, Labels: map[string]string{render.LabelManagedBy: control.Manager}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: peering.ProxyIPName, Labels: map[string]string{wire.LabelManagedBy: control.Manager}},
 		Spec:       ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(s.Spec.ClusterIP)},
 	}
 	want.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: s.Name, UID: s.UID, Controller: new(true)}}

@@ -24,7 +24,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/internal/offload"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -68,7 +68,7 @@ type asked struct {
 	shadow *offloadingv1beta1.ShadowPod // nil if it is gone
 	pod    *corev1.Pod                  // nil if there is none
 	twin   *corev1.Namespace
-	id     render.ClusterID
+	id     wire.ClusterID
 	tenant *tenant
 	books  *account
 }
@@ -137,7 +137,7 @@ func (r *shadowPods) read(ctx context.Context, key client.ObjectKey) (*asked, er
 		return nil, fmt.Errorf("read pod %s: %w", key, err)
 	}
 	namespace := tenantOf(in.twin)
-	in.id = render.ClusterID(in.twin.Labels[render.LabelRemoteCluster])
+	in.id = wire.ClusterID(in.twin.Labels[wire.LabelRemoteCluster])
 	var err error
 	if in.tenant, err = r.tenant(ctx, namespace, in.id); err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func (r *shadowPods) make(ctx context.Context, in *asked) (ctrl.Result, error) {
 	pod, why := offload.Pod(in.shadow, in.id)
 	if why != nil {
 		r.books.release(ctx, in.books, in.key, in.tenant.granted)
-		return ctrl.Result{}, r.complain(ctx, in.shadow, fmt.Errorf("%s%w", render.ProblemRefused, why))
+		return ctrl.Result{}, r.complain(ctx, in.shadow, fmt.Errorf("%s%w", wire.ProblemRefused, why))
 	}
 	if in.tenant.gone() || !in.tenant.admitted {
 		return ctrl.Result{RequeueAfter: accessAgain}, r.complain(ctx, in.shadow, fmt.Errorf("%s has no access here now", in.id))
@@ -311,5 +311,5 @@ func (r *shadowPods) refused(ctx context.Context, in *asked, why error) (ctrl.Re
 		}
 		return ctrl.Result{RequeueAfter: again}, r.complain(ctx, in.shadow, why)
 	}
-	return ctrl.Result{RequeueAfter: shadowAgain}, r.complain(ctx, in.shadow, errors.New(render.ProblemRefused+text))
+	return ctrl.Result{RequeueAfter: shadowAgain}, r.complain(ctx, in.shadow, errors.New(wire.ProblemRefused+text))
 }

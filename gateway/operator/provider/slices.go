@@ -26,7 +26,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/signing"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -125,7 +125,7 @@ type sliceRequest struct {
 	slice  *authv1beta1.ResourceSlice
 	tenant *authv1beta1.Tenant // nil if none has access
 	over   bool                // the Tenant is drained, or was deleted
-	home   render.ClusterID
+	home   wire.ClusterID
 	all    []authv1beta1.Tenant
 	others []authv1beta1.ResourceSlice // of all consumers, with their grants
 	nodes  []corev1.Node
@@ -225,7 +225,7 @@ func (in *sliceRequest) refusal(of peering.Certified) error {
 	// The name of a user ends in a hash of 48 bits, and cluster IDs are chosen freely, so two names can be
 	// equal. A Tenant that comes later is refused itself, and takes nothing from this slice.
 	for i := range in.all {
-		other := render.ClusterID(in.all[i].Spec.ClusterID)
+		other := wire.ClusterID(in.all[i].Spec.ClusterID)
 		if string(other) == of.User && in.before(&in.all[i]) || other != of.Consumer && peering.SliceUser(s.Name, other).User == of.User {
 			return fmt.Errorf("its certificate would have the name of one of cluster %s: choose another name", other)
 		}
@@ -237,7 +237,7 @@ func (in *sliceRequest) refusal(of peering.Certified) error {
 // is as old as the slice or older and was not refused.
 func (in *sliceRequest) before(t *authv1beta1.Tenant) bool {
 	older := !in.slice.CreationTimestamp.Before(&t.CreationTimestamp)
-	return t.Status.AuthParams != nil || older && !strings.HasPrefix(t.Annotations[render.AnnotationProblem], render.ProblemRefused)
+	return t.Status.AuthParams != nil || older && !strings.HasPrefix(t.Annotations[wire.AnnotationProblem], wire.ProblemRefused)
 }
 
 // resources returns what the slice gets, or says why it gets nothing.

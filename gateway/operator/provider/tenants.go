@@ -30,7 +30,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/signing"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -97,12 +97,12 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, r.forget(ctx, req.NamespacedName)
 	}
 	if authv1beta1.GetAuthzPolicyValue(t.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
-		err := control.Complain(ctx, r.client, r.recorder, t, errors.New(render.ProblemRefused+"it wants no handshake, and this operator gives no access without one"))
+		err := control.Complain(ctx, r.client, r.recorder, t, errors.New(wire.ProblemRefused+"it wants no handshake, and this operator gives no access without one"))
 		return ctrl.Result{}, errors.Join(err, r.revoke(ctx, t))
 	}
 	nonce, why := in.refusal()
 	if why != nil {
-		err := control.Complain(ctx, r.client, r.recorder, t, fmt.Errorf("%s%w", render.ProblemRefused, why))
+		err := control.Complain(ctx, r.client, r.recorder, t, fmt.Errorf("%s%w", wire.ProblemRefused, why))
 		return ctrl.Result{RequeueAfter: judgeAgain}, errors.Join(err, r.revoke(ctx, t))
 	}
 	if t.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
@@ -192,7 +192,7 @@ func (r *signer) allTenants(ctx context.Context, cached bool) ([]authv1beta1.Ten
 
 // strangers maps users and groups to a binding that gives them rights here and that this operator has not
 // made. The bindings of consumer of itself do not count.
-func (r *signer) strangers(ctx context.Context, of render.ClusterID) (map[string]string, error) {
+func (r *signer) strangers(ctx context.Context, of wire.ClusterID) (map[string]string, error) {
 	var cluster rbacv1.ClusterRoleBindingList
 	var namespaced rbacv1.RoleBindingList
 	if err := errors.Join(r.reader.List(ctx, &cluster), r.reader.List(ctx, &namespaced)); err != nil {
@@ -279,7 +279,7 @@ func (r *tenants) server(ctx context.Context) (string, error) {
 // binding.
 func (r *tenants) revoke(ctx context.Context, t *authv1beta1.Tenant) error {
 	b := &rbacv1.RoleBinding{}
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: render.ConsumerAccessName}, b)
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: wire.ConsumerAccessName}, b)
 	if err != nil || !ownedByTenant(b, t) {
 		return client.IgnoreNotFound(err)
 	}
@@ -290,7 +290,7 @@ func (r *tenants) revoke(ctx context.Context, t *authv1beta1.Tenant) error {
 func (r *tenants) forget(ctx context.Context, key client.ObjectKey) error {
 	var errs []error
 	b := &rbacv1.RoleBinding{}
-	switch err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: render.ConsumerAccessName}, b); {
+	switch err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: wire.ConsumerAccessName}, b); {
 	case err == nil && isLeftBy(b, authv1beta1.TenantKind, key.Name):
 		errs = append(errs, control.Delete(ctx, r.client, b))
 	case client.IgnoreNotFound(err) != nil:
@@ -315,7 +315,7 @@ func (r *tenants) forget(ctx context.Context, key client.ObjectKey) error {
 // unfence removes the quota of a deleted Tenant, if the operator still has the right to.
 func (r *tenants) unfence(ctx context.Context, key client.ObjectKey) error {
 	q := &corev1.ResourceQuota{}
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: render.ConsumerAccessName}, q)
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: wire.ConsumerAccessName}, q)
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err): // the operator's rights have ended with the namespace's label
 		return nil

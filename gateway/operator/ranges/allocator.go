@@ -16,11 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // fieldManager is the operator's.
-const fieldManager = render.OperatorName
+const fieldManager = wire.OperatorName
 
 // Allocator gives Networks their ranges. What it gave is kept in the Networks'
 // status; here it is remembered too, because the cache is late, and listing
@@ -69,7 +70,7 @@ func (a *Allocator) Assign(ctx context.Context, n *ipamv1alpha1.Network, left ..
 		reserved = append(reserved, ipam.Reservation{Prefix: p, Reason: "the range that is to be left"})
 	}
 	got, why, err := ipam.Allocate(reserved, ipam.Request{
-		Want: want, Peer: n.Labels[render.LabelRemoteCluster], Kind: n.Labels[render.LabelCIDRType],
+		Want: want, Peer: n.Labels[wire.LabelRemoteCluster], Kind: n.Labels[wire.LabelCIDRType],
 		Remap: n.Annotations[render.AnnotationCarriedRanges] != "",
 	}, a.pools)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -65,7 +66,7 @@ func newAllocations(t *testing.T, pools ...netip.Prefix) *allocations {
 	n := node("a", true, internal(nodeIP))
 	m := &allocations{t: t, cluster: clusterWith(t, &n), pools: pools, given: map[string]netip.Prefix{}}
 	m.restart()
-	own := render.Network("liqo", "pod-cidr", render.NetworkPodCIDR, ownPods, 0)
+	own := render.Network("liqo", "pod-cidr", wire.NetworkPodCIDR, ownPods, 0)
 	m.must(m.cluster.Create(t.Context(), own))
 	m.must(m.allocator.Fix(t.Context(), own))
 	m.must(Record(t.Context(), m.cluster, own, own.Spec.CIDR))
@@ -109,7 +110,7 @@ func (m *allocations) give(name, want string, recorded bool) {
 	n := &ipamv1alpha1.Network{}
 	if err := m.cluster.Get(m.t.Context(), types.NamespacedName{Namespace: "tenant", Name: name}, n); err != nil {
 		n = render.Network("tenant", name, "", want, 0)
-		n.Labels[render.LabelRemoteCluster] = name
+		n.Labels[wire.LabelRemoteCluster] = name
 		m.must(m.cluster.Create(m.t.Context(), n))
 	}
 	got, err := m.allocator.Assign(m.t.Context(), n)
@@ -195,10 +196,10 @@ func TestNoRangeOfAPeerCutsTheClusterOff(t *testing.T) {
 	gone := node("gone", true)
 	for _, o := range []client.Object{
 		&elsewhere, dns, web,
-		render.InternalNode(&elsewhere, render.NodeReport{IP: netip.MustParseAddr("192.168.1.5"), Networks: []netip.Prefix{
+		wire.InternalNode(&elsewhere, wire.NodeReport{IP: netip.MustParseAddr("192.168.1.5"), Networks: []netip.Prefix{
 			netip.MustParsePrefix("10.20.0.0/17"), netip.MustParsePrefix("0.0.0.0/1"),
 		}, Nameservers: []netip.Addr{netip.MustParseAddr(need("10.22.0.2", "a DNS server of a node"))}}),
-		render.InternalNode(&gone, render.NodeReport{IP: netip.MustParseAddr("192.168.1.6"), Networks: []netip.Prefix{netip.MustParsePrefix("10.21.0.0/16")}}),
+		wire.InternalNode(&gone, wire.NodeReport{IP: netip.MustParseAddr("192.168.1.6"), Networks: []netip.Prefix{netip.MustParsePrefix("10.21.0.0/16")}}),
 		&discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
 			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{need("10.0.0.1", "an API server")}}},
@@ -259,7 +260,7 @@ func TestAPeerThatOverlapsIsSeenWhereNobodyIs(t *testing.T) {
 
 func clusterWith(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

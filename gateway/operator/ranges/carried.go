@@ -9,6 +9,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -40,7 +41,7 @@ func Bounded(c *networkingv1beta1.Configuration) error {
 // Grown reports whether a cluster has all ranges that it had, and others. What it had
 // counts only if it is as written: else an admin has said which addresses a peer reaches.
 func Grown(written string, had, has networkingv1beta1.ClusterConfigCIDR) bool {
-	return written == render.RangesText(had) && written != render.RangesText(has) &&
+	return written == wire.RangesText(had) && written != wire.RangesText(has) &&
 		containsAll(has.Pod, had.Pod) && containsAll(has.External, had.External)
 }
 
@@ -93,5 +94,5 @@ func Additional(agreed, said networkingv1beta1.ClusterConfigCIDR) (more []networ
 
 // Carried are the peer's ranges that no admin of this cluster has agreed to.
 func Carried(c *networkingv1beta1.Configuration) []networkingv1beta1.CIDR {
-	return render.ParseRanges(c.Annotations[render.AnnotationCarriedRanges]).Pod
+	return wire.ParseRanges(c.Annotations[render.AnnotationCarriedRanges]).Pod
 }

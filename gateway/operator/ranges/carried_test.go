@@ -9,12 +9,13 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // Who says a range draws traffic to himself, so little is believed.
 func TestARangeThatAPeerSaysIsTakenOrRefused(t *testing.T) {
-	agreed := render.ParseRanges("10.244.0.0/16,10.245.0.0/17;10.70.0.0/16")
+	agreed := wire.ParseRanges("10.244.0.0/16,10.245.0.0/17;10.70.0.0/16")
 	var many []string
 	for i := range 17 {
 		many = append(many, fmt.Sprintf("10.%d.0.0/16", i))
@@ -38,8 +39,8 @@ func TestARangeThatAPeerSaysIsTakenOrRefused(t *testing.T) {
 		"10.244.0.0/16,10.245.0.0/17,ten;10.70.0.0/16":                             `"ten": not a valid`,
 		"10.244.0.0/16,10.245.0.0/17," + strings.Join(many, ",") + ";10.70.0.0/16": "19 ranges are too many",
 	} {
-		more, err := Additional(agreed, render.ParseRanges(said))
-		got := strings.TrimSuffix(render.RangesText(networkingv1beta1.ClusterConfigCIDR{Pod: more}), ";")
+		more, err := Additional(agreed, wire.ParseRanges(said))
+		got := strings.TrimSuffix(wire.RangesText(networkingv1beta1.ClusterConfigCIDR{Pod: more}), ";")
 		if err != nil {
 			got = err.Error()
 		}
@@ -50,7 +51,7 @@ func TestARangeThatAPeerSaysIsTakenOrRefused(t *testing.T) {
 }
 
 func TestOwnRangesAreFollowedUnlessAnAdminHasChosen(t *testing.T) {
-	had := render.ParseRanges("10.244.0.0/16;10.70.0.0/16")
+	had := wire.ParseRanges("10.244.0.0/16;10.70.0.0/16")
 	for _, c := range []struct {
 		written, has string
 		want         bool
@@ -61,7 +62,7 @@ func TestOwnRangesAreFollowedUnlessAnAdminHasChosen(t *testing.T) {
 		{"10.244.0.0/16,10.245.0.0/16;10.70.0.0/16", "10.244.0.0/16,10.245.0.0/16;10.70.0.0/16", false}, // an admin took one away
 		{"", "10.244.0.0/16,10.245.0.0/16;10.70.0.0/16", false},
 	} {
-		if got := Grown(c.written, had, render.ParseRanges(c.has)); got != c.want {
+		if got := Grown(c.written, had, wire.ParseRanges(c.has)); got != c.want {
 			t.Errorf("written %q, has %q: got %t", c.written, c.has, got)
 		}
 	}
@@ -73,7 +74,7 @@ func TestACarriedRangeIsSeenUnderAnother(t *testing.T) {
 	m := newAllocations(t)
 	for _, carried := range []string{"", "true"} {
 		n := render.Network("tenant", "peer"+carried, "", "10.9.0.0/16", 0)
-		n.Labels[render.LabelRemoteCluster] = "peer"
+		n.Labels[wire.LabelRemoteCluster] = "peer"
 		if carried != "" {
 			n.Annotations = map[string]string{render.AnnotationCarriedRanges: carried}
 		}

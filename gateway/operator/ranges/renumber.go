@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Pair are the Networks of one range of a peer.
@@ -45,7 +45,7 @@ const (
 
 // Next is the next step of what is asked for. ready says that nodes and gateway have
 // both ranges. Of Keep, again is for how long.
-func (p Pair) Next(asked render.Renumbering, ready bool, now time.Time) (step Step, again time.Duration) {
+func (p Pair) Next(asked wire.Renumbering, ready bool, now time.Time) (step Step, again time.Duration) {
 	leaves := func(n *ipamv1alpha1.Network) bool {
 		return slices.ContainsFunc(asked.Leave, func(r netip.Prefix) bool { return r.String() == string(n.Status.CIDR) })
 	}
@@ -63,7 +63,7 @@ func (p Pair) Next(asked render.Renumbering, ready bool, now time.Time) (step St
 	case leaves(p.Current):
 		return Prepare, 0
 	}
-	left, err := time.Parse(time.RFC3339, p.Other.Annotations[render.AnnotationLeft])
+	left, err := time.Parse(time.RFC3339, p.Other.Annotations[wire.AnnotationLeft])
 	if again = left.Add(asked.Keep).Sub(now); err != nil || again <= 0 {
 		return Release, 0 // or nobody asks for it any more
 	}
@@ -72,14 +72,14 @@ func (p Pair) Next(asked render.Renumbering, ready bool, now time.Time) (step St
 
 // Moves is how far the ranges of one peer are.
 type Moves struct {
-	Asked render.Renumbering
+	Asked wire.Renumbering
 	// Also are both ranges of each pair, as nodes and gateway are to be told.
-	Also     []render.Alias
+	Also     []wire.Alias
 	Released []*ipamv1alpha1.Network // to be deleted, once nobody is told of them
 	Again    time.Duration           // when to look again
 
-	told    []render.Alias // both ranges of each pair, as they were told
-	lacking []string       // those of nodes and gateway that don't have all of these
+	told    []wire.Alias // both ranges of each pair, as they were told
+	lacking []string     // those of nodes and gateway that don't have all of these
 
 	next, kept []string               // what is prepared, and former ranges
 	until      time.Time              // when the last of these goes
@@ -99,10 +99,10 @@ const (
 // NewMoves reads what is asked for, and how far it is.
 func NewMoves(ctx context.Context, c client.Reader, conf *networkingv1beta1.Configuration) (*Moves, error) {
 	m := &Moves{Again: compareAgain}
-	if m.Asked, m.failed = render.ParseRenumbering(conf); m.failed != nil {
+	if m.Asked, m.failed = wire.ParseRenumbering(conf); m.failed != nil {
 		m.Asked.Keep = forever
 	}
-	told, err := render.ParseAliases(conf)
+	told, err := wire.ParseAliases(conf)
 	if err != nil || len(told) == 0 {
 		return m, nil //nolint:nilerr // what is not readable is told again
 	}
@@ -116,7 +116,7 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // Ready reports whether nodes and gateway have both ranges of a pair.
 func (m *Moves) Ready(p Pair, real networkingv1beta1.CIDR) bool {
-	return p.Other != nil && len(m.lacking) == 0 && !slices.ContainsFunc(aliases(p, real), func(a render.Alias) bool { return !slices.Contains(m.told, a) })
+	return p.Other != nil && len(m.lacking) == 0 && !slices.ContainsFunc(aliases(p, real), func(a wire.Alias) bool { return !slices.Contains(m.told, a) })
 }
 
 // Fail notes that there is no room for another range. It reports whether err is that.
@@ -128,16 +128,16 @@ func (m *Moves) Fail(err error) bool {
 	return true
 }
 
-func aliases(p Pair, real networkingv1beta1.CIDR) []render.Alias {
-	var out []render.Alias
+func aliases(p Pair, real networkingv1beta1.CIDR) []wire.Alias {
+	var out []wire.Alias
 	is, err := netip.ParsePrefix(string(real))
 	for _, n := range []*ipamv1alpha1.Network{p.Current, p.Other} {
 		if seen, err2 := netip.ParsePrefix(string(n.Status.CIDR)); err == nil && err2 == nil {
-			out = append(out, render.Alias{Seen: seen, Real: is})
+			out = append(out, wire.Alias{Seen: seen, Real: is})
 		}
 	}
 	// The same order before and after the change: nobody has to be told twice.
-	slices.SortFunc(out, func(a, b render.Alias) int { return a.Seen.Addr().Compare(b.Seen.Addr()) })
+	slices.SortFunc(out, func(a, b wire.Alias) int { return a.Seen.Addr().Compare(b.Seen.Addr()) })
 	return out
 }
 
@@ -173,21 +173,21 @@ func (m *Moves) Note(p Pair, real networkingv1beta1.CIDR, step Step, again time.
 const mostNamed = 5
 
 // Conditions say what comes next, and what is in the way: those that are not true too.
-func (m *Moves) Conditions(overlaps []render.Overlap, generation int64) []metav1.Condition {
+func (m *Moves) Conditions(overlaps []wire.Overlap, generation int64) []metav1.Condition {
 	both := []metav1.Condition{
-		{Type: render.ConditionOverlap, Status: metav1.ConditionFalse, Reason: render.ReasonNeeded, ObservedGeneration: generation},
-		{Type: render.ConditionRenumbering, Status: metav1.ConditionTrue, ObservedGeneration: generation},
+		{Type: wire.ConditionOverlap, Status: metav1.ConditionFalse, Reason: wire.ReasonNeeded, ObservedGeneration: generation},
+		{Type: wire.ConditionRenumbering, Status: metav1.ConditionTrue, ObservedGeneration: generation},
 	}
 	if len(overlaps) > 0 {
-		both[0].Status, both[0].Message = metav1.ConditionTrue, render.JoinOverlaps(overlaps)
+		both[0].Status, both[0].Message = metav1.ConditionTrue, wire.JoinOverlaps(overlaps)
 	}
 	switch c := &both[1]; {
 	case m.failed != nil:
-		c.Reason, c.Message = render.ReasonNotRenumbered, m.failed.Error()
+		c.Reason, c.Message = wire.ReasonNotRenumbered, m.failed.Error()
 	case len(m.next) > 0:
-		c.Reason, c.Message = render.ReasonPreparing, strings.Join(m.next, ", ")+m.waits()
+		c.Reason, c.Message = wire.ReasonPreparing, strings.Join(m.next, ", ")+m.waits()
 	case len(m.kept) > 0:
-		c.Reason, c.Message = render.ReasonFormerKept, fmt.Sprintf("%s works until %s", strings.Join(m.kept, ", "), m.until.UTC().Format(time.RFC3339))
+		c.Reason, c.Message = wire.ReasonFormerKept, fmt.Sprintf("%s works until %s", strings.Join(m.kept, ", "), m.until.UTC().Format(time.RFC3339))
 	default:
 		c.Status = metav1.ConditionFalse
 	}
@@ -209,11 +209,11 @@ func (m *Moves) waits() string {
 
 // lacking names the nodes, and the gateway, that don't have all of the ranges. Nodes
 // that are not ready lead nothing, and a gateway without its peer neither.
-func lacking(ctx context.Context, c client.Reader, conf *networkingv1beta1.Configuration, told []render.Alias) ([]string, error) {
+func lacking(ctx context.Context, c client.Reader, conf *networkingv1beta1.Configuration, told []wire.Alias) ([]string, error) {
 	lacks := func(has []netip.Prefix) bool {
-		return slices.ContainsFunc(told, func(a render.Alias) bool { return !slices.Contains(has, a.Seen) })
+		return slices.ContainsFunc(told, func(a wire.Alias) bool { return !slices.Contains(has, a.Seen) })
 	}
-	ofPeer := []client.ListOption{client.InNamespace(conf.Namespace), client.MatchingLabels{render.LabelRemoteCluster: conf.Labels[render.LabelRemoteCluster]}}
+	ofPeer := []client.ListOption{client.InNamespace(conf.Namespace), client.MatchingLabels{wire.LabelRemoteCluster: conf.Labels[wire.LabelRemoteCluster]}}
 	var fabrics networkingv1beta1.InternalFabricList
 	if err := c.List(ctx, &fabrics, ofPeer...); err != nil {
 		return nil, fmt.Errorf("list InternalFabrics: %w", err)
@@ -223,7 +223,7 @@ func lacking(ctx context.Context, c client.Reader, conf *networkingv1beta1.Confi
 	}
 	var out []string
 	for i := range fabrics.Items {
-		if has, err := render.Also(&fabrics.Items[i]); err != nil || lacks(has) {
+		if has, err := wire.Also(&fabrics.Items[i]); err != nil || lacks(has) {
 			return []string{"the operator, which has not told the nodes yet"}, nil //nolint:nilerr // what is not readable is told again
 		}
 	}
@@ -232,7 +232,7 @@ func lacking(ctx context.Context, c client.Reader, conf *networkingv1beta1.Confi
 		return nil, fmt.Errorf("list Connections: %w", err)
 	}
 	for i := range connections.Items {
-		report, _, err := render.ParseReport(connections.Items[i].Annotations)
+		report, _, err := wire.ParseReport(connections.Items[i].Annotations)
 		if connections.Items[i].Status.Value == networkingv1beta1.Connected && (err != nil || lacks(report.Also)) {
 			out = append(out, "the gateway")
 		}
@@ -259,7 +259,7 @@ func lackingNodes(ctx context.Context, c client.Reader, lacks func([]netip.Prefi
 	var out []string
 	for i := range said.Items {
 		n := &said.Items[i]
-		if has, err := render.Also(n); ready[n.Name] && (err != nil || lacks(has)) {
+		if has, err := wire.Also(n); ready[n.Name] && (err != nil || lacks(has)) {
 			out = append(out, "node "+n.Name)
 		}
 	}
@@ -269,7 +269,7 @@ func lackingNodes(ctx context.Context, c client.Reader, lacks func([]netip.Prefi
 
 // Overlaps are what the cluster has or needs in the ranges of a peer, besides its own
 // Networks for them.
-func (a *Allocator) Overlaps(ctx context.Context, m *Moves) ([]render.Overlap, error) {
+func (a *Allocator) Overlaps(ctx context.Context, m *Moves) ([]wire.Overlap, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.load(ctx); err != nil {
@@ -284,11 +284,11 @@ func (a *Allocator) Overlaps(ctx context.Context, m *Moves) ([]render.Overlap, e
 			needed = append(needed, ipam.Reservation{Prefix: p, Reason: "Network " + of.String()})
 		}
 	}
-	var out []render.Overlap
+	var out []wire.Overlap
 	for _, cidr := range m.seen {
 		p, err := netip.ParsePrefix(string(cidr))
 		for _, n := range needed {
-			if o := (render.Overlap{Range: p, With: n}); err == nil && n.Prefix.Overlaps(p) && !slices.Contains(out, o) {
+			if o := (wire.Overlap{Range: p, With: n}); err == nil && n.Prefix.Overlaps(p) && !slices.Contains(out, o) {
 				out = append(out, o)
 			}
 		}

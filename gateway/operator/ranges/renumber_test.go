@@ -8,7 +8,7 @@ import (
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func TestNextStepOfARenumbering(t *testing.T) {
@@ -16,12 +16,12 @@ func TestNextStepOfARenumbering(t *testing.T) {
 	network := func(cidr networkingv1beta1.CIDR, left time.Duration) *ipamv1alpha1.Network {
 		n := &ipamv1alpha1.Network{Status: ipamv1alpha1.NetworkStatus{CIDR: cidr}}
 		if left > 0 {
-			n.Annotations = map[string]string{render.AnnotationLeft: now.Add(-left).Format(time.RFC3339)}
+			n.Annotations = map[string]string{wire.AnnotationLeft: now.Add(-left).Format(time.RFC3339)}
 		}
 		return n
 	}
 	const was, next = "253.18.0.0/16", "240.5.0.0/16"
-	asked := func(keep time.Duration, leave ...string) (r render.Renumbering) {
+	asked := func(keep time.Duration, leave ...string) (r wire.Renumbering) {
 		r.Keep = keep
 		for _, p := range leave {
 			r.Leave = append(r.Leave, netip.MustParsePrefix(p))
@@ -31,7 +31,7 @@ func TestNextStepOfARenumbering(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		pair  Pair
-		asked render.Renumbering
+		asked wire.Renumbering
 		ready bool
 		want  Step
 		again time.Duration

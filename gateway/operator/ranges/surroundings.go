@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Surroundings are the addresses that the cluster, its admins and its tunnels
@@ -185,14 +185,14 @@ func nodeReservations(nodes []corev1.Node, said []networkingv1beta1.InternalNode
 		if !there[n.Name] {
 			continue
 		}
-		networks, _ := render.NodeNetworks(n)          // what can't be read is named by the gateways
+		networks, _ := wire.NodeNetworks(n)            // what can't be read is named by the gateways
 		for _, p := range ipam.Around(networks, nil) { // what it should have said
 			if !seen[p] {
 				seen[p] = true
 				out = append(out, ipam.Reservation{Prefix: p, Reason: "a route of node " + n.Name})
 			}
 		}
-		servers, _ := render.NodeNameservers(n)
+		servers, _ := wire.NodeNameservers(n)
 		for _, a := range servers {
 			if r := ipam.Host(a, "DNS server of node "+n.Name); !seen[r.Prefix] {
 				seen[r.Prefix] = true

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -36,7 +36,7 @@ type Shadow struct {
 func ShadowOf(o *offloadingv1beta1.ShadowPod) *Shadow {
 	return &Shadow{
 		UID: o.UID, Of: types.UID(o.Annotations[peering.AnnotationPodOf]), Deleting: o.DeletionTimestamp != nil,
-		Problem: o.Annotations[render.AnnotationProblem], Phase: o.Status.Phase,
+		Problem: o.Annotations[wire.AnnotationProblem], Phase: o.Status.Phase,
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Range is one of the other cluster's pod ranges, with the range under which this cluster sees it.
@@ -85,17 +85,17 @@ func (f *Follower) Tunnel(configured bool, all []networkingv1beta1.Connection, n
 		}
 		return Tunnel{}
 	}
-	c := render.First(all)
-	if text := c.Annotations[render.AnnotationStatus]; text != f.text || f.at.IsZero() {
+	c := wire.First(all)
+	if text := c.Annotations[wire.AnnotationStatus]; text != f.text || f.at.IsZero() {
 		f.text, f.at = text, now
 	}
-	report, ok, err := render.ParseReport(c.Annotations)
+	report, ok, err := wire.ParseReport(c.Annotations)
 	if err != nil {
 		ok = false
 	}
 	var stale time.Time
 	if ok {
-		stale = render.StaleAt(f.at, time.Duration(report.Interval)*time.Second)
+		stale = wire.StaleAt(f.at, time.Duration(report.Interval)*time.Second)
 	}
 	switch {
 	case !stale.IsZero() && now.After(stale):

@@ -9,7 +9,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func TestRangesAreThoseOfTheConfiguration(t *testing.T) {
@@ -41,7 +41,7 @@ func TestTunnelsAreJudgedByTheirReports(t *testing.T) {
 	connection := func(value networkingv1beta1.ConnectionStatusValue, report string) []networkingv1beta1.Connection {
 		c := networkingv1beta1.Connection{Status: networkingv1beta1.ConnectionStatus{Value: value}}
 		if report != "" {
-			c.Annotations = map[string]string{render.AnnotationStatus: report}
+			c.Annotations = map[string]string{wire.AnnotationStatus: report}
 		}
 		return []networkingv1beta1.Connection{c}
 	}
@@ -70,7 +70,7 @@ func TestTunnelsAreJudgedByTheirReports(t *testing.T) {
 			if got.There != c.there || (got.Down == "") != (c.down == "") || !strings.Contains(got.Down, c.down) {
 				t.Errorf("got %+v", got)
 			}
-			if got.Until.IsZero() == (c.all != nil && c.all[0].Annotations[render.AnnotationStatus] == report && c.after < 30*time.Second) {
+			if got.Until.IsZero() == (c.all != nil && c.all[0].Annotations[wire.AnnotationStatus] == report && c.after < 30*time.Second) {
 				t.Errorf("it is judged again at %v", got.Until)
 			}
 		})
@@ -82,7 +82,7 @@ func TestTunnelsAreJudgedByTheirReports(t *testing.T) {
 func TestOneOfTwoConnectionsCounts(t *testing.T) {
 	one := func(name, report string, value networkingv1beta1.ConnectionStatusValue) networkingv1beta1.Connection {
 		return networkingv1beta1.Connection{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{render.AnnotationStatus: report}}, Status: networkingv1beta1.ConnectionStatus{Value: value},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{wire.AnnotationStatus: report}}, Status: networkingv1beta1.ConnectionStatus{Value: value},
 		}
 	}
 	a, b := one("gw-a", `{"intervalSeconds":10}`, networkingv1beta1.Connected), one("gw-b", `{"intervalSeconds":11}`, networkingv1beta1.Connecting)

@@ -7,18 +7,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/address"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Document is what `address -o json` writes; fields are only added while "v" is 1.
 type Document struct {
-	V      int              `json:"v"`
-	At     time.Time        `json:"at"`
-	Target string           `json:"target"`
-	Of     render.ClusterID `json:"of"`   // the cluster that has it
-	From   render.ClusterID `json:"from"` // the cluster whose pods call
-	Ends   []End            `json:"ends"`
-	Note   string           `json:"note,omitempty"`
+	V      int            `json:"v"`
+	At     time.Time      `json:"at"`
+	Target string         `json:"target"`
+	Of     wire.ClusterID `json:"of"`   // the cluster that has it
+	From   wire.ClusterID `json:"from"` // the cluster whose pods call
+	Ends   []End          `json:"ends"`
+	Note   string         `json:"note,omitempty"`
 }
 
 // End is one pod, or the address that was asked for.

@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/simulated"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -41,25 +41,25 @@ type World struct {
 
 	mu       sync.Mutex
 	clusters []*simulated.Cluster
-	spare    []render.ClusterID // that can be added
+	spare    []wire.ClusterID // that can be added
 	broken   map[broken]simulated.Link
 }
 
 // broken is what a key did to the link between two clusters.
 type broken struct {
 	trick session.Trick
-	ends  [2]render.ClusterID
+	ends  [2]wire.ClusterID
 }
 
 // place is a cluster as it is at the beginning.
 type place struct {
-	id   render.ClusterID
+	id   wire.ClusterID
 	pods networkingv1beta1.CIDR
 }
 
 // route is a connection as it is at the beginning.
 type route struct {
-	a, b render.ClusterID
+	a, b wire.ClusterID
 	simulated.Link
 	service corev1.ServiceType
 }
@@ -79,7 +79,7 @@ var (
 	// history is what happened to links, by how long before the program begins.
 	history = []struct {
 		before time.Duration
-		a, b   render.ClusterID
+		a, b   wire.ClusterID
 		change func(*simulated.Link)
 	}{
 		{14 * time.Minute, "rome", "paris", func(l *simulated.Link) { l.Closed = true }},
@@ -92,7 +92,7 @@ var (
 // New is the world at a moment at which its clusters have been connected for a while.
 // [World.Live] is to be read once, before anything else.
 func New(now time.Time) *World {
-	w := &World{World: simulated.NewWorld(now.Add(-memory)), began: now, spare: []render.ClusterID{"turin", "kyoto", "quito"}, broken: map[broken]simulated.Link{}}
+	w := &World{World: simulated.NewWorld(now.Add(-memory)), began: now, spare: []wire.ClusterID{"turin", "kyoto", "quito"}, broken: map[broken]simulated.Link{}}
 	w.Pacing = simulated.Manual
 	for _, p := range places {
 		w.add(p)
@@ -225,7 +225,7 @@ func (w *World) Play(trick session.Trick, pair [2]flows.ContextRef) string {
 	if a == nil || b == nil {
 		return "Select a connection, or two clusters, first."
 	}
-	ends := [2]render.ClusterID{a.Facts().ID, b.Facts().ID}
+	ends := [2]wire.ClusterID{a.Facts().ID, b.Facts().ID}
 	for i, id := range ends {
 		if id == "" {
 			return fmt.Sprintf("%s is not installed yet: nothing leads there.", pair[i].Name)

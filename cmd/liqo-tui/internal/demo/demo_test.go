@@ -16,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -46,7 +47,7 @@ func pass(w *World, d time.Duration) {
 	}
 }
 
-func (w *World) state(a, b render.ClusterID) flows.State {
+func (w *World) state(a, b wire.ClusterID) flows.State {
 	r := w.cluster(string(a)).Facts().Peer(b).Reading()
 	state, _ := r.State(w.Now())
 	return state
@@ -55,7 +56,7 @@ func (w *World) state(a, b render.ClusterID) flows.State {
 func TestTheDemonstrationBeginsWithEveryKindOfState(t *testing.T) {
 	w, seen := begun(t)
 	for _, r := range []struct {
-		a, b render.ClusterID
+		a, b wire.ClusterID
 		want flows.State
 	}{
 		{"rome", "milan", flows.StateConnected},

@@ -24,8 +24,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/discovery/mdns"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
-	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // Document is what `discover -o json` writes; fields are only added while "v" is 1.
@@ -50,9 +50,9 @@ type Step struct {
 
 // Cluster is one that was found. What it says of itself is not proven.
 type Cluster struct {
-	ID     render.ClusterID `json:"clusterID,omitempty"` // "" is not told
-	Server string           `json:"server"`              // URL of its API server
-	Source string           `json:"source"`
+	ID     wire.ClusterID `json:"clusterID,omitempty"` // "" is not told
+	Server string         `json:"server"`              // URL of its API server
+	Source string         `json:"source"`
 	// Answers says whether TCP reaches the API server from here, and Problem why not.
 	Answers bool   `json:"answers"`
 	Took    string `json:"took,omitempty"` // how long it took to connect

@@ -14,26 +14,26 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Cluster is what `info -o json` writes, and `info peer` in part. Fields
 // are only added while "v" is 1.
 type Cluster struct {
-	V       int                        `json:"v"`
-	At      time.Time                  `json:"at"`
-	Local   Local                      `json:"local"`
-	Network Network                    `json:"network"`
-	Peers   map[render.ClusterID]*Peer `json:"peers"`
+	V       int                      `json:"v"`
+	At      time.Time                `json:"at"`
+	Local   Local                    `json:"local"`
+	Network Network                  `json:"network"`
+	Peers   map[wire.ClusterID]*Peer `json:"peers"`
 }
 
 // Local is the cluster itself.
 type Local struct {
-	ClusterID  render.ClusterID `json:"clusterID"`
-	UID        string           `json:"uid,omitempty"` // of its namespace kube-system, if that may be read
-	Context    string           `json:"context"`
-	APIServer  string           `json:"apiServer"`
-	Kubernetes string           `json:"kubernetes"`
+	ClusterID  wire.ClusterID `json:"clusterID"`
+	UID        string         `json:"uid,omitempty"` // of its namespace kube-system, if that may be read
+	Context    string         `json:"context"`
+	APIServer  string         `json:"apiServer"`
+	Kubernetes string         `json:"kubernetes"`
 	// Software is "none", "Liqo" or "liqo-tui operator".
 	Software  string `json:"software"`
 	Namespace string `json:"namespace"`
@@ -47,9 +47,9 @@ type Network struct {
 
 // Peer is one peering as the cluster sees it.
 type Peer struct {
-	ClusterID render.ClusterID `json:"clusterID"`
-	UID       string           `json:"uid,omitempty"` // by which the peer is told from others of its ID
-	Namespace string           `json:"namespace"`
+	ClusterID wire.ClusterID `json:"clusterID"`
+	UID       string         `json:"uid,omitempty"` // by which the peer is told from others of its ID
+	Namespace string         `json:"namespace"`
 	// State is a [flows.State], Why a sentence.
 	State flows.State `json:"state"`
 	Why   string      `json:"why"`
@@ -94,10 +94,10 @@ type Gateway struct {
 
 // Connection is what the gateway reports of the tunnel.
 type Connection struct {
-	Name          string        `json:"name"`
-	Value         string        `json:"value"`
-	Reason        render.Reason `json:"reason,omitempty"`
-	LatencyMicros int64         `json:"latencyMicros,omitempty"` // round trip from gateway to gateway
+	Name          string      `json:"name"`
+	Value         string      `json:"value"`
+	Reason        wire.Reason `json:"reason,omitempty"`
+	LatencyMicros int64       `json:"latencyMicros,omitempty"` // round trip from gateway to gateway
 	// Null where the gateway does not report it, as Liqo's don't, or has nothing to
 	// report.
 	Loss          *float64 `json:"loss"` // of pings, 0 to 1
@@ -120,7 +120,7 @@ func Describe(f flows.ClusterFacts, now time.Time) Cluster {
 			Software: f.Software.String(), Namespace: f.Namespace,
 		},
 		Network: Network{PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External},
-		Peers:   map[render.ClusterID]*Peer{},
+		Peers:   map[wire.ClusterID]*Peer{},
 	}
 	for id, p := range f.Peers() {
 		info.Peers[id] = describePeer(p, now)
@@ -202,9 +202,9 @@ func (i *Cluster) Keep(wanted []string) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	kept := map[render.ClusterID]*Peer{}
+	kept := map[wire.ClusterID]*Peer{}
 	for _, id := range wanted {
-		p, ok := i.Peers[render.ClusterID(id)]
+		p, ok := i.Peers[wire.ClusterID(id)]
 		if !ok {
 			known := "it has none"
 			if len(i.Peers) > 0 {
@@ -221,7 +221,7 @@ func (i *Cluster) Keep(wanted []string) error {
 // QueryRoot is where --get begins: at the peer, if one was asked for.
 func (i *Cluster) QueryRoot(peers []string) any {
 	if len(peers) == 1 {
-		return i.Peers[render.ClusterID(peers[0])]
+		return i.Peers[wire.ClusterID(peers[0])]
 	}
 	return i
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // WriteCluster writes the cluster and one line per peer, as text.
@@ -60,7 +60,7 @@ func WriteCluster(out io.Writer, i Cluster) error {
 }
 
 // firstSteps are for a cluster without peers.
-func firstSteps(id render.ClusterID) []report.NextStep {
+func firstSteps(id wire.ClusterID) []report.NextStep {
 	if id == "" {
 		return []report.NextStep{{Command: "liqo-tui install", Why: "brings our operator, which network connect --install does too"}}
 	}
@@ -75,7 +75,7 @@ func testSteps() []report.NextStep {
 
 func latencyText(p *Peer) string {
 	if c := p.Network.Connection; c != nil && c.LatencyMicros > 0 && p.State != flows.StateStale {
-		return render.FormatLatency(time.Duration(c.LatencyMicros) * time.Microsecond)
+		return wire.FormatLatency(time.Duration(c.LatencyMicros) * time.Microsecond)
 	}
 	return "-"
 }

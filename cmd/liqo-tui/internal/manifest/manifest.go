@@ -16,7 +16,8 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // The formats.
@@ -28,12 +29,12 @@ const (
 
 // Of is what a plan wants on a side, with a sentence for each object that it
 // can't know yet.
-func Of(p flows.Plan, side flows.Side) (objects []render.Object, missing []string) {
+func Of(p flows.Plan, side flows.Side) (objects []wire.Object, missing []string) {
 	for _, o := range p.Wants(side) {
-		o = o.DeepCopyObject().(render.Object)
+		o = o.DeepCopyObject().(wire.Object)
 		o.SetOwnerReferences(nil) // by UIDs, which are of one cluster's objects
 		// The others are requests to the operator, which are of one moment.
-		o.SetAnnotations(render.Lasting(o))
+		o.SetAnnotations(wire.Lasting(o))
 		objects = append(objects, o)
 	}
 	for _, s := range p.Steps {
@@ -54,17 +55,17 @@ const kustomization = "kustomization.yaml"
 var waves = map[string]string{"Configuration": "1", "GatewayServer": "2", "GatewayClient": "2", "PublicKey": "3"}
 
 // Files are what is written for one side, in one of the formats. The same facts give the same bytes.
-func Files(format string, objects []render.Object, peer render.ClusterID, missing []string) (map[string][]byte, error) {
+func Files(format string, objects []wire.Object, peer wire.ClusterID, missing []string) (map[string][]byte, error) {
 	if format == ArgoCD {
 		for _, o := range objects {
 			if wave, ok := waves[o.GetObjectKind().GroupVersionKind().Kind]; ok {
-				annotations := render.Lasting(o)
+				annotations := wire.Lasting(o)
 				annotations["argocd.argoproj.io/sync-wave"] = wave
 				o.SetAnnotations(annotations)
 			}
 		}
 	}
-	text, err := render.YAML(objects...)
+	text, err := apply.YAML(objects...)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Without it the server would wait to be dialled, and the client would dial the relay.
@@ -27,7 +27,7 @@ func TestExportedServersKeepTheirRelay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := files["peering-rome.yaml"]; !bytes.Contains(text, []byte(render.AnnotationRelay+": "+relay)) {
+		if text := files["peering-rome.yaml"]; !bytes.Contains(text, []byte(wire.AnnotationRelay+": "+relay)) {
 			t.Errorf("%s: no relay in\n%s", format, text)
 		}
 	}

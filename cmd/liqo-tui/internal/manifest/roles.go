@@ -11,7 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // WriteRoles writes the roles that the users of two clusters lack for a plan, or all that it
@@ -73,7 +74,7 @@ func readable(f flows.Facts) flows.Facts {
 }
 
 // tenantNamespaces are those that the plan still has to make on a side.
-func tenantNamespaces(p flows.Plan, side flows.Side) []render.Object {
+func tenantNamespaces(p flows.Plan, side flows.Side) []wire.Object {
 	for _, s := range p.Steps {
 		if s.Side == side && s.Object.Kind == "Namespace" && s.Status == flows.Ready {
 			return s.Objects
@@ -82,7 +83,7 @@ func tenantNamespaces(p flows.Plan, side flows.Side) []render.Object {
 	return nil
 }
 
-func writeRolesOf(out io.Writer, side flows.Side, c flows.ClusterFacts, user string, missing []rights.Permission, namespaces []render.Object) error {
+func writeRolesOf(out io.Writer, side flows.Side, c flows.ClusterFacts, user string, missing []rights.Permission, namespaces []wire.Object) error {
 	name := cmp.Or(string(c.ID), c.Context.String())
 	if len(missing) == 0 {
 		_, err := fmt.Fprintf(out, "# %s %s: user %q lacks nothing\n", side, name, user)
@@ -93,7 +94,7 @@ func writeRolesOf(out io.Writer, side flows.Side, c flows.ClusterFacts, user str
 		fmt.Fprintln(out, "# The API server does not name the user: fill in the name.")
 		user = "USER"
 	}
-	text, err := render.YAML(append(namespaces, rights.Roles(user, missing)...)...)
+	text, err := apply.YAML(append(namespaces, rights.Roles(user, missing)...)...)
 	if err != nil {
 		return err
 	}

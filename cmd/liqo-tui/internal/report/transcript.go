@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // transcript writes a run as lines: one for each change, each with its side.
@@ -66,7 +66,7 @@ func (t *transcript) record(p flows.Plan, r engine.Record) {
 	t.line(t.err, r.At, r.Elapsed, r.Step.Side, p.ID(r.Step.Side), r.Text)
 }
 
-func (t *transcript) line(out io.Writer, at time.Time, elapsed time.Duration, side flows.Side, id render.ClusterID, text string) {
+func (t *transcript) line(out io.Writer, at time.Time, elapsed time.Duration, side flows.Side, id wire.ClusterID, text string) {
 	fmt.Fprintf(out, "%6.1fs  %s %-12s %s\n", elapsed.Seconds(), side, id, text)
 	slog.Info(text, "side", side.String(), "cluster", id)
 	t.spoken = at

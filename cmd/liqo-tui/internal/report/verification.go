@@ -7,19 +7,19 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Verification is what `network verify -o json` writes; fields are only added while "v" is 1.
 type Verification struct {
-	V       int              `json:"v"`
-	At      time.Time        `json:"at"`
-	A       render.ClusterID `json:"a"`
-	B       render.ClusterID `json:"b"`
-	Between verify.Ends      `json:"between"` // what was measured between: "pods" or "gateways"
-	Reason  string           `json:"reason,omitempty"`
-	Hint    string           `json:"hint,omitempty"` // how to have pods measure
-	Verdict verify.Verdict   `json:"verdict"`
+	V       int            `json:"v"`
+	At      time.Time      `json:"at"`
+	A       wire.ClusterID `json:"a"`
+	B       wire.ClusterID `json:"b"`
+	Between verify.Ends    `json:"between"` // what was measured between: "pods" or "gateways"
+	Reason  string         `json:"reason,omitempty"`
+	Hint    string         `json:"hint,omitempty"` // how to have pods measure
+	Verdict verify.Verdict `json:"verdict"`
 	// Verified: packets of pods have passed both ways.
 	Verified bool `json:"verified"`
 	AToB     Way  `json:"aToB"`

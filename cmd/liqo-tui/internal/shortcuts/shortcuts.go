@@ -12,8 +12,8 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
-	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // lookTimeout is for one context: of many, some lead to clusters that are gone.
@@ -51,7 +51,7 @@ func Of(ctx context.Context, hub flows.ClusterFacts, contexts []kubeconfig.Conte
 		})
 	}
 	group.Wait()
-	known := map[render.ClusterID]flows.ContextRef{}
+	known := map[wire.ClusterID]flows.ContextRef{}
 	blind := len(problems) > 0
 	for _, p := range problems {
 		found.Notes = append(found.Notes, p.Error())
@@ -63,7 +63,7 @@ func Of(ctx context.Context, hub flows.ClusterFacts, contexts []kubeconfig.Conte
 			known[f.ID] = contexts[i].Ref
 		}
 	}
-	var peers []render.ClusterID
+	var peers []wire.ClusterID
 	all := hub.Peers()
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		if all[id].Connection == nil {

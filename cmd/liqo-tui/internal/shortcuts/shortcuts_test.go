@@ -13,15 +13,15 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
-	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // hub has a connection with each of connected, and only knows the ranges of the others.
-func hub(connected, known []render.ClusterID) flows.ClusterFacts {
+func hub(connected, known []wire.ClusterID) flows.ClusterFacts {
 	f := flows.ClusterFacts{ID: "rome"}
-	of := func(id render.ClusterID) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Name: string(id), Namespace: render.TenantNamespaceName(id), Labels: map[string]string{render.LabelRemoteCluster: string(id)}}
+	of := func(id wire.ClusterID) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: string(id), Namespace: wire.TenantNamespaceName(id), Labels: map[string]string{wire.LabelRemoteCluster: string(id)}}
 	}
 	for _, id := range connected {
 		f.Connections = append(f.Connections, networkingv1beta1.Connection{ObjectMeta: of(id)})
@@ -33,7 +33,7 @@ func hub(connected, known []render.ClusterID) flows.ClusterFacts {
 }
 
 func TestPairsOfPeers(t *testing.T) {
-	ids := map[string]render.ClusterID{"r": "rome", "m": "milan", "m2": "milan", "n": "napoli", "t": "turin", "b": "bari", "bare": ""}
+	ids := map[string]wire.ClusterID{"r": "rome", "m": "milan", "m2": "milan", "n": "napoli", "t": "turin", "b": "bari", "bare": ""}
 	look := func(_ context.Context, c flows.ContextRef) (flows.ClusterFacts, error) {
 		if id, ok := ids[c.Name]; ok {
 			return flows.ClusterFacts{ID: id}, nil
@@ -41,24 +41,24 @@ func TestPairsOfPeers(t *testing.T) {
 		return flows.ClusterFacts{}, errors.New("connection refused")
 	}
 	for name, c := range map[string]struct {
-		connected, known []render.ClusterID
+		connected, known []wire.ClusterID
 		contexts         []string
 		want             []string
 		notes            []string
 		unknown          bool // a peer may have a context all the same
 	}{
-		"two":                            {[]render.ClusterID{"milan", "napoli"}, nil, []string{"r", "m", "m2", "n"}, []string{"m n"}, nil, false},
-		"three, and one that is no peer": {[]render.ClusterID{"turin", "milan", "napoli"}, nil, []string{"b", "t", "n", "m", "bare"}, []string{"m n", "m t", "n t"}, nil, false},
+		"two":                            {[]wire.ClusterID{"milan", "napoli"}, nil, []string{"r", "m", "m2", "n"}, []string{"m n"}, nil, false},
+		"three, and one that is no peer": {[]wire.ClusterID{"turin", "milan", "napoli"}, nil, []string{"b", "t", "n", "m", "bare"}, []string{"m n", "m t", "n t"}, nil, false},
 		"one without a context": {
-			[]render.ClusterID{"milan", "napoli", "turin"},
+			[]wire.ClusterID{"milan", "napoli", "turin"},
 			nil,
 			[]string{"m", "n", "gone"},
 			[]string{"m n"},
 			[]string{"context gone was not looked at: connection refused", "turin is left out"},
 			true,
 		},
-		"a context of nobody that does not answer": {[]render.ClusterID{"milan", "napoli"}, nil, []string{"m", "n", "gone"}, []string{"m n"}, []string{"context gone was not looked at"}, false},
-		"one that is not connected yet":            {[]render.ClusterID{"milan"}, []render.ClusterID{"napoli"}, []string{"m", "n"}, nil, []string{"no two peers of rome"}, false},
+		"a context of nobody that does not answer": {[]wire.ClusterID{"milan", "napoli"}, nil, []string{"m", "n", "gone"}, []string{"m n"}, []string{"context gone was not looked at"}, false},
+		"one that is not connected yet":            {[]wire.ClusterID{"milan"}, []wire.ClusterID{"napoli"}, []string{"m", "n"}, nil, []string{"no two peers of rome"}, false},
 		"nobody":                                   {nil, nil, []string{"m", "n"}, nil, []string{"no two peers of rome"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestPairsOfPeers(t *testing.T) {
 
 // A file that can't be read may have the context that is missing.
 func TestAFileThatCannotBeRead(t *testing.T) {
-	found := Of(t.Context(), hub([]render.ClusterID{"milan"}, nil), nil, []*kubeconfig.Error{{File: "b", Cause: errors.New("no YAML")}}, nil)
+	found := Of(t.Context(), hub([]wire.ClusterID{"milan"}, nil), nil, []*kubeconfig.Error{{File: "b", Cause: errors.New("no YAML")}}, nil)
 	if exit.Code(found.Verdict()) != exit.Unreachable || !strings.Contains(found.Notes[0], "no YAML") {
 		t.Errorf("got %+v", found)
 	}

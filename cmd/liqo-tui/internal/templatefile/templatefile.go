@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // Template is one of a file, and what it renders to.
@@ -24,7 +26,7 @@ type Template struct {
 	Name    string // with its kind
 	Line    int
 	Unused  []string // parts of its spec that our operator makes nothing of
-	Objects []render.Object
+	Objects []wire.Object
 
 	file string
 	root *yamlv3.Node
@@ -74,14 +76,14 @@ func (t *Template) render(namespace string) error {
 	if err != nil {
 		return t.locate(err, "")
 	}
-	spec := networkingv1beta1.GatewayServerSpec{MTU: render.DefaultMTU, Endpoint: networkingv1beta1.Endpoint{Port: render.DefaultPort}}
+	spec := networkingv1beta1.GatewayServerSpec{MTU: wire.DefaultMTU, Endpoint: networkingv1beta1.Endpoint{Port: wire.DefaultPort}}
 	owner := &networkingv1beta1.GatewayServer{}
 	owner.Name, owner.Namespace, owner.UID = sample, namespace, sample
 	g := render.Gateway{Tenant: render.Tenant{Namespace: namespace, Remote: sample}, Name: sample, Owner: owner}
-	v := render.Values{Name: sample, Namespace: namespace, GatewayUID: sample, ClusterID: sample, SecretName: render.GatewayObjectName(sample)}
+	v := render.Values{Name: sample, Namespace: namespace, GatewayUID: sample, ClusterID: sample, SecretName: wire.GatewayObjectName(sample)}
 	if u.GetKind() == networkingv1beta1.WgGatewayClientTemplateKind {
-		v.Spec = networkingv1beta1.GatewayClientSpec{MTU: render.DefaultMTU, Endpoint: networkingv1beta1.EndpointStatus{
-			Addresses: []string{"192.0.2.7"}, Port: render.DefaultPort, Protocol: new(corev1.ProtocolUDP),
+		v.Spec = networkingv1beta1.GatewayClientSpec{MTU: wire.DefaultMTU, Endpoint: networkingv1beta1.EndpointStatus{
+			Addresses: []string{"192.0.2.7"}, Port: wire.DefaultPort, Protocol: new(corev1.ProtocolUDP),
 		}}
 		return t.fill(g, template, v, nil)
 	}
@@ -130,7 +132,7 @@ func (t *Template) fill(g render.Gateway, template render.GatewayTemplate, v ren
 	return nil
 }
 
-func (t *Template) add(o render.Object) {
+func (t *Template) add(o wire.Object) {
 	o.SetOwnerReferences(nil) // there is no gateway
 	t.Objects = append(t.Objects, o)
 }
@@ -155,7 +157,7 @@ func (t *Template) locate(err error, at string) error {
 }
 
 // Judged makes of what the API server says of one of the objects an error with the line.
-func (t *Template) Judged(o render.Object, err error) error {
+func (t *Template) Judged(o wire.Object, err error) error {
 	part := map[string]string{"Deployment": ".spec.deployment", "Service": ".spec.service"}[o.GetObjectKind().GroupVersionKind().Kind]
 	line := lineOf(t.root, ".spec.template"+part)
 	var status apierrors.APIStatus
@@ -167,7 +169,7 @@ func (t *Template) Judged(o render.Object, err error) error {
 			}
 		}
 	}
-	return fmt.Errorf("%s:%d: %s: %w", t.file, line, render.Name(o), err)
+	return fmt.Errorf("%s:%d: %s: %w", t.file, line, apply.Name(o), err)
 }
 
 // lineOf is the line of a field such as .spec.list[0].name, or of the last of those that

@@ -9,7 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Versions is what `version -o json` writes. Fields are only added while "v" is 1.
@@ -32,9 +32,9 @@ type Program struct {
 
 // Cluster is what runs on a cluster.
 type Cluster struct {
-	Context    string           `json:"context"`
-	ClusterID  render.ClusterID `json:"clusterID,omitempty"`
-	Kubernetes string           `json:"kubernetes,omitempty"`
+	Context    string         `json:"context"`
+	ClusterID  wire.ClusterID `json:"clusterID,omitempty"`
+	Kubernetes string         `json:"kubernetes,omitempty"`
 	// Software is "none", "Liqo" or "liqo-tui operator", and Version that of it.
 	Software string    `json:"software"`
 	Version  string    `json:"version,omitempty"`

@@ -1,10 +1,11 @@
-package render_test
+package wire_test
 
 import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -15,8 +16,8 @@ func TestAnInstallationHasThisProgramsLevel(t *testing.T) {
 	}
 	for _, o := range objects {
 		if d, ok := o.(*appsv1.Deployment); ok {
-			if got := render.InstalledLevel(d); got != render.Level {
-				t.Errorf("got level %d in operator.yaml, want %d", got, render.Level)
+			if got := wire.InstalledLevel(d); got != wire.Level {
+				t.Errorf("got level %d in operator.yaml, want %d", got, wire.Level)
 			}
 			return
 		}

@@ -1,4 +1,4 @@
-package render
+package wire
 
 import (
 	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"

@@ -1,9 +1,10 @@
-// Package render turns parameters into the Kubernetes objects that connect two
-// clusters, and objects into text. It is pure: it talks to no cluster.
+// Package wire has what the program of the admin and the programs in clusters say to
+// each other: names, labels and annotations of objects, IDs, ports, and what gateways,
+// nodes and operators report. It is pure: it talks to no cluster.
 //
-// The kinds, names and labels are those of Liqo v1.2.0, so that clusters which
-// run Liqo and clusters which run our operator understand each other's objects.
-package render
+// Kinds, names and labels are those of Liqo v1.2.0, so that clusters which run Liqo
+// and clusters which run our operator understand each other's objects.
+package wire
 
 import (
 	"cmp"

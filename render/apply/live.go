@@ -1,4 +1,4 @@
-package render
+package apply
 
 import (
 	"bytes"
@@ -6,12 +6,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // LiveYAML renders objects as they are on a cluster, status and all, in the
 // order given. Only what nobody reads is left out: who wrote which field.
-func LiveYAML(objs ...Object) ([]byte, error) {
-	scheme, err := Scheme()
+func LiveYAML(objs ...wire.Object) ([]byte, error) {
+	scheme, err := wire.Scheme()
 	if err != nil {
 		return nil, err
 	}

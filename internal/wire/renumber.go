@@ -1,4 +1,4 @@
-package render
+package wire
 
 import (
 	"errors"
@@ -64,7 +64,7 @@ type Renumbering struct {
 
 // Annotations are those that ask for it.
 func (r Renumbering) Annotations() map[string]string {
-	return map[string]string{AnnotationRenumber: joined(r.Leave), AnnotationKeep: r.Keep.String()}
+	return map[string]string{AnnotationRenumber: Joined(r.Leave), AnnotationKeep: r.Keep.String()}
 }
 
 // ParseRenumbering reads what was asked for; without Leave, nothing was.
@@ -86,7 +86,7 @@ type Alias struct{ Seen, Real netip.Prefix }
 func (a Alias) String() string { return a.Seen.String() + "=" + a.Real.String() }
 
 // JoinAliases is the value of a Configuration's [AnnotationAlso].
-func JoinAliases(all []Alias) string { return joined(all) }
+func JoinAliases(all []Alias) string { return Joined(all) }
 
 // ParseAliases reads a Configuration's [AnnotationAlso].
 func ParseAliases(conf metav1.Object) ([]Alias, error) {

@@ -1,4 +1,4 @@
-package render
+package apply
 
 import (
 	"bytes"
@@ -10,13 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Wanted is o as a caller of server-side apply should send it: without status,
 // server-made metadata and empty values. Liqo's types have struct fields that
 // are no pointers; sent as they are, they would claim ownership of `status: {}`
 // and the like.
-func Wanted(o Object) (*unstructured.Unstructured, error) {
+func Wanted(o wire.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return nil, fmt.Errorf("convert %s: %w", Name(o), err)
@@ -58,7 +60,7 @@ func prune(m map[string]any) bool {
 
 // YAML renders objects as one stream, in the order in which they can be
 // applied. The same objects give the same bytes.
-func YAML(objs ...Object) ([]byte, error) {
+func YAML(objs ...wire.Object) ([]byte, error) {
 	sorted := slices.Clone(objs)
 	Sort(sorted)
 	var out bytes.Buffer
@@ -81,8 +83,8 @@ func YAML(objs ...Object) ([]byte, error) {
 
 // Sort puts what others need first: definitions, namespaces, accounts and
 // rights, settings, and programs last.
-func Sort(objs []Object) {
-	slices.SortStableFunc(objs, func(a, b Object) int {
+func Sort(objs []wire.Object) {
+	slices.SortStableFunc(objs, func(a, b wire.Object) int {
 		return cmp.Or(
 			cmp.Compare(rank(a), rank(b)),
 			cmp.Compare(a.GetObjectKind().GroupVersionKind().Kind, b.GetObjectKind().GroupVersionKind().Kind),
@@ -92,7 +94,7 @@ func Sort(objs []Object) {
 	})
 }
 
-func rank(o Object) int {
+func rank(o wire.Object) int {
 	switch o.GetObjectKind().GroupVersionKind().Kind {
 	case "CustomResourceDefinition", "Namespace":
 		return 0
@@ -107,7 +109,7 @@ func rank(o Object) int {
 }
 
 // Name is how messages call an object: kind, then namespace/name.
-func Name(o Object) string {
+func Name(o wire.Object) string {
 	kind := o.GetObjectKind().GroupVersionKind().Kind
 	if kind == "" {
 		kind = reflect.TypeOf(o).Elem().Name() // typed clients drop the kind when they decode

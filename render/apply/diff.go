@@ -1,4 +1,6 @@
-package render
+// Package apply compares objects with those of a cluster, takes from them what a
+// field manager applied, and writes them as text, without what is secret.
+package apply
 
 import (
 	"bytes"
@@ -16,12 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Diff is the unified diff of what applying want as [FieldManager] changes in
 // live; "" when it changes nothing. A nil live means that the object does not
 // exist yet. The values of Secrets are masked: equal digests mean equal values.
-func Diff(live, want Object) string {
+func Diff(live, want wire.Object) string {
 	wanted, err := Wanted(want)
 	if err != nil {
 		return err.Error()
@@ -32,7 +36,7 @@ func Diff(live, want Object) string {
 		if err != nil {
 			return err.Error()
 		}
-		gone := withdrawn(FieldManager, live, content, wanted.Object)
+		gone := withdrawn(wire.FieldManager, live, content, wanted.Object)
 		if gone.Empty() && contains(content, wanted.Object) {
 			return ""
 		}
@@ -49,7 +53,7 @@ func Diff(live, want Object) string {
 // What manager has written by an update, without server-side apply, counts as
 // somebody else's, as it does for the API server: nobody can tell there what was
 // wanted from the defaults of that time.
-func Contains(manager string, live, want Object) bool {
+func Contains(manager string, live, want wire.Object) bool {
 	if isNil(live) {
 		return false
 	}
@@ -66,7 +70,7 @@ func Contains(manager string, live, want Object) bool {
 
 // withdrawn are the fields that applying want as manager removes from live: those
 // that it has applied before, and no other manager has.
-func withdrawn(manager string, live Object, content, want map[string]any) *fieldpath.Set {
+func withdrawn(manager string, live wire.Object, content, want map[string]any) *fieldpath.Set {
 	own, others := fieldpath.NewSet(), fieldpath.NewSet()
 	for _, e := range live.GetManagedFields() {
 		fields := &fieldpath.Set{}
@@ -154,7 +158,7 @@ func chosen(o any, pe fieldpath.PathElement) bool {
 	})
 }
 
-func isNil(o Object) bool {
+func isNil(o wire.Object) bool {
 	return o == nil || reflect.ValueOf(o).IsNil()
 }
 

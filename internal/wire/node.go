@@ -1,4 +1,4 @@
-package render
+package wire
 
 import (
 	"encoding/json"
@@ -82,7 +82,7 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, Labels: map[string]string{LabelManagedBy: ManagedBy},
 			Annotations: map[string]string{
-				AnnotationNetworks: joined(r.Networks), AnnotationPods: joined(r.Pods), AnnotationAddresses: joined(r.Addresses),
+				AnnotationNetworks: Joined(r.Networks), AnnotationPods: Joined(r.Pods), AnnotationAddresses: Joined(r.Addresses),
 				AnnotationMTU: mtu,
 			},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
@@ -96,10 +96,10 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 		o.Annotations[AnnotationUnreached] = strings.Join(r.Unreached, ",")
 	}
 	if len(r.Also) > 0 {
-		o.Annotations[AnnotationAlso] = joined(r.Also)
+		o.Annotations[AnnotationAlso] = Joined(r.Also)
 	}
 	if len(r.Nameservers) > 0 {
-		o.Annotations[AnnotationNameservers] = joined(r.Nameservers)
+		o.Annotations[AnnotationNameservers] = Joined(r.Nameservers)
 	}
 	if text, err := json.Marshal(r.Status); err == nil { // it has nothing that can't be JSON
 		o.Annotations[AnnotationStatus] = string(text)
@@ -154,7 +154,8 @@ func nodeAddresses(n *networkingv1beta1.InternalNode) ([]netip.Addr, error) {
 	return parsed(n, AnnotationAddresses, netip.ParseAddr)
 }
 
-func joined[T fmt.Stringer](items []T) string {
+// Joined is how a list is in an annotation.
+func Joined[T fmt.Stringer](items []T) string {
 	text := make([]string, len(items))
 	for i, item := range items {
 		text[i] = item.String()

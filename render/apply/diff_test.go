@@ -1,4 +1,4 @@
-package render_test
+package apply_test
 
 import (
 	"encoding/json"
@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // clock is when what an API server made was made.
@@ -39,7 +41,7 @@ func gateway() *networkingv1beta1.GatewayServer {
 // live is what an API server makes of o: with its own fields, and without the
 // kind, which typed clients drop.
 func live[O interface {
-	render.Object
+	wire.Object
 	SetGroupVersionKind(gvk schema.GroupVersionKind)
 }](o O) O {
 	o.SetUID("5e3b")
@@ -90,14 +92,14 @@ func TestContains(t *testing.T) {
 	}
 	childOf := func(fields string, uids ...types.UID) *corev1.ServiceAccount {
 		s := owned(uids...)
-		s.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(render.FieldManager, fields)}
+		s.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(wire.FieldManager, fields)}
 		return s
 	}
 	// A Service and a Deployment have lists that are merged by keys.
 	service := func(edit func(*corev1.ServicePort)) *corev1.Service {
 		s := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Name: "gw"}}
 		s.Spec.Ports = []corev1.ServicePort{{Name: "wireguard", Protocol: "UDP", Port: 51840, NodePort: 31000}}
-		s.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(render.FieldManager,
+		s.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(wire.FieldManager,
 			`{"f:spec":{"f:ports":{"k:{\"port\":51840,\"protocol\":\"UDP\"}":{".":{},"f:name":{},"f:nodePort":{},"f:port":{},"f:protocol":{}}}}}`)}
 		edit(&s.Spec.Ports[0])
 		return s
@@ -105,14 +107,14 @@ func TestContains(t *testing.T) {
 	metrics := func(d *appsv1.Deployment) *appsv1.Deployment {
 		c := &d.Spec.Template.Spec.Containers[0]
 		c.Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8082}}
-		d.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(render.FieldManager, `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"tunnel\"}":{`+
+		d.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(wire.FieldManager, `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"tunnel\"}":{`+
 			`".":{},"f:image":{},"f:name":{},"f:ports":{"k:{\"containerPort\":8082,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:name":{}}},`+
 			`"f:securityContext":{"f:capabilities":{"f:add":{}}}}}}}}}`)}
 		return d
 	}
 	for _, tc := range []struct {
 		name       string
-		live, want render.Object
+		live, want wire.Object
 		contained  bool
 	}{
 		{"the same", gateway(), gateway(), true},
@@ -137,17 +139,17 @@ func TestContains(t *testing.T) {
 		{"another owner", owned("other"), owned("mine"), false},
 		{"no owner", owned(), owned("mine"), false},
 		{"no owner wanted", owned("other"), owned(), true},
-		{"a field that we applied and want no more", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, nodePort)), gateway(), false},
+		{"a field that we applied and want no more", applied(withNodePort.DeepCopy(), fieldsOf(wire.FieldManager, nodePort)), gateway(), false},
 		{"one that another manager applied", applied(withNodePort.DeepCopy(), fieldsOf("argocd", nodePort)), gateway(), true},
-		{"one that we and another manager applied", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, nodePort), fieldsOf("argocd", nodePort)), gateway(), true},
+		{"one that we and another manager applied", applied(withNodePort.DeepCopy(), fieldsOf(wire.FieldManager, nodePort), fieldsOf("argocd", nodePort)), gateway(), true},
 		{"one that we wrote by an update", applied(withNodePort.DeepCopy(), metav1.ManagedFieldsEntry{
-			Manager: render.FieldManager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(nodePort),
+			Manager: wire.FieldManager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(nodePort),
 		}), gateway(), true},
-		{"one that we applied and that is gone already", applied(live(gateway()), fieldsOf(render.FieldManager, nodePort)), gateway(), true},
-		{"fields that can't be read", applied(withNodePort.DeepCopy(), fieldsOf(render.FieldManager, `{"k:unknown":{}}`)), gateway(), true},
+		{"one that we applied and that is gone already", applied(live(gateway()), fieldsOf(wire.FieldManager, nodePort)), gateway(), true},
+		{"fields that can't be read", applied(withNodePort.DeepCopy(), fieldsOf(wire.FieldManager, `{"k:unknown":{}}`)), gateway(), true},
 		{"an owner that we want no more", childOf(ownerFields("gone"), "gone"), owned(), false},
 		{"an owner that we still want", childOf(ownerFields("mine"), "mine", "other"), owned("mine"), true},
-		{"a port's field that we want no more", service(func(*corev1.ServicePort) {}), func() render.Object {
+		{"a port's field that we want no more", service(func(*corev1.ServicePort) {}), func() wire.Object {
 			s := service(func(p *corev1.ServicePort) { p.NodePort = 0 })
 			s.ManagedFields = nil
 			return s
@@ -161,10 +163,10 @@ func TestContains(t *testing.T) {
 		})), deployment(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8082}} }), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := render.Contains(render.FieldManager, tc.live, tc.want); got != tc.contained {
+			if got := apply.Contains(wire.FieldManager, tc.live, tc.want); got != tc.contained {
 				t.Errorf("got %v, want %v", got, tc.contained)
 			}
-			d := render.Diff(tc.live, tc.want)
+			d := apply.Diff(tc.live, tc.want)
 			if (d == "") != tc.contained {
 				t.Errorf("Contains says %v, and the diff is:\n%s", tc.contained, d)
 			}
@@ -188,7 +190,7 @@ func TestDiff(t *testing.T) {
      apiVersion: networking.liqo.io/v1beta1
      kind: WgGatewayServerTemplate
 `
-	if got := render.Diff(changed, gateway()); got != want {
+	if got := apply.Diff(changed, gateway()); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }
@@ -199,9 +201,9 @@ func TestDiffShowsWhatGoes(t *testing.T) {
 	labelled.Annotations = map[string]string{"only": "ours"}
 	labelled.ManagedFields = []metav1.ManagedFieldsEntry{
 		fieldsOf("theirs", `{"f:metadata":{"f:labels":{"f:theirs":{}}}}`),
-		fieldsOf(render.FieldManager, `{"f:metadata":{"f:annotations":{"f:only":{}},"f:labels":{"f:ours":{}}}}`),
+		fieldsOf(wire.FieldManager, `{"f:metadata":{"f:annotations":{"f:only":{}},"f:labels":{"f:ours":{}}}}`),
 	}
-	got := render.Diff(labelled, gateway())
+	got := apply.Diff(labelled, gateway())
 	for _, line := range []string{"-  annotations:\n", "-    only: ours\n", "-    ours: once\n"} {
 		if !strings.Contains(got, line) {
 			t.Errorf("the diff does not have the line %q:\n%s", line, got)
@@ -211,8 +213,8 @@ func TestDiffShowsWhatGoes(t *testing.T) {
 		t.Errorf("what stays is shown:\n%s", got)
 	}
 	secret := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, Data: map[string][]byte{"gone": []byte("secret")}}
-	secret.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(render.FieldManager, `{"f:data":{"f:gone":{}}}`)}
-	got = render.Diff(secret, &corev1.Secret{TypeMeta: secret.TypeMeta})
+	secret.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(wire.FieldManager, `{"f:data":{"f:gone":{}}}`)}
+	got = apply.Diff(secret, &corev1.Secret{TypeMeta: secret.TypeMeta})
 	if !strings.Contains(got, "-  gone: <redacted sha256:") || strings.Contains(got, "c2VjcmV0") {
 		t.Errorf("a Secret's value that goes: got\n%s", got)
 	}
@@ -223,11 +225,11 @@ func TestWithdrawTakesOnlyWhatGoes(t *testing.T) {
 		s := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Name: "gw", Labels: map[string]string{"kept": "yes"}}}
 		s.Spec.Ports = []corev1.ServicePort{{Name: "wireguard", Protocol: "UDP", Port: 51840}}
 		edit(s)
-		u, err := render.Wanted(s)
+		u, err := apply.Wanted(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		u.SetManagedFields([]metav1.ManagedFieldsEntry{fieldsOf(render.FieldManager, `{"f:metadata":{"f:labels":{"f:kept":{},"f:once":{}},"f:ownerReferences":{"k:{\"uid\":\"once\"}":{}}},`+
+		u.SetManagedFields([]metav1.ManagedFieldsEntry{fieldsOf(wire.FieldManager, `{"f:metadata":{"f:labels":{"f:kept":{},"f:once":{}},"f:ownerReferences":{"k:{\"uid\":\"once\"}":{}}},`+
 			`"f:spec":{"f:ports":{"k:{\"port\":51840,\"protocol\":\"UDP\"}":{".":{},"f:name":{},"f:nodePort":{},"f:port":{},"f:protocol":{}},`+
 			`"k:{\"port\":1,\"protocol\":\"UDP\"}":{".":{},"f:port":{}}}}}`)})
 		return u
@@ -246,15 +248,15 @@ func TestWithdrawTakesOnlyWhatGoes(t *testing.T) {
 		s.OwnerReferences = []metav1.OwnerReference{owner("theirs")}
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Protocol: "UDP", Port: 2})
 	})
-	render.Withdraw(render.FieldManager, live, port(func(*corev1.Service) {}))
+	apply.Withdraw(wire.FieldManager, live, port(func(*corev1.Service) {}))
 	if d := cmp.Diff(want.Object, live.Object); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 
 func TestDiffOfANewObjectShowsAllOfIt(t *testing.T) {
-	got := render.Diff(nil, gateway())
-	text, err := render.YAML(gateway())
+	got := apply.Diff(nil, gateway())
+	text, err := apply.YAML(gateway())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +282,7 @@ func TestDiffMasksSecrets(t *testing.T) {
 	}
 	old, wanted := secret("old key"), secret("new key")
 	old.TypeMeta = metav1.TypeMeta{} // as a typed client decodes it
-	for name, d := range map[string]string{"update": render.Diff(old, wanted), "creation": render.Diff(nil, wanted)} {
+	for name, d := range map[string]string{"update": apply.Diff(old, wanted), "creation": apply.Diff(nil, wanted)} {
 		for _, leak := range []string{"old key", "new key", "b2xkIGtleQ", "bmV3IGtleQ", "known to all"} {
 			if strings.Contains(d, leak) {
 				t.Errorf("%s: the diff contains %q:\n%s", name, leak, d)
@@ -290,14 +292,14 @@ func TestDiffMasksSecrets(t *testing.T) {
 			t.Errorf("%s: the diff does not show that the key changes:\n%s", name, d)
 		}
 	}
-	if d := render.Diff(old, wanted); strings.Contains(d, "-  publicKey") || strings.Contains(d, "+  publicKey") {
+	if d := apply.Diff(old, wanted); strings.Contains(d, "-  publicKey") || strings.Contains(d, "+  publicKey") {
 		t.Errorf("the value that stays is shown as changed:\n%s", d)
 	}
 }
 
 func TestDiffDoesNotChangeItsArguments(t *testing.T) {
 	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, Data: map[string][]byte{"k": []byte("v")}}
-	render.Diff(nil, s)
+	apply.Diff(nil, s)
 	if string(s.Data["k"]) != "v" {
 		t.Errorf("the Secret says %q now", s.Data["k"])
 	}
@@ -308,11 +310,11 @@ func TestWanted(t *testing.T) {
 	s.Kind, s.APIVersion = "GatewayServer", "networking.liqo.io/v1beta1"
 	s.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.1"}, Port: 1}
 	s.Finalizers = []string{"keep"}
-	got, err := render.Wanted(s)
+	got, err := apply.Wanted(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clean, err := render.Wanted(func() render.Object { c := gateway(); c.Finalizers = s.Finalizers; return c }())
+	clean, err := apply.Wanted(func() wire.Object { c := gateway(); c.Finalizers = s.Finalizers; return c }())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +336,7 @@ func TestWanted(t *testing.T) {
 func TestWantedKeepsEmptyValuesInLists(t *testing.T) {
 	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
 	d.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "ipc", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-	text, err := render.YAML(d)
+	text, err := apply.YAML(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,15 +348,15 @@ func TestWantedKeepsEmptyValuesInLists(t *testing.T) {
 func TestName(t *testing.T) {
 	untyped := gateway()
 	untyped.TypeMeta = metav1.TypeMeta{}
-	for want, o := range map[string]render.Object{
+	for want, o := range map[string]wire.Object{
 		"GatewayServer liqo-tenant-rome/rome": gateway(),
 		"Namespace liqo-tenant-rome":          render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-rome"}),
 	} {
-		if got := render.Name(o); got != want {
+		if got := apply.Name(o); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if got, want := render.Name(untyped), "GatewayServer liqo-tenant-rome/rome"; got != want {
+	if got, want := apply.Name(untyped), "GatewayServer liqo-tenant-rome/rome"; got != want {
 		t.Errorf("without a kind: got %s, want %s", got, want)
 	}
 }
@@ -374,8 +376,8 @@ func TestANumberIsTheSameInAnyGoType(t *testing.T) {
 		if err := live.UnmarshalJSON(text); err != nil {
 			t.Fatal(err)
 		}
-		if !render.Contains(render.FieldManager, live, want) {
-			t.Errorf("%s differs from what it is made of", render.Name(want))
+		if !apply.Contains(wire.FieldManager, live, want) {
+			t.Errorf("%s differs from what it is made of", apply.Name(want))
 		}
 	}
 }

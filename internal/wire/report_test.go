@@ -1,4 +1,4 @@
-package render_test
+package wire_test
 
 import (
 	"encoding/json"
@@ -8,15 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 var reportTime = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 func TestParseReport(t *testing.T) {
 	handshake := reportTime.Add(-30 * time.Second)
-	full := render.Report{
-		At: reportTime, Interval: 10, Reason: render.ReasonPinged, Message: "the peer answers", Handshake: &handshake,
+	full := wire.Report{
+		At: reportTime, Interval: 10, Reason: wire.ReasonPinged, Message: "the peer answers", Handshake: &handshake,
 		LatencyMicros: 1200, Loss: 0.25, ReceivedBytes: 1 << 40, SentBytes: 7, Endpoint: "172.18.0.2:30020", Implementation: "kernel", MTU: 1340,
 	}
 	text, err := json.Marshal(full)
@@ -26,25 +26,25 @@ func TestParseReport(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		annotations map[string]string
-		want        render.Report
+		want        wire.Report
 		ok          bool
 		err         string
 	}{
-		{"none", nil, render.Report{}, false, ""},
-		{"somebody else's", map[string]string{"a": "b"}, render.Report{}, false, ""},
-		{"all fields", map[string]string{render.AnnotationStatus: string(text)}, full, true, ""},
+		{"none", nil, wire.Report{}, false, ""},
+		{"somebody else's", map[string]string{"a": "b"}, wire.Report{}, false, ""},
+		{"all fields", map[string]string{wire.AnnotationStatus: string(text)}, full, true, ""},
 		{
 			"a field that is newer than this program",
-			map[string]string{render.AnnotationStatus: `{"reason":"NoPing","jitter":3}`},
-			render.Report{Reason: render.ReasonNoPing},
+			map[string]string{wire.AnnotationStatus: `{"reason":"NoPing","jitter":3}`},
+			wire.Report{Reason: wire.ReasonNoPing},
 			true, "",
 		},
-		{"empty", map[string]string{render.AnnotationStatus: ""}, render.Report{}, false, "parse annotation liqo-tui.dev/status: "},
-		{"not JSON", map[string]string{render.AnnotationStatus: "{"}, render.Report{}, false, "parse annotation liqo-tui.dev/status: "},
-		{"a wrong type", map[string]string{render.AnnotationStatus: `{"reason":"NoPing","at":3}`}, render.Report{}, false, "parse annotation liqo-tui.dev/status: "},
+		{"empty", map[string]string{wire.AnnotationStatus: ""}, wire.Report{}, false, "parse annotation liqo-tui.dev/status: "},
+		{"not JSON", map[string]string{wire.AnnotationStatus: "{"}, wire.Report{}, false, "parse annotation liqo-tui.dev/status: "},
+		{"a wrong type", map[string]string{wire.AnnotationStatus: `{"reason":"NoPing","at":3}`}, wire.Report{}, false, "parse annotation liqo-tui.dev/status: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, ok, err := render.ParseReport(tc.annotations)
+			got, ok, err := wire.ParseReport(tc.annotations)
 			if d := cmp.Diff(tc.want, got); d != "" || ok != tc.ok {
 				t.Errorf("ok %v, want %v; report (-want +got):\n%s", ok, tc.ok, d)
 			}
@@ -57,7 +57,7 @@ func TestParseReport(t *testing.T) {
 
 // Scripts and older programs read these names.
 func TestReportFieldNames(t *testing.T) {
-	text, err := json.Marshal(render.Report{At: reportTime, Interval: 10, Reason: render.ReasonNoKey, Message: "m"})
+	text, err := json.Marshal(wire.Report{At: reportTime, Interval: 10, Reason: wire.ReasonNoKey, Message: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestReportFieldNames(t *testing.T) {
 func TestReportStale(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		interval render.Seconds
+		interval wire.Seconds
 		age      time.Duration
 		want     bool
 	}{
@@ -80,7 +80,7 @@ func TestReportStale(t *testing.T) {
 		{"from a clock that is ahead", 10, -time.Hour, false},
 		{"without an interval it can't be judged", 0, 24 * time.Hour, false},
 	} {
-		r := render.Report{At: reportTime, Interval: tc.interval}
+		r := wire.Report{At: reportTime, Interval: tc.interval}
 		if got := r.Stale(reportTime.Add(tc.age)); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
@@ -92,7 +92,7 @@ func TestFormatLatency(t *testing.T) {
 		-1: "N/A", 0: "N/A", 1: "0μs", time.Microsecond: "1μs", 999_999: "999μs",
 		time.Millisecond: "1ms", 1_999_999: "1ms", 1500 * time.Millisecond: "1500ms",
 	} {
-		got := render.FormatLatency(d)
+		got := wire.FormatLatency(d)
 		if got != want {
 			t.Errorf("%d ns: got %s, want %s", d, got, want)
 		}
