@@ -36,7 +36,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
-	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 const (
@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (g *tunnelGateway) inputs(ctx context.Context, o *unstructured.Unstructured
 		p.Endpoint = netip.AddrPortFrom(ip, uint16(port))
 	}
 	var confs networkingv1beta1.ConfigurationList
-	if err := g.api.List(ctx, &confs, client.InNamespace(o.GetNamespace()), client.MatchingLabels{render.LabelRemoteCluster: p.ClusterID}); err != nil {
+	if err := g.api.List(ctx, &confs, client.InNamespace(o.GetNamespace()), client.MatchingLabels{wire.LabelRemoteCluster: p.ClusterID}); err != nil {
 		return in, err
 	}
 	if len(confs.Items) != 1 || confs.Items[0].Spec.Local == nil || confs.Items[0].Status.Remote == nil {
@@ -183,7 +183,7 @@ func (g *tunnelGateway) inputs(ctx context.Context, o *unstructured.Unstructured
 		return in, err
 	}
 	for i := range nodes.Items {
-		r, err := render.ParseNode(&nodes.Items[i])
+		r, err := wire.ParseNode(&nodes.Items[i])
 		if err != nil {
 			return in, err
 		}
@@ -242,7 +242,7 @@ func (g *tunnelGateway) report(ctx context.Context, o *unstructured.Unstructured
 		return err
 	}
 	var c networkingv1beta1.Connection
-	if err := g.api.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: render.GatewayObjectName(o.GetName())}, &c); err != nil {
+	if err := g.api.Get(ctx, client.ObjectKey{Namespace: o.GetNamespace(), Name: wire.GatewayObjectName(o.GetName())}, &c); err != nil {
 		return err
 	}
 	old := c.DeepCopy()
