@@ -22,7 +22,9 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 const (
@@ -70,10 +72,10 @@ func rendered(t *testing.T, c *chart.Chart, namespace, text string, policies boo
 		}
 		for doc := range strings.SplitSeq("\n"+file, "\n---") {
 			if o := parsed(t, name, doc); o != nil {
-				if objects[render.Name(o)] != nil {
-					t.Errorf("%s is there twice", render.Name(o))
+				if objects[apply.Name(o)] != nil {
+					t.Errorf("%s is there twice", apply.Name(o))
 				}
-				objects[render.Name(o)] = o
+				objects[apply.Name(o)] = o
 			}
 		}
 	}
@@ -94,7 +96,7 @@ func parsed(t *testing.T, file, doc string) *unstructured.Unstructured {
 	if err := o.UnmarshalJSON(text); err != nil {
 		t.Fatalf("%s: %v\n%s", file, err, doc)
 	}
-	scheme, err := render.Scheme()
+	scheme, err := wire.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +112,7 @@ func parsed(t *testing.T, file, doc string) *unstructured.Unstructured {
 			t.Fatalf("%s: %v\n%s", file, err, doc)
 		}
 	}
-	if o, err = render.Wanted(typed.(render.Object)); err != nil {
+	if o, err = apply.Wanted(typed.(wire.Object)); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -160,11 +162,11 @@ func compare(t *testing.T, c *chart.Chart, namespace, values string, policies bo
 		if o.GetObjectKind().GroupVersionKind().Kind == "Namespace" || render.Optional(o) && !policies {
 			continue // the release's namespace is made before
 		}
-		u, err := render.Wanted(o)
+		u, err := apply.Wanted(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want[render.Name(o)] = u
+		want[apply.Name(o)] = u
 	}
 	got, err := rendered(t, c, namespace, values, policies)
 	if err != nil {
@@ -302,7 +304,7 @@ func TestThePodOfHelmTest(t *testing.T) {
 		}
 		kinds = append(kinds, o.GetKind())
 		if o.GetAnnotations()["helm.sh/hook"] != "test" {
-			t.Errorf("%s is no part of the test alone", render.Name(o))
+			t.Errorf("%s is no part of the test alone", apply.Name(o))
 		}
 	}
 	if got, want := strings.Join(kinds, " "), "ServiceAccount Role RoleBinding Pod"; got != want {
