@@ -55,11 +55,17 @@ run() {
 		if [ -n "$TEST_ALL" ] && [ "$folder" = . ]; then
 			n=$((n + 1))
 			cover=(-coverpkg=./... "-coverprofile=$PWD/bin/logs/$part.$n.cover")
+			export GOCOVERDIR=$PWD/bin/logs/$part.$n.programs # of programs that tests build and start
+			rm -rf "$GOCOVERDIR" && mkdir "$GOCOVERDIR"
 		fi
 		# shellcheck disable=SC2086 # arguments are words without spaces
 		if ! (set -f && cd "$folder" && go test -v -vet=off "$@" "${cover[@]}" $arguments) 2>&1 | show; then
 			failed=1
 		fi
+		if [ -n "${GOCOVERDIR:-}" ] && [ -n "$(ls -A "$GOCOVERDIR")" ]; then
+			go tool covdata textfmt -i "$GOCOVERDIR" -o "bin/logs/$part.1$n.cover"
+		fi
+		unset GOCOVERDIR
 	done 3<"bin/plan/$part"
 }
 

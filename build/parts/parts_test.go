@@ -135,13 +135,13 @@ func TestNoSeedBuildsMoreThanTwoProgramsOfOthers(t *testing.T) {
 // A part that costs minutes to build is worth them where it may have become wrong.
 func TestAPartWhoseSourcesChangedRuns(t *testing.T) {
 	p := part{name: "liqo", group: 1, sources: []string{"testdata/liqo/1.2"}}
-	tests := []test{{file: "cmd/liqo-tui/lab_liqo_test.go"}}
+	tests := []test{{file: "cmd/liqo-tui/e2e/lab_liqo_test.go"}}
 	for file, want := range map[string]bool{
-		"testdata/liqo/1.2/go.mod":       true,
-		"cmd/liqo-tui/lab_liqo_test.go":  true,
-		"testdata/liqo/1.20/go.mod":      false,
-		"cmd/liqo-tui/lab_nat_test.go":   false,
-		"testdata/liqo/1.2/deeper/other": true,
+		"testdata/liqo/1.2/go.mod":          true,
+		"cmd/liqo-tui/e2e/lab_liqo_test.go": true,
+		"testdata/liqo/1.20/go.mod":         false,
+		"cmd/liqo-tui/e2e/lab_nat_test.go":  false,
+		"testdata/liqo/1.2/deeper/other":    true,
 	} {
 		if got, why := (wish{seed: 0, since: "abc", changed: []string{file}}).takes(p, tests); got != want {
 			t.Errorf("%s changed: got %t (%s), want %t", file, got, why, want)

@@ -158,7 +158,7 @@ func connectionLife(rnd *rand.Rand) []changing {
 func installationLife(rnd *rand.Rand) []changing {
 	namespace := [...]string{lent, lent, lent, lent, strangers, wire.DefaultNamespace}[rnd.IntN(6)]
 	added := changing{name: "install", liqo: namespace, wait: 300 * time.Millisecond, plan: func(f flows.Facts) flows.Plan {
-		return install.Plan(render.InstallParams{Namespace: namespace, ClusterID: "genoa", Image: labImage, PodCIDRs: []string{"10.244.0.0/16"}}, f)
+		return install.Plan(render.InstallParams{Namespace: namespace, ClusterID: "genoa", Image: "lab.local/liqo-gateway:dev", PodCIDRs: []string{"10.244.0.0/16"}}, f)
 	}}
 	uninstall := changing{name: "uninstall", liqo: namespace, wait: 2 * time.Second, plan: install.PlanRemoval}
 	return [][]changing{{added, uninstall}, {added, added, uninstall}, {added, uninstall, added, uninstall}}[rnd.IntN(3)]

@@ -35,6 +35,7 @@ var importRules = []struct {
 }{
 	// The program of an admin knows neither the programs in the clusters nor the kernel.
 	{"cmd/liqo-tui", and(kernel, but("gateway", "gateway/ping"))},
+	{"cmd/liqo-tui/e2e", allBut()},
 	{"cmd/liqo-tui/internal", and(kernel, screen, own("tui", "gateway"))},
 	{"cmd/liqo-tui/internal/answers cmd/liqo-tui/internal/looks cmd/liqo-tui/internal/settingflag", and(clients, kernel, screen, own("kube", "tui", "gateway"))},
 	{"cmd/liqo-tui/internal/config cmd/liqo-tui/internal/explain cmd/liqo-tui/internal/pairsfile", and(kernel, own("gateway"))},

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report/reporttest"
 )
 
 // What the user has asked for is no error.
@@ -42,7 +43,7 @@ func (s *stage) testInterrupts(t *testing.T) {
 			var code int
 			var text string
 			code, text, reached = s.connectInterrupted(t, n)
-			lines := checkEvents(t, text)
+			lines := reporttest.CheckEvents(t, text)
 			last := lines[len(lines)-1]
 			if code != exit.Signal+int(syscall.SIGINT) && code != exit.OK || last["exit"] != float64(code) {
 				t.Fatalf("got exit code %d and result %v, want 130 in both, or 0 if it was done by then", code, last)

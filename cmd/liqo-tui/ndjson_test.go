@@ -9,6 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report/reporttest"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
@@ -24,7 +25,7 @@ func runEvents(t *testing.T, p *flowtest.Pair, o engine.Options, plan func(flows
 	o.Now = p.Now
 	seen := func(f flows.Facts) flows.Plan { n.Observed(f); return plan(f) }
 	n.End(engine.Run(t.Context(), seen, p.A, p.B, n.Event, o), report.Achieved{})
-	return checkEvents(t, out.String())
+	return reporttest.CheckEvents(t, out.String())
 }
 
 func connectPlan(f flows.Facts) flows.Plan {
@@ -119,7 +120,7 @@ func TestNDJSONIsNotSilentWhileOneRequestTakesLong(t *testing.T) {
 		stop()
 		n.End(nil, report.Achieved{})
 		var last time.Time
-		for _, l := range checkEvents(t, out.String()) {
+		for _, l := range reporttest.CheckEvents(t, out.String()) {
 			ts, err := time.Parse(time.RFC3339Nano, l["ts"].(string))
 			if err != nil {
 				t.Fatal(err)

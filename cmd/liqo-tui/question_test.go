@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/terminaltest"
 )
 
 // testQuestions answers on a terminal what connect asks there: it shows the plan
@@ -20,8 +21,8 @@ func (s *stage) testQuestions(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := t.TempDir()
-	connect := func(t *testing.T) *terminal {
-		return openTerminal(t, 120, 200, []string{"CI=", "KUBECONFIG=" + s.kubeconfig, "XDG_CONFIG_HOME=" + config}, program,
+	connect := func(t *testing.T) *terminaltest.Terminal {
+		return terminaltest.Open(t, 120, 200, []string{"CI=", "KUBECONFIG=" + s.kubeconfig, "XDG_CONFIG_HOME=" + config}, program,
 			"network", "connect", "--context", "rome", "--remote-context", "milan", "--server-service-type", "NodePort", "--timeout", "30s")
 	}
 	if err := s.reset(t.Context()); err != nil {
@@ -29,23 +30,23 @@ func (s *stage) testQuestions(t *testing.T) {
 	}
 	for _, answer := range []string{"n", "", "yesterday"} {
 		term := connect(t)
-		term.wait(time.Minute, "B milan: create GatewayServer rome", "+  mtu: 9000", "Apply these changes? [y/N]")
+		term.Wait(time.Minute, "B milan: create GatewayServer rome", "+  mtu: 9000", "Apply these changes? [y/N]")
 		if answer != "" {
-			term.press(answer)
+			term.Press(answer)
 		}
-		term.press("Enter")
-		if got := term.exit(30 * time.Second); got != "130" {
+		term.Press("Enter")
+		if got := term.Exit(30 * time.Second); got != "130" {
 			t.Errorf("answer %q: got exit code %s, want 130", answer, got)
 		}
-		term.wait(10*time.Second, "declined, nothing was changed")
+		term.Wait(10*time.Second, "declined, nothing was changed")
 	}
 	term := connect(t)
-	term.wait(time.Minute, "Apply these changes? [y/N]")
-	term.press("C-c")
-	if got := term.exit(10 * time.Second); got != "130" {
+	term.Wait(time.Minute, "Apply these changes? [y/N]")
+	term.Press("C-c")
+	if got := term.Exit(10 * time.Second); got != "130" {
 		t.Errorf("ctrl+c: got exit code %s, want 130", got)
 	}
-	term.wait(10*time.Second, "stopped by Ctrl-C; nothing was changed")
+	term.Wait(10*time.Second, "stopped by Ctrl-C; nothing was changed")
 	s.testQuestionsOfPipes(t, program)
 	// Where a context is protected, a yes is no yes.
 	file := filepath.Join(config, "liqo-tui", "config.yaml")
@@ -55,9 +56,9 @@ func (s *stage) testQuestions(t *testing.T) {
 	const protected = `Apply these changes? The cluster is protected: type "milan" to go on:`
 	for _, answer := range []string{"y", "rome"} {
 		term := connect(t)
-		term.wait(time.Minute, protected)
-		term.press(answer, "Enter")
-		if got := term.exit(30 * time.Second); got != "130" {
+		term.Wait(time.Minute, protected)
+		term.Press(answer, "Enter")
+		if got := term.Exit(30 * time.Second); got != "130" {
 			t.Errorf("answer %q: got exit code %s, want 130", answer, got)
 		}
 	}
@@ -69,10 +70,10 @@ func (s *stage) testQuestions(t *testing.T) {
 		t.Errorf("after five times no, rome has: %s", got)
 	}
 	term = connect(t)
-	term.wait(time.Minute, protected)
-	term.press("milan", "Enter")
-	if got := term.exit(30 * time.Second); got != "0" {
-		t.Errorf("answer milan: got exit code %s, want 0; the screen:\n%s", got, term.screen())
+	term.Wait(time.Minute, protected)
+	term.Press("milan", "Enter")
+	if got := term.Exit(30 * time.Second); got != "0" {
+		t.Errorf("answer milan: got exit code %s, want 0; the screen:\n%s", got, term.Screen())
 	}
 }
 
@@ -81,10 +82,10 @@ func (s *stage) testQuestions(t *testing.T) {
 func (s *stage) testQuestionsOfPipes(t *testing.T, program string) {
 	const install = "liqo-tui install --context rome --image lab.local/liqo-gateway:next --timeout 30s"
 	for _, to := range []string{" | cat", " -o json > " + filepath.Join(t.TempDir(), "result")} {
-		term := openTerminal(t, 120, 200, []string{"CI=", "KUBECONFIG=" + s.kubeconfig, "XDG_CONFIG_HOME=" + t.TempDir()}, "sh", "-c", install+to)
-		term.wait(time.Minute, "Apply these changes? [y/N]")
-		term.press("n", "Enter")
-		term.wait(30*time.Second, "declined, nothing was changed")
+		term := terminaltest.Open(t, 120, 200, []string{"CI=", "KUBECONFIG=" + s.kubeconfig, "XDG_CONFIG_HOME=" + t.TempDir()}, "sh", "-c", install+to)
+		term.Wait(time.Minute, "Apply these changes? [y/N]")
+		term.Press("n", "Enter")
+		term.Wait(30*time.Second, "declined, nothing was changed")
 		words := append(strings.Fields(install)[1:], "--dry-run", "--kubeconfig", s.kubeconfig)
 		err := exec.CommandContext(t.Context(), program, words...).Run()
 		if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != exit.Pending {

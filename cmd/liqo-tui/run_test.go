@@ -7,6 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report/reporttest"
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
@@ -21,7 +22,7 @@ func TestAPanicIsAnErrorWithAResult(t *testing.T) {
 	if code := exit.Code(err); code != exit.Unexpected {
 		t.Errorf("got exit code %d, want %d", code, exit.Unexpected)
 	}
-	lines := checkEvents(t, out.String())
+	lines := reporttest.CheckEvents(t, out.String())
 	if e := lines[len(lines)-2]; e["type"] != "error" || e["code"] != string(flows.CodeUnexpected) || !strings.Contains(e["what"].(string), "no such thing") {
 		t.Errorf("got %v before the result, want the error", e)
 	}

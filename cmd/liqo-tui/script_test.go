@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report/reporttest"
 )
 
 var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "events": events}
@@ -159,7 +161,7 @@ func events(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: events FILE [TYPE[:FIELD=VALUE]...]")
 	}
-	lines := checkEvents(ts, ts.ReadFile(args[0]))
+	lines := reporttest.CheckEvents(ts, ts.ReadFile(args[0]))
 	for _, want := range args[1:] {
 		i := slices.IndexFunc(lines, func(l map[string]any) bool { return isEvent(l, want) })
 		if i < 0 {

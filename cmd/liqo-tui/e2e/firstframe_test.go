@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/creack/pty"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+const (
+	answering = 5 // of the contexts
+	silent    = 45
+)
+
+// TestFirstFrame measures how soon the real program shows the contexts of a
+// kubeconfig of which most do not answer, and how soon those that do are known.
+// With BENCH_TUI=1 it has to be fast; otherwise it has to come at all, and not
+// to wait for who is silent.
+func TestFirstFrame(t *testing.T) {
+	program, kubeconfig := program(t), mostlySilent(t)
+	var first, known []time.Duration
+	for range 5 {
+		a, b := firstFrame(t, program, kubeconfig)
+		first, known = append(first, a), append(known, b)
+	}
+	slices.Sort(first)
+	slices.Sort(known)
+	middle := len(first) / 2
+	t.Logf("first frame after %d ms, all that answer known after %d ms: the middle one of %d",
+		first[middle].Milliseconds(), known[middle].Milliseconds(), len(first))
+	if bound := 100 * time.Millisecond; os.Getenv("BENCH_TUI") != "" && first[0] > bound {
+		t.Errorf("got the first frame after %s, want it within %s", first[0], bound)
+	}
+}
+
+// TestDemoFirstFrame measures how soon the demonstration shows its connections, to somebody
+// without a kubeconfig, a home or a network to reach. With BENCH_TUI=1 it has to be fast.
+func TestDemoFirstFrame(t *testing.T) {
+	program := program(t)
+	var took []time.Duration
+	for range 5 {
+		cmd := exec.CommandContext(t.Context(), program, "demo")
+		cmd.Env = []string{"TERM=xterm-256color", "LANG=C.UTF-8", "HOME=" + t.TempDir(), "KUBECONFIG=/nonexistent"}
+		took = append(took, untilShown(t, cmd, func(text string) bool {
+			return strings.Contains(text, "DEMO") && strings.Contains(text, "edge-07") && strings.Contains(text, "degraded")
+		})[0])
+	}
+	slices.Sort(took)
+	t.Logf("first frame of the demonstration after %d ms: the middle one of %d", took[len(took)/2].Milliseconds(), len(took))
+	if bound := time.Second; os.Getenv("BENCH_TUI") != "" && took[0] > bound {
+		t.Errorf("got the first frame after %s, want it within %s", took[0], bound)
+	}
+}
+
+// firstFrame starts the program once: how long it took until the contexts were
+// on the screen, and until it said what the answering ones are.
+func firstFrame(t *testing.T, program, kubeconfig string) (first, known time.Duration) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, "wizard", "--kubeconfig", kubeconfig)
+	cmd.Env = append(os.Environ(), "TERM=xterm-256color", "LANG=C.UTF-8", "CI=", "SSH_TTY=")
+	took := untilShown(t, cmd,
+		func(text string) bool { return strings.Contains(text, "silent-44") },
+		func(text string) bool { return strings.Count(text, "nothing installed") >= answering })
+	return took[0], took[1]
+}
+
+// untilShown runs a program on a terminal until it has shown all that is waited for, and says
+// when it had shown each.
+func untilShown(t *testing.T, cmd *exec.Cmd, shown ...func(text string) bool) []time.Duration {
+	t.Helper()
+	began := time.Now()
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 120, Rows: 70})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
+	if err := terminal.SetReadDeadline(began.Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	var seen strings.Builder
+	chunk := make([]byte, 64<<10)
+	took := make([]time.Duration, len(shown))
+	for slices.Contains(took, 0) {
+		n, err := terminal.Read(chunk)
+		if err != nil {
+			t.Fatalf("%v; the program has written:\n%s", err, ansi.Strip(seen.String()))
+		}
+		seen.Write(chunk[:n])
+		text := ansi.Strip(seen.String())
+		for i := range shown {
+			if took[i] == 0 && shown[i](text) {
+				took[i] = time.Since(began)
+			}
+		}
+	}
+	return took
+}
+
+// mostlySilent is a kubeconfig of API servers that answer, that refuse the
+// connection, that accept it and say nothing, and of one that no name server knows.
+func mostlySilent(t *testing.T) string {
+	t.Helper()
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts: the kernel does, and is silent
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mute.Close() })
+	config := clientcmdapi.NewConfig()
+	add := func(name, server string) {
+		config.Clusters[name] = &clientcmdapi.Cluster{Server: server, InsecureSkipTLSVerify: true}
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: "none"}
+		config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	for i := range answering {
+		add(fmt.Sprintf("answers-%d", i), emptyCluster(t, i).URL)
+	}
+	servers := []string{"https://127.0.0.1:1", "https://" + mute.Addr().String(), "https://nowhere.invalid:6443"}
+	for i := range silent {
+		add(fmt.Sprintf("silent-%02d", i), servers[i%len(servers)])
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// emptyCluster is an API server as far as the program asks one on which nothing
+// is installed.
+func emptyCluster(t *testing.T, n int) *httptest.Server {
+	t.Helper()
+	lists := map[string]string{
+		"namespaces": "Namespace", "configmaps": "ConfigMap", "deployments": "Deployment", "pods": "Pod", "nodes": "Node", "services": "Service",
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		group := "v1"
+		if strings.HasPrefix(r.URL.Path, "/apis/apps/") {
+			group = "apps/v1"
+		}
+		kind, served := lists[filepath.Base(r.URL.Path)]
+		switch {
+		case r.URL.Path == "/version":
+			fmt.Fprint(w, `{"major": "1", "minor": "35", "gitVersion": "v1.35.0"}`)
+		case strings.HasSuffix(r.URL.Path, "/namespaces/kube-system"):
+			fmt.Fprintf(w, `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "kube-system", "uid": "uid-%d"}}`, n)
+		case served && r.URL.Query().Get("watch") != "":
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		case served:
+			fmt.Fprintf(w, `{"kind": "%sList", "apiVersion": %q, "metadata": {"resourceVersion": "1"}, "items": []}`, kind, group)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound"}`)
+		}
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of programs that are ended in the middle
+	server.StartTLS()
+	t.Cleanup(func() {
+		server.CloseClientConnections() // watches have no end of their own
+		server.Close()
+	})
+	return server
+}

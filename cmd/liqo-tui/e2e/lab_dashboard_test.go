@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+)
+
+// TestLabDashboard watches two connected clusters in a terminal while the way
+// to one API server is lost and found again, and the terminal changes its size.
+func TestLabDashboard(t *testing.T) {
+	l := useLab(t)
+	l.prepare(t)
+	program := program(t)
+	l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
+
+	way := l.detour(t, "lab-milan")
+	s := openTerminal(t, 120, 40, nil, program, "dashboard", "--kubeconfig", way.kubeconfig)
+	s.Wait(30*time.Second, "2 contexts", "A milan", "B rome", "each gateway gets answers to its pings")
+
+	way.close()
+	s.Wait(40*time.Second, "1 ? unreachable", "no answer from milan for", "? unreachable <1m", "not answering", "said last:", "rome says connected")
+	// It is a state of the row, whatever the size: no dialog is in the way of it.
+	for _, size := range [][2]int{{80, 24}, {40, 12}, {60, 20}, {100, 30}} {
+		s.Resize(size[0], size[1])
+		s.Wait(20*time.Second, strings.Repeat("─", size[0]), "? unreachable", "milan")
+		s.fits(size[0], size[1])
+	}
+	s.Resize(20, 5)
+	s.Wait(20*time.Second, "0 ok 0 warn 0 fail 1")
+	s.Resize(80, 24)
+	s.Wait(20*time.Second, "? unreachable")
+	s.Press("D")
+	s.Wait(20*time.Second, "diagnosis", "LT-D001", "ROOT CAUSE")
+	s.Press("Escape") // back to where it was asked from: the list
+	s.WaitWithout(20*time.Second, "ROOT CAUSE")
+	s.Wait(20*time.Second, "STATUS▼", "? unreachable")
+
+	way.open(t)
+	s.Wait(60*time.Second, "· untested")
+	s.WaitWithout(20*time.Second, "no answer from")
+	s.Press("E")
+	s.Wait(20*time.Second, "unreachable (was ", "(was unreachable)")
+	s.Press("q")
+	s.Wait(20*time.Second, "2 contexts")
+	s.Press("q")
+	if code := s.Exit(30 * time.Second); code != "0" {
+		t.Errorf("got exit code %s, want 0", code)
+	}
+	s.Wait(30*time.Second, "0 ok 0 warn 0 fail 1 other of 1 peering")
+}
+
+// fits checks that what is on the screen becomes one picture of that size: the title
+// in the first line, the keys in the last one. Until the program has drawn again, the
+// terminal shows a part of what was there before.
+func (s *terminal) fits(width, height int) {
+	s.t.Helper()
+	eventually(s.t, 20*time.Second, func() error {
+		lines := strings.Split(strings.TrimSuffix(s.Screen(), "\n"), "\n")
+		first, last := lines[0], lines[len(lines)-1]
+		if len(lines) != height || !strings.Contains(first, "Peerings") || !strings.Contains(last, "? help") {
+			return fmt.Errorf("at %dx%d: got %d lines, the first is %q, the last %q", width, height, len(lines), first, last)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,260 @@
+package e2e
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+)
+
+// wizard opens the real program on the lab, for nobody but arrows and enter.
+func (l lab) wizard(t *testing.T, program string, width, height int, args ...string) *terminal {
+	t.Helper()
+	args = append([]string{"wizard", "--kubeconfig", l.kubeconfig, "--image", labImage}, args...)
+	return openTerminal(t, width, height, nil, program, args...)
+}
+
+// choosePair goes from the list of clusters to the plan of a NodePort.
+func (s *terminal) choosePair() {
+	s.t.Helper()
+	s.Wait(20*time.Second, "lab-milan", "lab-rome", "Choose the first")
+	s.WaitWithout(20*time.Second, "asking")
+	s.Press("Enter")
+	s.Wait(30*time.Second, "Choose the other cluster")
+	s.Press("Down")
+	s.Press("Enter")
+}
+
+func TestLabWizard(t *testing.T) {
+	l := useLab(t)
+	// Nothing is installed on milan: that is a part of the plan.
+	l.installImage(t, "rome", labImage)
+	l.runPods(t)
+	program := program(t)
+	t.Run("arrows and enter connect two clusters", func(t *testing.T) {
+		s := l.wizard(t, program, 80, 24)
+		s.Wait(20*time.Second, "lab-milan", "nothing installed", "ready")
+		s.WaitWithout(20*time.Second, "asking")
+		s.Press("Enter") // milan is the first
+		s.Wait(30*time.Second, "Choose the other cluster")
+		s.Press("Down", "Enter")
+		s.Wait(30*time.Second, "Preflight", "passed", "may do all")
+		s.toForm()
+		s.chooseNodePort()
+		s.Press("Enter")
+		s.Wait(30*time.Second, " Apply:", "what it means")
+		s.Press("Enter")
+		s.Wait(30*time.Second, "Apply these changes?", "▸ Yes, apply")
+		time.Sleep(time.Second) // an Enter that comes at once may belong to the one before, and is none
+		s.Press("Enter")
+		s.Wait(30*time.Second, "Apply", "done", "now:")
+		s.Wait(120*time.Second, "connected: each gateway gets answers")
+		s.Wait(60*time.Second, "verified: packets pass between pods both ways")
+		s.Resize(120, 40)
+		s.Wait(30*time.Second, strings.Repeat("─", 100))
+		s.Press("q")
+		if code := s.Exit(30 * time.Second); code != "0" {
+			t.Errorf("got exit code %s, want 0", code)
+		}
+		s.Wait(30*time.Second, "says: connected", "network reset")
+	})
+
+	t.Run("a cluster that is lost is a state of the screen", func(t *testing.T) {
+		way := l.detour(t, "lab-milan")
+		s := openTerminal(t, 80, 24, nil, program, "wizard", "--kubeconfig", way.kubeconfig, "--context", "lab-rome",
+			"--remote-kubeconfig", way.kubeconfig, "--remote-context", "lab-milan")
+		s.Wait(20*time.Second, "connected: each gateway gets answers")
+		way.close()
+		s.Wait(40*time.Second, "not answering", "connected")
+		way.open(t)
+		s.Wait(40*time.Second, "connected: each gateway gets answers")
+		s.Press("q")
+		s.Exit(30 * time.Second)
+	})
+
+	t.Run("ctrl+c in the middle of a change, and again from the start", func(t *testing.T) {
+		l.reset().want(t, exit.OK)
+		s := l.wizard(t, program, 80, 24)
+		s.choosePair()
+		s.toForm()
+		s.chooseNodePort()
+		s.Press("Enter")
+		s.Wait(30*time.Second, " Apply:")
+		s.Press("Enter")
+		s.Wait(30*time.Second, "▸ Yes, apply")
+		s.Press("y")
+		s.Wait(20*time.Second, "done     ", "waiting")
+		s.Press("C-c")
+		s.Wait(15*time.Second, "stopped", "continue where it stopped", "remove what was applied")
+		s.Press("Down", "Enter") // keep it so, and leave
+		if code := s.Exit(30 * time.Second); code != "130" {
+			t.Errorf("got exit code %s, want 130", code)
+		}
+		s.Wait(30*time.Second, "What was applied stays")
+
+		again := l.wizard(t, program, 100, 30)
+		again.choosePair()
+		again.continueToLive()
+		// It goes on while the terminal is resized, down to where nothing fits.
+		for i, size := range [][2]int{{120, 40}, {40, 12}, {20, 5}, {1, 1}, {60, 20}, {80, 24}} {
+			again.Resize(size[0], size[1])
+			if i%2 == 0 {
+				again.Screen()
+			}
+		}
+		again.Wait(120*time.Second, "connected: each gateway gets answers")
+		again.Press("q")
+		again.Exit(30 * time.Second)
+	})
+
+	l.testOtherTerminals(t, program)
+
+	t.Run("reset takes a yes, and leaves nothing of the gateways", func(t *testing.T) {
+		s := l.wizard(t, program, 80, 24)
+		s.choosePair()
+		s.Wait(20*time.Second, "Live")
+		s.Press("X")
+		s.Wait(30*time.Second, "network reset", " Apply:")
+		s.Press("Enter")
+		s.Wait(30*time.Second, "▸ No")
+		s.Press("y")
+		s.Wait(60*time.Second, "not connected")
+		s.Press("q")
+		s.Exit(30 * time.Second)
+		for _, cluster := range l.clusters {
+			l.waitForNamespacesGone(t)
+			if got := l.must(t, "kubectl", cluster, "get", "configurations,gatewayservers,gatewayclients", "-A", "-o", "name"); got != "" {
+				t.Errorf("left on %s: %s", cluster, got)
+			}
+		}
+	})
+}
+
+// toForm goes on from the checks, if they are shown, to the settings.
+func (s *terminal) toForm() {
+	s.t.Helper()
+	s.Wait(30*time.Second, "Preflight", "passed", "may do all")
+	s.Press("Enter")
+	s.Wait(30*time.Second, "Gateway server on")
+}
+
+// chooseNodePort is the second field, whatever it was.
+func (s *terminal) chooseNodePort() {
+	s.t.Helper()
+	for range 10 {
+		if strings.Contains(s.Screen(), "▸ Reached through") {
+			break
+		}
+		_, before, _ := strings.Cut(s.Screen(), "\n") // without the clock
+		s.Press("Down")
+		eventually(s.t, 30*time.Second, func() error {
+			if _, after, _ := strings.Cut(s.Screen(), "\n"); after == before {
+				return errors.New("the field does not change")
+			}
+			return nil
+		})
+	}
+	s.Press("Left", "Left", "Right")
+	s.Wait(30*time.Second, "(•) NodePort", "Node port")
+}
+
+// continueToLive finds what an earlier run has left, and goes on with it.
+func (s *terminal) continueToLive() {
+	s.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for time.Now().Before(deadline) {
+		switch screen := s.Screen(); {
+		case strings.Contains(screen, "Live"):
+			return
+		case strings.Contains(screen, "Apply these changes?"):
+			s.Press("y")
+		case strings.Contains(screen, " Apply:"), strings.Contains(screen, "Wait for what is left"),
+			strings.Contains(screen, "Gateway server on"), strings.Contains(screen, "2 Preflight"):
+			s.Press("Enter")
+		case strings.Contains(screen, " of "):
+			return // it is being applied
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	s.t.Fatalf("it does not go on:\n%s", s.Screen())
+}
+
+// detour is a kubeconfig whose way to one API server leads through this test,
+// which can close it.
+type detour struct {
+	kubeconfig, target string
+	address            string
+
+	mu       sync.Mutex
+	listener net.Listener
+	conns    []net.Conn
+}
+
+func (l lab) detour(t *testing.T, context string) *detour {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(l.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := config.Clusters[config.Contexts[context].Cluster]
+	server, err := url.Parse(cluster.Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &detour{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), target: server.Host, address: "127.0.0.1:0"}
+	d.open(t)
+	t.Cleanup(d.close)
+	cluster.Server, cluster.TLSServerName = "https://"+d.address, server.Hostname()
+	if err := clientcmd.WriteToFile(*config, d.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *detour) open(t *testing.T) {
+	t.Helper()
+	listener, err := net.Listen("tcp", d.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.mu.Lock()
+	d.listener, d.address = listener, listener.Addr().String()
+	d.mu.Unlock()
+	go func() {
+		for {
+			here, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			there, err := net.Dial("tcp", d.target)
+			if err != nil {
+				_ = here.Close()
+				continue
+			}
+			d.mu.Lock()
+			d.conns = append(d.conns, here, there)
+			d.mu.Unlock()
+			go func() { _, _ = io.Copy(there, here); _ = there.Close() }()
+			go func() { _, _ = io.Copy(here, there); _ = here.Close() }()
+		}
+	}()
+}
+
+func (d *detour) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_ = d.listener.Close()
+	for _, c := range d.conns {
+		_ = c.Close()
+	}
+	d.conns = nil
+}

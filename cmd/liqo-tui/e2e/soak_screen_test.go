@@ -1,0 +1,150 @@
+//go:build soak
+
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/info"
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+)
+
+// screenRow is what the dashboard's row of rome and milan says.
+type screenRow struct {
+	state string
+	// roundTrips are what the cluster's gateway measures, by cluster.
+	roundTrips map[wire.ClusterID]string
+	loss       string
+	text       string // the whole line
+}
+
+func (r screenRow) String() string { return cmp.Or(r.text, "no row") }
+
+var rowPattern = regexp.MustCompile(`(down|one-sided|unreachable|stale|degraded|unknown|connecting|starting|untested|no gateways|connected)( \S+)? +` +
+	`(rome|milan) +(rome|milan) +[AB-] +(\S+) +(\S+) .* (\S+) +\S+/?\S* +\d+ +\S+$`)
+
+// row is what is on the screen now.
+func (s *soak) row() screenRow {
+	for line := range strings.Lines(s.screen.Screen()) {
+		line = strings.TrimSpace(line)
+		if m := rowPattern.FindStringSubmatch(line); m != nil {
+			return screenRow{
+				state: m[1], loss: m[7], text: line,
+				roundTrips: map[wire.ClusterID]string{wire.ClusterID(m[3]): m[5], wire.ClusterID(m[4]): m[6]},
+			}
+		}
+	}
+	return screenRow{}
+}
+
+// infoOfBoth is what `info peer -o json` says, by cluster; one that does not
+// answer is missing.
+type infoOfBoth map[wire.ClusterID]*info.Cluster
+
+// fromBad are the words of the dashboard from the worst to the best. What one
+// side sees is what counts.
+var fromBad = []string{"down", "one-sided", "unreachable", "stale", "degraded", "unknown", "connecting", "starting", "untested", "no gateways", "connected"}
+
+// state is the word that the dashboard must have for it.
+func (i infoOfBoth) state() string {
+	var words []string
+	gateways := 0
+	for _, cluster := range []wire.ClusterID{"rome", "milan"} {
+		p := i.peer(cluster)
+		switch {
+		case i[cluster] == nil:
+			words = append(words, "unreachable")
+		case p == nil:
+		case p.State == flows.StateNotConnected:
+			words = append(words, "no gateways")
+		default:
+			words = append(words, string(p.State))
+		}
+		if p != nil && p.Network.Gateway != nil {
+			gateways++
+		}
+	}
+	if gateways == 1 && len(i) == 2 {
+		return "one-sided"
+	}
+	slices.SortFunc(words, func(a, b string) int { return cmp.Compare(slices.Index(fromBad, a), slices.Index(fromBad, b)) })
+	if len(words) == 0 {
+		return "none"
+	}
+	return words[0]
+}
+
+// peer is what a cluster says of the only other one.
+func (i infoOfBoth) peer(cluster wire.ClusterID) *info.Peer {
+	if i[cluster] == nil {
+		return nil
+	}
+	for _, p := range i[cluster].Peers {
+		return p
+	}
+	return nil
+}
+
+// fresh is the same, if its figures are of now.
+func (i infoOfBoth) fresh(cluster wire.ClusterID) *info.Peer {
+	if p := i.peer(cluster); p != nil && p.State != flows.StateStale && p.Network.Connection != nil {
+		return p
+	}
+	return nil
+}
+
+func (i infoOfBoth) matches(row screenRow) bool {
+	loss := "-"
+	share := 0.0
+	for _, cluster := range []wire.ClusterID{"rome", "milan"} {
+		roundTrip := "-"
+		if p := i.fresh(cluster); p != nil {
+			if c := p.Network.Connection; c.LatencyMicros > 0 {
+				roundTrip = roundTripText(time.Duration(c.LatencyMicros) * time.Microsecond)
+			}
+			if known := p.Network.Connection.Loss; known != nil {
+				share = max(share, *known)
+				loss = fmt.Sprintf("%.3g%%", share*100)
+			}
+		}
+		if row.roundTrips[cluster] != roundTrip {
+			return false
+		}
+	}
+	return row.state == i.state() && row.loss == loss
+}
+
+// roundTripText is how the dashboard writes one.
+func roundTripText(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%dus", d.Microseconds())
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)
+	}
+	return fmt.Sprintf("%dms", d.Milliseconds())
+}
+
+func (i infoOfBoth) String() string {
+	var parts []string
+	for _, cluster := range []wire.ClusterID{"rome", "milan"} {
+		switch p := i.peer(cluster); {
+		case i[cluster] == nil:
+			parts = append(parts, fmt.Sprintf("%s does not answer", cluster))
+		case p == nil:
+			parts = append(parts, fmt.Sprintf("%s has no peer", cluster))
+		case p.Network.Connection == nil:
+			parts = append(parts, fmt.Sprintf("%s: %s, no Connection", cluster, p.State))
+		default:
+			c := p.Network.Connection
+			parts = append(parts, fmt.Sprintf("%s: %s, %d us, loss %s", cluster, p.State, c.LatencyMicros, info.LossText(c)))
+		}
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,136 @@
+// Package terminaltest runs the program on a terminal, a tmux server that no other test
+// and no user shares, for tests.
+package terminaltest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/internal/command"
+)
+
+// Patience is how many times longer than on the machines that they were chosen on tests
+// Wait for what has to come: machines on which starting a program takes three times as
+// long have been met.
+const Patience = 3
+
+// Terminal is a program on a terminal of its own.
+type Terminal struct {
+	t      *testing.T
+	socket string
+	status string // file with the program's exit code, once it has ended
+}
+
+// Open starts a program at a size, and ends it with the test.
+func Open(t *testing.T, width, height int, env []string, program string, args ...string) *Terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		if os.Getenv("REQUIRE_LAB") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	term := &Terminal{t: t, socket: filepath.Join(t.TempDir(), "tmux"), status: filepath.Join(t.TempDir(), "status")}
+	// No configuration, and no answers to an earlier test.
+	home := t.TempDir()
+	words := append([]string{"env", "LANG=C.UTF-8", "COLORTERM=truecolor", "XDG_CONFIG_HOME=" + home, "XDG_STATE_HOME=" + home}, env...)
+	words = append(append(words, program), args...)
+	for i, word := range words {
+		words[i] = command.Word(word)
+	}
+	// The shell stays, so that what the program leaves on the screen can be seen.
+	script := fmt.Sprintf("%s; echo $? > %s; exec sleep 1000", strings.Join(words, " "), term.status)
+	term.Tmux("new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), script)
+	t.Cleanup(func() { _ = exec.Command("tmux", "-S", term.socket, "kill-server").Run() })
+	return term
+}
+
+// Tmux runs a command of the terminal's server.
+func (s *Terminal) Tmux(args ...string) string {
+	s.t.Helper()
+	cmd := exec.CommandContext(s.t.Context(), "tmux", append([]string{"-u", "-f", os.DevNull, "-S", s.socket}, args...)...)
+	cmd.Env = append(os.Environ(), "LANG=C.UTF-8", "CI=")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("tmux %s: %v: %s", args[0], err, out)
+	}
+	return string(out)
+}
+
+// Press sends keys, by tmux' names: Down, Enter, C-c, or characters.
+func (s *Terminal) Press(keys ...string) {
+	s.t.Helper()
+	for _, key := range keys {
+		s.Tmux("send-keys", key)
+	}
+}
+
+// Resize gives the terminal another size.
+func (s *Terminal) Resize(width, height int) {
+	s.t.Helper()
+	s.Tmux("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
+}
+
+// Screen is what the terminal shows.
+func (s *Terminal) Screen() string {
+	s.t.Helper()
+	return strings.TrimRight(s.Tmux("capture-pane", "-p"), "\n") + "\n"
+}
+
+// Wait waits until the screen shows all of the texts.
+func (s *Terminal) Wait(within time.Duration, texts ...string) string {
+	s.t.Helper()
+	var screen string
+	within *= Patience
+	deadline := time.Now().Add(within)
+	for {
+		screen = s.Screen()
+		missing := ""
+		for _, text := range texts {
+			if !strings.Contains(screen, text) {
+				missing = text
+			}
+		}
+		if missing == "" {
+			return screen
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("not within %s: %q on the screen:\n%s", within, missing, screen)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// Exit waits for the end of the program, and is its exit code.
+func (s *Terminal) Exit(within time.Duration) string {
+	s.t.Helper()
+	within *= Patience
+	deadline := time.Now().Add(within)
+	for {
+		if code, err := os.ReadFile(s.status); err == nil && len(code) > 0 {
+			return strings.TrimSpace(string(code))
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the program did not end within %s:\n%s", within, s.Screen())
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// WaitWithout waits until the screen does not show the text.
+func (s *Terminal) WaitWithout(within time.Duration, text string) {
+	s.t.Helper()
+	within *= Patience
+	deadline := time.Now().Add(within)
+	for strings.Contains(s.Screen(), text) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("after %s there still is %q on the screen:\n%s", within, text, s.Screen())
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
