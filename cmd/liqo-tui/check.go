@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/looks"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
@@ -106,7 +105,7 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 	f, err := engine.Observe(ctx, a, b, time.Now)
 	s.Observed(f)
 	var results []check.Result
-	var observe looks.Observe
+	var observe lookFunc
 	switch {
 	case err != nil:
 	case o.firewall:
@@ -133,15 +132,15 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 			now.Sides[flows.A].Policies, now.Sides[flows.B].Policies = f.Sides[flows.A].Policies, f.Sides[flows.B].Policies
 			return engine.ReadWarnings(ctx, now, a, b)
 		}
-		results, f, err = looks.Diagnose(ctx, f, observe, func(ctx context.Context) error { return awaitMovement(ctx, s) })
+		results, f, err = diagnose(ctx, f, observe, func(ctx context.Context) error { return awaitMovement(ctx, s) })
 	}
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	doc := o.tell(s, f, results)
 	if o.watch {
-		pause := func() bool { return sleep.For(ctx, looks.Interval) }
-		if results, err = looks.Watch(ctx, f, results, observe, pause, s.CheckChanges); err != nil {
+		pause := func() bool { return sleep.For(ctx, lookInterval) }
+		if results, err = watch(ctx, f, results, observe, pause, s.CheckChanges); err != nil {
 			return err
 		}
 	}
@@ -213,8 +212,8 @@ func progress(s *report.Session, text string) {
 
 // awaitMovement lets time pass between two looks, and says so.
 func awaitMovement(ctx context.Context, s *report.Session) error {
-	progress(s, fmt.Sprintf("measuring for %s in which direction packets move", looks.Movement))
-	if !sleep.For(ctx, looks.Movement) {
+	progress(s, fmt.Sprintf("measuring for %s in which direction packets move", check.Movement))
+	if !sleep.For(ctx, check.Movement) {
 		return ctx.Err()
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/looks"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
@@ -57,20 +56,20 @@ func cutOff(ctx context.Context, t *testing.T, now, reports time.Duration) flows
 
 func TestCheckFindsAPathThatWasCutAfterItWorked(t *testing.T) {
 	var waited []time.Duration
-	results, f, err := looks.Diagnose(t.Context(), cutOff(t.Context(), t, 0, time.Second),
+	results, f, err := diagnose(t.Context(), cutOff(t.Context(), t, 0, time.Second),
 		func(ctx context.Context) (flows.Facts, error) {
 			// The first time the gateways have not reported anew.
-			late := time.Duration(len(waited)) * looks.Movement
+			late := time.Duration(len(waited)) * check.Movement
 			if len(waited) == 1 {
-				return cutOff(ctx, t, late, looks.Movement+time.Second), nil
+				return cutOff(ctx, t, late, check.Movement+time.Second), nil
 			}
 			return cutOff(ctx, t, late, time.Second), nil
 		},
-		func(context.Context) error { waited = append(waited, looks.Movement); return nil })
+		func(context.Context) error { waited = append(waited, check.Movement); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(waited) != 2 || !f.At.Equal(cutOff(t.Context(), t, 2*looks.Movement, 0).At) {
+	if len(waited) != 2 || !f.At.Equal(cutOff(t.Context(), t, 2*check.Movement, 0).At) {
 		t.Errorf("looked again %d times, want 2; facts of %s", len(waited), f.At)
 	}
 	var roots []check.Result

@@ -37,7 +37,7 @@ var importRules = []struct {
 	{"cmd/liqo-tui", and(kernel, but("gateway", "gateway/ping"))},
 	{"cmd/liqo-tui/e2e", allBut()},
 	{"cmd/liqo-tui/internal", and(kernel, screen, own("tui", "gateway"))},
-	{"cmd/liqo-tui/internal/answers cmd/liqo-tui/internal/looks cmd/liqo-tui/internal/settingflag", and(clients, kernel, screen, own("kube", "tui", "gateway"))},
+	{"cmd/liqo-tui/internal/answers cmd/liqo-tui/internal/settingflag", and(clients, kernel, screen, own("kube", "tui", "gateway"))},
 	{"cmd/liqo-tui/internal/config cmd/liqo-tui/internal/explain cmd/liqo-tui/internal/pairsfile", and(kernel, own("gateway"))},
 	{"cmd/liqo-tui/internal/demo", and(clients, kernel, own("kube"), but("gateway", "gateway/ping"))},
 	{"kube", and(kernel, screen, own("tui", "gateway"))},

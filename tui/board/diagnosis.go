@@ -15,41 +15,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// diagnosisGap is the least time between two observations of which the
-// difference tells which way packets move: gateways report every 10 s.
-const diagnosisGap = 12 * time.Second
-
-// looks are two observations of a diagnosis that is open: the latest to compare
-// with, and one before, for as long as that is too young.
-type looks struct{ before, last flows.Facts }
-
-// with takes an observation in. Neither gets older than needed: what moved long
-// ago says nothing about now.
-func (l looks) with(now flows.Facts) looks {
-	switch {
-	case l.last.At.IsZero():
-		return looks{last: now}
-	case now.At.Sub(l.last.At) >= diagnosisGap:
-		return looks{l.last, now}
-	}
-	return l
-}
-
-// diagnosed are the checks of one peering.
-func diagnosed(facts flows.Facts, l looks) []check.Result {
-	for _, earlier := range []flows.Facts{l.last, l.before} {
-		if !earlier.At.IsZero() && facts.At.Sub(earlier.At) >= diagnosisGap {
-			return check.Diagnose(facts, &earlier)
-		}
-	}
-	return check.Diagnose(facts, nil)
-}
-
 // checked are the checks of a peering. If one of the clusters is not at hand, only those of
 // the other one.
 func (s Screen) checked(e session.Env, p *peering) (results []check.Result, missing wire.ClusterID) {
 	_, missing = s.contextsOf(p)
-	results = diagnosed(s.factsOf(e, p), s.looks)
+	results = s.looks.Diagnose(s.factsOf(e, p))
 	results = slices.DeleteFunc(results, func(r check.Result) bool { // only the command reads them
 		return r.State == check.Inconclusive && (r.Summary == check.NotRead || r.ID == check.Closed)
 	})

@@ -43,7 +43,7 @@ func (s Screen) saveReport(e session.Env, msg handoverMsg) {
 	e.Width, e.Body = reportWidth, reportHeight
 	s.logs, s.allChecks = logsMsg(msg), true
 	if s.page != pageDiagnosis || s.Subject() != p { // the looks are of another peering
-		s.looks = looks{}.with(s.factsOf(e, p))
+		s.looks = check.Looks{}.With(s.factsOf(e, p))
 	}
 	results, _ := s.checked(e, p)
 	v := p.judge(s.Board.now)

@@ -15,7 +15,7 @@ func (s Screen) Take(e session.Env, all []News) Screen {
 		s.Board.take(e.Now, all)
 	}
 	if p := s.Subject(); s.Detail && s.page == pageDiagnosis && p != nil {
-		s.looks = s.looks.with(s.factsOf(e, p)) // another look
+		s.looks = s.looks.With(s.factsOf(e, p)) // another look
 	}
 	for _, n := range all {
 		if !s.paused.IsZero() {

@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -30,7 +31,7 @@ func (s Screen) turnTo(e session.Env, p page) (Screen, tea.Cmd) {
 	switch {
 	case subject == nil:
 	case p == pageDiagnosis:
-		s.looks = looks{}.with(s.factsOf(e, subject))
+		s.looks = check.Looks{}.With(s.factsOf(e, subject))
 	case p == pageLogs:
 		s.text = []string{"Reading" + e.Theme.Ellipsis}
 		return s, s.readLogs(e, 0)

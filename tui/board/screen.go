@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -34,7 +35,7 @@ type Screen struct {
 	logs   logsMsg        // the latest
 	// looks are those of the diagnosis: what has changed since then tells which way
 	// packets move.
-	looks     looks
+	looks     check.Looks
 	allChecks bool // those that passed, too
 
 	paused time.Time // since when; zero: it is live

@@ -1,4 +1,4 @@
-package looks_test
+package main
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/looks"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -43,7 +42,7 @@ func TestWatchTellsWhatChanges(t *testing.T) {
 		case 60:
 			pair.Join("rome", "milan", func(l *simulated.Link) { l.Closed = false })
 		}
-		pass(looks.Interval)
+		pass(lookInterval)
 		return n < 100
 	}
 	type told struct {
@@ -51,7 +50,7 @@ func TestWatchTellsWhatChanges(t *testing.T) {
 		worst check.State
 	}
 	var got []told
-	results, err := looks.Watch(t.Context(), first, check.Diagnose(first, nil), observe, pause, func(_ time.Time, changed, all []check.Result) {
+	results, err := watch(t.Context(), first, check.Diagnose(first, nil), observe, pause, func(_ time.Time, changed, all []check.Result) {
 		if len(changed) == 0 {
 			t.Error("told of nothing")
 		}
@@ -66,7 +65,7 @@ func TestWatchTellsWhatChanges(t *testing.T) {
 	}
 
 	broken := errors.New("broken")
-	_, err = looks.Watch(t.Context(), first, nil, func(context.Context) (flows.Facts, error) { return flows.Facts{}, broken }, func() bool { return true }, nil)
+	_, err = watch(t.Context(), first, nil, func(context.Context) (flows.Facts, error) { return flows.Facts{}, broken }, func() bool { return true }, nil)
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v, want what keeps it from looking", err)
 	}

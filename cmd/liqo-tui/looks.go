@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+)
+
+// looks is how often diagnose looks again. Once is enough, unless a gateway was late,
+// or the connection broke in between.
+const looks = 3
+
+// lookInterval is between two looks of watch.
+const lookInterval = 2 * time.Second
+
+// lookFunc is one look at both clusters.
+type lookFunc = func(context.Context) (flows.Facts, error)
+
+// diagnose looks again, after await, where only that can tell which way packets move. It
+// returns the facts of the last look.
+func diagnose(ctx context.Context, f flows.Facts, observe lookFunc, await func(context.Context) error) ([]check.Result, flows.Facts, error) {
+	results := check.Diagnose(f, nil)
+	for range looks {
+		if !slices.ContainsFunc(results, func(r check.Result) bool { return r.State == check.Measuring }) {
+			break
+		}
+		if err := await(ctx); err != nil {
+			return nil, f, err
+		}
+		now, err := observe(ctx)
+		if err != nil {
+			return nil, f, err
+		}
+		results, f = check.Diagnose(now, &f), now
+	}
+	return results, f, nil
+}
+
+// watch diagnoses until pause says no, and tells whatever has changed since the last look: of
+// the results that are there, those that came or are another one now. It returns the last ones.
+func watch(
+	ctx context.Context, f flows.Facts, results []check.Result, observe lookFunc, pause func() bool,
+	tell func(at time.Time, changed, all []check.Result),
+) ([]check.Result, error) {
+	last := check.Looks{}.With(f)
+	for pause() {
+		now, err := observe(ctx)
+		if ctx.Err() != nil {
+			return results, nil //nolint:nilerr // nobody wants to know any more
+		}
+		if err != nil {
+			return results, err
+		}
+		next := last.Diagnose(now)
+		last = last.With(now)
+		if changed := differences(results, next); len(changed) > 0 || len(next) != len(results) {
+			tell(now.At, changed, next)
+		}
+		results = next
+	}
+	return results, nil
+}
+
+// differences are the results that say something else than before. What they tell by the
+// way, such as how old something is, changes with each look.
+func differences(before, now []check.Result) []check.Result {
+	return slices.DeleteFunc(slices.Clone(now), func(r check.Result) bool {
+		return slices.ContainsFunc(before, func(b check.Result) bool {
+			return b.ID == r.ID && b.Where() == r.Where() && b.State == r.State && b.Root == r.Root
+		})
+	})
+}
