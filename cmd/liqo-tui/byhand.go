@@ -128,12 +128,12 @@ func generateCommand(io streams) *cobra.Command {
 		}
 		f := cmd.Flags()
 		f.StringVarP(&output, "output", "o", report.YAML, "yaml or json")
-		flags := settingflag.Add(f, &g, k.OfGateway()...)
+		given := settingflag.Add(f, &g, k.OfGateway()...)
 		if k == byhand.PublicKey {
 			f.DurationVar(&timeout, "timeout", timeout, "how long to wait for the gateway's key")
 		}
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-			err := errors.Join(settingflag.Wrong(flags), setting.Check(k.OfGateway(), g))
+			err := errors.Join(settingflag.Wrong(given), setting.Check(k.OfGateway(), g))
 			if output != report.YAML && output != report.JSON {
 				err = errors.Join(err, fmt.Errorf("--output %q: want yaml or json", output))
 			}

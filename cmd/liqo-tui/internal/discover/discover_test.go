@@ -88,7 +88,7 @@ func serve(t *testing.T, zone []string) string {
 }
 
 // run is the command, with its output.
-func run(t *testing.T, args ...string) (string, error) {
+func discovered(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := Command(&out, cobra.NoArgs)
@@ -154,7 +154,7 @@ func TestClustersOfADomainAreFound(t *testing.T) {
 		"_liqo-tui._tcp.clusters.example.com. 300 IN SRV 0 0 0 .")
 	config := kubeconfigOf(t, "https://"+server.String())
 	args := []string{"--listen", "30s", "--domain", "clusters.example.com", "--name-server", serve(t, zone), "--kubeconfig", config}
-	text, err := run(t, append(args, "-o", "json")...)
+	text, err := discovered(t, append(args, "-o", "json")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestClustersOfADomainAreFound(t *testing.T) {
 	if want := []Step{{Command: "liqo-tui network connect --kubeconfig " + config + " --remote-kubeconfig " + config + " --remote-context milan", Why: "connects the current context's cluster with it"}}; !slices.Equal(d.Next, want) {
 		t.Errorf("next: got %v, want %v", d.Next, want)
 	}
-	text, err = run(t, args...)
+	text, err = discovered(t, args...)
 	for _, want := range []string{"milan     https://api.milan.example.com:", "not told  https://api.turin.example.com:1", "no: connect: connection refused", "next: liqo-tui network connect", "None of this is proven"} {
 		if err != nil || !strings.Contains(text, want) {
 			t.Errorf("got %v\n%s\nwant %q", err, text, want)
@@ -187,7 +187,7 @@ func TestClustersOfADomainAreFound(t *testing.T) {
 
 func TestAClusterWithoutAContextIsInvited(t *testing.T) {
 	server := apiServer(t)
-	text, err := run(t, "--listen", "30s", "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", kubeconfigOf(t, "https://127.0.0.1:2"))
+	text, err := discovered(t, "--listen", "30s", "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", kubeconfigOf(t, "https://127.0.0.1:2"))
 	if err != nil || !strings.Contains(text, "next: liqo-tui network invite --kubeconfig ") || !strings.Contains(text, " --for milan") {
 		t.Errorf("got %v\n%s", err, text)
 	}
@@ -196,7 +196,7 @@ func TestAClusterWithoutAContextIsInvited(t *testing.T) {
 // Many clusters may be behind one host, and a path says which.
 func TestAContextWithAPathHasAnotherAddress(t *testing.T) {
 	server := apiServer(t)
-	text, err := run(t, "--listen", "30s", "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", kubeconfigOf(t, "https://"+server.String()+"/k8s/clusters/c-1"))
+	text, err := discovered(t, "--listen", "30s", "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", kubeconfigOf(t, "https://"+server.String()+"/k8s/clusters/c-1"))
 	if err != nil || !strings.Contains(text, "none has this address") || strings.Contains(text, "network connect") {
 		t.Errorf("got %v\n%s", err, text)
 	}
@@ -222,11 +222,11 @@ func TestInterrupted(t *testing.T) {
 
 func TestNobodyIsFound(t *testing.T) {
 	none := serve(t, nil)
-	text, err := run(t, "--listen", "30s", "--domain", "example.org", "--name-server", none)
+	text, err := discovered(t, "--listen", "30s", "--domain", "example.org", "--name-server", none)
 	if exit.Code(err) != exit.Unhealthy || !strings.Contains(text, "No cluster was found. Asked: DNS of example.org.") {
 		t.Errorf("got %v\n%s", err, text)
 	}
-	text, err = run(t, "--listen", "30s", "--domain", "example.org", "--name-server", none, "-o", "json")
+	text, err = discovered(t, "--listen", "30s", "--domain", "example.org", "--name-server", none, "-o", "json")
 	if exit.Code(err) != exit.Unhealthy || !strings.Contains(text, `"clusters": []`) {
 		t.Errorf("got %v\n%s", err, text)
 	}
@@ -236,7 +236,7 @@ func TestNobodyIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	if _, err = run(t, "--domain", "example.org", "--name-server", silent.LocalAddr().String(), "--listen", "200ms"); exit.Code(err) == exit.Unhealthy || err == nil || !strings.Contains(err.Error(), "ask DNS for the clusters of example.org") {
+	if _, err = discovered(t, "--domain", "example.org", "--name-server", silent.LocalAddr().String(), "--listen", "200ms"); exit.Code(err) == exit.Unhealthy || err == nil || !strings.Contains(err.Error(), "ask DNS for the clusters of example.org") {
 		t.Errorf("got %v, want an error", err)
 	}
 }
@@ -248,7 +248,7 @@ func TestFlagsThatMakeNoSense(t *testing.T) {
 		"--name-server is of --domain":     {"--name-server", "127.0.0.1"},
 		"this machine has no interface no": {"--interface", "no"},
 	} {
-		_, err := run(t, args...)
+		_, err := discovered(t, args...)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, want %q", args, err, want)
 		}

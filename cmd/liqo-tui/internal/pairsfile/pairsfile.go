@@ -160,9 +160,9 @@ func readRow[T any](file string, given *pflag.FlagSet, row Row[T], defaults, wan
 }
 
 // Schema is the JSON Schema of the file whose keys are these flags.
-func Schema(flags *pflag.FlagSet) map[string]any {
+func Schema(set *pflag.FlagSet) map[string]any {
 	keys := map[string]any{}
-	flags.VisitAll(func(f *pflag.Flag) {
+	set.VisitAll(func(f *pflag.Flag) {
 		key := map[string]any{"description": f.Usage}
 		if v, ok := f.Value.(settingflag.Any); ok {
 			key = v.Schema()
