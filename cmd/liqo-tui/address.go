@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/addresses"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows/address"
@@ -54,7 +53,7 @@ func tellAddress(ctx context.Context, io streams, s *report.Session, pair *pairF
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	s.Result("address", addresses.DocumentOf(answer, f), func() {
+	s.Result("address", report.AddressDocumentOf(answer, f), func() {
 		for _, line := range answer.Lines() {
 			fmt.Fprintln(io.out, line)
 		}

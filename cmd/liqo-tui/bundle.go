@@ -12,7 +12,6 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/versions"
 	"github.com/liqo-tui/liqo-tui/flows/bundle"
 	"github.com/liqo-tui/liqo-tui/kube/support"
 )
@@ -62,7 +61,7 @@ are left out. It has names and addresses: have a look before you hand it on.`,
 
 // bundleOf is the archive, and which of its files tell what is missing.
 func bundleOf(ctx context.Context, clusters []clusterFlags) (data []byte, missing []string, err error) {
-	v := versions.Versions{V: 1, Program: thisProgram()}
+	v := report.Versions{V: 1, Program: thisProgram()}
 	files := support.Files{}
 	for i, c := range clusters {
 		name := [...]string{"A", "B"}[i]

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/byhand"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -69,14 +69,14 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 	f := cmd.Flags()
 	f.Lookup("output").Usage = "text or ndjson: tell what is done; yaml or json: print the object, apply nothing"
 	f.BoolVar(&wait, "wait", true, "wait for what the other admin has to be told; --wait=false ends when it is applied")
-	own := settingflag.Add(f, &o, k.Settings()...)
+	own := flags.Add(f, &o, k.Settings()...)
 	for _, s := range k.OfConnection() {
-		c.flags = append(c.flags, settingflag.Add(f, &c.params, s)...)
+		c.flags = append(c.flags, flags.Add(f, &c.params, s)...)
 	}
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName { return pflag.NormalizedName(k.Alias(name)) })
 	plan := func() (func(flows.Facts) flows.Plan, error) {
 		p, open, err := c.parse()
-		if err = errors.Join(err, settingflag.Wrong(own)); err == nil {
+		if err = errors.Join(err, flags.Wrong(own)); err == nil {
 			err = o.Check(p)
 		}
 		if !wait {
@@ -128,12 +128,12 @@ func generateCommand(io streams) *cobra.Command {
 		}
 		f := cmd.Flags()
 		f.StringVarP(&output, "output", "o", report.YAML, "yaml or json")
-		given := settingflag.Add(f, &g, k.OfGateway()...)
+		given := flags.Add(f, &g, k.OfGateway()...)
 		if k == byhand.PublicKey {
 			f.DurationVar(&timeout, "timeout", timeout, "how long to wait for the gateway's key")
 		}
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-			err := errors.Join(settingflag.Wrong(given), setting.Check(k.OfGateway(), g))
+			err := errors.Join(flags.Wrong(given), setting.Check(k.OfGateway(), g))
 			if output != report.YAML && output != report.JSON {
 				err = errors.Join(err, fmt.Errorf("--output %q: want yaml or json", output))
 			}

@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/explain"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/globals"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
@@ -27,7 +26,7 @@ const completionTimeout = 2 * time.Second
 // settings.
 func completeValues(root *cobra.Command) {
 	words := map[string][]string{
-		"output": report.Formats, "color": {"auto", "always", "never"}, "theme": globals.Themes, "dry-run": {dryRunNone, dryRunClient, dryRunServer},
+		"output": report.Formats, "color": {"auto", "always", "never"}, "theme": flags.Themes, "dry-run": {dryRunNone, dryRunClient, dryRunServer},
 		"format": {manifest.YAML, manifest.Kustomize, manifest.ArgoCD},
 	}
 	complete := func(cmd *cobra.Command, f *pflag.Flag) {
@@ -50,7 +49,7 @@ func completeValues(root *cobra.Command) {
 		switch path := cmd.CommandPath(); {
 		case cmd.ValidArgsFunction != nil:
 		case strings.HasSuffix(path, " explain"):
-			cmd.ValidArgsFunction = cobra.FixedCompletions(explain.Topics(), cobra.ShellCompDirectiveNoFileComp)
+			cmd.ValidArgsFunction = cobra.FixedCompletions(explainTopics(), cobra.ShellCompDirectiveNoFileComp)
 		case strings.HasSuffix(path, " info peer"):
 			cmd.ValidArgsFunction = completePeers
 		case !strings.Contains(cmd.Use, " "):

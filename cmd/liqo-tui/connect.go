@@ -14,9 +14,9 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -30,10 +30,10 @@ import (
 // when both clusters have been looked at.
 type connectFlags struct {
 	params    flows.Params
-	flags     []*settingflag.Flag[flows.Params]
+	flags     []*flags.Flag[flows.Params]
 	install   bool
 	operators [2]render.InstallParams // where they are installed
-	operator  []*settingflag.Flag[render.InstallParams]
+	operator  []*flags.Flag[render.InstallParams]
 	probe     bool         // pods try the ways first
 	reach     *trial.Reach // what they have found; nil before
 }
@@ -44,11 +44,11 @@ func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaul
 func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting) bool) {
 	for _, s := range connectionSettings {
 		if takes == nil || takes(s) {
-			c.flags = append(c.flags, settingflag.Add(f, &c.params, s)...)
+			c.flags = append(c.flags, flags.Add(f, &c.params, s)...)
 		}
 	}
 	if takes == nil { // see [flows.Params.Undecided]
-		f.Lookup("server-service-type").DefValue = settingflag.Auto
+		f.Lookup("server-service-type").DefValue = flags.Auto
 	}
 }
 
@@ -65,7 +65,7 @@ func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 		}
 	}
 	p.Given &^= open
-	if err = errors.Join(settingflag.Wrong(c.flags), settingflag.Wrong(c.operator)); err == nil {
+	if err = errors.Join(flags.Wrong(c.flags), flags.Wrong(c.operator)); err == nil {
 		err = p.Validate()
 	}
 	if err != nil {
@@ -253,11 +253,11 @@ func (c *connectFlags) addInstall(f *pflag.FlagSet) {
 		s.Help = "with --install: " + s.Help
 		switch s.Name {
 		case "image":
-			c.operator = append(c.operator, settingflag.Add(f, &c.operators[flows.A], s)...)
+			c.operator = append(c.operator, flags.Add(f, &c.operators[flows.A], s)...)
 		case "cluster-id":
-			c.operator = append(c.operator, settingflag.Add(f, &c.operators[flows.A], s)...)
+			c.operator = append(c.operator, flags.Add(f, &c.operators[flows.A], s)...)
 			s.Name, s.Help = "remote-cluster-id", "with --install: the same for the remote cluster"
-			c.operator = append(c.operator, settingflag.Add(f, &c.operators[flows.B], s)...)
+			c.operator = append(c.operator, flags.Add(f, &c.operators[flows.B], s)...)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/demo"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/globals"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/tui"
 )
@@ -18,7 +18,7 @@ import (
 // demoImage is what clusters of the demonstration can pull.
 const demoImage = "registry.example/liqo-gateway:v1.0.0"
 
-func demoCommand(io streams, g *globals.Flags) *cobra.Command {
+func demoCommand(io streams, g *flags.Global) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "Try everything on clusters that exist in memory only",
@@ -33,7 +33,7 @@ are for real ones.`,
 	}
 }
 
-func runDemo(ctx context.Context, io streams, g *globals.Flags) error {
+func runDemo(ctx context.Context, io streams, g *flags.Global) error {
 	if !io.interactive() {
 		return exit.UsageError{Err: errNoTerminal}
 	}

@@ -7,8 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manual"
 )
 
 // Help that wraps in the middle of words is not read.
@@ -31,7 +29,7 @@ func TestHelpOfEveryCommandFitsATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) {
-			if line = strings.TrimRight(line, "\n"); utf8.RuneCountInString(line) > manual.HelpWidth {
+			if line = strings.TrimRight(line, "\n"); utf8.RuneCountInString(line) > helpWidth {
 				t.Errorf("%s: %d columns: %s", c.CommandPath(), utf8.RuneCountInString(line), line)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
@@ -49,12 +49,12 @@ a flag stay as they are. network connect --install does this while connecting.`,
 	f := cmd.Flags()
 	pair.local.add(f, "", "the cluster")
 	f.Lookup("output").Usage = "text; json: one document at the end; ndjson: one JSON object a line; yaml: print the objects instead of applying them"
-	settings := settingflag.Add(f, &p, install.Settings()...)
+	settings := flags.Add(f, &p, install.Settings()...)
 	var file, podsFile string
 	f.StringVarP(&file, "filename", "f", "", "YAML file with settings: values of the Helm chart liqo-tui. Flags count more")
 	f.StringVar(&podsFile, "pod-settings", "", "YAML file with pull secrets, node selector, tolerations and more of all pods, or those of operator, fabric and gateway (default: unchanged)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := settingflag.Wrong(settings); err != nil {
+		if err := flags.Wrong(settings); err != nil {
 			return exit.UsageError{Err: err}
 		}
 		if err := readValues(file, &p, settings); err != nil {
@@ -88,7 +88,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 
 // readValues reads all settings that no flag was given for from a file, if one is
 // given.
-func readValues(file string, p *render.InstallParams, flags []*settingflag.Flag[render.InstallParams]) error {
+func readValues(file string, p *render.InstallParams, flags []*flags.Flag[render.InstallParams]) error {
 	if file == "" {
 		return nil
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manual"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/peerfileflag"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/files"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/invite"
@@ -30,7 +29,7 @@ func oneCluster(pair *pairFlags) error {
 func (c *connectFlags) addOneSided(cmd *cobra.Command, r *runFlags, takes func(flows.ConnectionSetting) bool) {
 	r.add(cmd)
 	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Name == "namespace" || takes(s) })
-	manual.HideInherited(cmd, "remote-")
+	hideInherited(cmd, "remote-")
 }
 
 // undoneHere removes this end of a connection.
@@ -58,7 +57,7 @@ The files hold no secrets:
 
 func inviteCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
-	var out peerfileflag.Out
+	var out files.PeerFileOut
 	var peer string
 	c := newConnectFlags()
 	cmd := &cobra.Command{
@@ -125,7 +124,7 @@ again; that changes nothing else.`,
 
 func joinCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
-	var out peerfileflag.Out
+	var out files.PeerFileOut
 	var fingerprint string
 	c := newConnectFlags()
 	cmd := &cobra.Command{
@@ -145,7 +144,7 @@ the other admin, not by the way that the file came. --fingerprint compares it.`,
 			if err := errors.Join(err, oneCluster(pair), out.Validate()); err != nil {
 				return nil, err
 			}
-			invitation, err = peerfileflag.Read(args[0], peerfile.Invitation, fingerprint)
+			invitation, err = files.ReadPeerFile(args[0], peerfile.Invitation, fingerprint)
 			return func(f flows.Facts) flows.Plan { return invite.PlanJoin(p, invitation, f) }, err
 		}
 		op.finish = func(f flows.Facts) error {
@@ -169,7 +168,7 @@ the other admin, not by the way that the file came. --fingerprint compares it.`,
 		return op.run(cmd.Context(), io, pair, r)
 	}
 	out.Add(cmd, "answer-ID-to-ID.yaml")
-	peerfileflag.AddFingerprint(cmd, &fingerprint)
+	files.AddFingerprint(cmd, &fingerprint)
 	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Sets == flows.FieldClientTemplate })
 	c.addReplace(cmd.Flags())
 	return cmd
@@ -199,7 +198,7 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 			if err := errors.Join(err, oneCluster(pair)); err != nil {
 				return nil, err
 			}
-			answer, err = peerfileflag.Read(args[0], peerfile.Answer, fingerprint)
+			answer, err = files.ReadPeerFile(args[0], peerfile.Answer, fingerprint)
 			return func(f flows.Facts) flows.Plan { return invite.PlanAccept(p, answer, f) }, err
 		}
 		op.done = func(f flows.Facts) report.Achieved {
@@ -215,7 +214,7 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
-	peerfileflag.AddFingerprint(cmd, &fingerprint)
+	files.AddFingerprint(cmd, &fingerprint)
 	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Name == "wait" })
 	c.addReplace(cmd.Flags())
 	return cmd

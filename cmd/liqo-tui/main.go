@@ -17,15 +17,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/discover"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/explain"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/globals"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manual"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/mistyped"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/tui"
@@ -56,7 +50,7 @@ func (s streams) asks() bool {
 
 func isTerminal(stream any) bool {
 	if w, ok := stream.(io.Writer); ok {
-		stream = printable.Terminal(w)
+		stream = report.TerminalOf(w)
 	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -64,8 +58,8 @@ func isTerminal(stream any) bool {
 
 // run is the whole program but for the exit.
 func run(args []string, in io.Reader, out, err io.Writer) int {
-	out, err = printable.Writer{Writer: out}, printable.Writer{Writer: err}
-	args = mistyped.Join(args)
+	out, err = report.Printable{Writer: out}, report.Printable{Writer: err}
+	args = flags.JoinValues(args)
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	defer credentials.EndPlugins()
@@ -101,12 +95,12 @@ func withSignals(parent context.Context) (context.Context, func()) {
 
 // rootCommand is the tree of all commands. The function closes the log.
 func rootCommand(io streams) (*cobra.Command, func()) {
-	var g globals.Flags
+	var g flags.Global
 	closeLog := func() {}
-	globals.DiscardLogs()
+	flags.DiscardLogs()
 	root := &cobra.Command{
 		Use:         "liqo-tui",
-		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: globals.ProgramName(os.Args[0])},
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: flags.ProgramName(os.Args[0])},
 		Short:       "Connect the pod networks of two Kubernetes clusters",
 		Long: `Connect the pod networks of two Kubernetes clusters through an encrypted tunnel,
 also when both use the same addresses.
@@ -122,7 +116,7 @@ or those that you choose.
 			if *io.settings, err = config.Apply(cmd, os.Getenv); err != nil {
 				return err
 			}
-			if err := errors.Join(mistyped.Remote(cmd.Flags()), g.Validate()); err != nil {
+			if err := errors.Join(flags.RemoteFile(cmd.Flags()), g.Validate()); err != nil {
 				return err
 			}
 			end, err := g.OpenLog()
@@ -138,18 +132,18 @@ or those that you choose.
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		return openProgram(cmd.Context(), io, &g, o, tui.StartAny, nil)
 	}
-	root.SetFlagErrorFunc(mistyped.Flag)
+	root.SetFlagErrorFunc(flags.UnknownFlag)
 	root.Version = version
 	root.SetVersionTemplate("liqo-tui {{.Version}}\n")
 	root.AddCommand(
 		demoCommand(io, &g), wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io),
 		checkCommand(io), infoCommand(io), rbacCommand(io), generateCommand(io), createCommand(io), deleteCommand(io), installCommand(io), uninstallCommand(io),
-		explain.Command(io.out, peeringsSchema), discover.Command(io.out, noArguments), addressCommand(io), manual.Command(io.out, version), versionCommand(io), bundleCommand(io),
+		explainCommand(io.out, peeringsSchema), discoverCommand(io.out, noArguments), addressCommand(io), manCommand(io.out, version), versionCommand(io), bundleCommand(io),
 	)
-	settingflag.Complete(root)
+	flags.Complete(root)
 	completeValues(root)
-	manual.WrapHelp(root, io.out)
-	if name := globals.ProgramName(os.Args[0]); name != root.Use {
+	wrapHelp(root, io.out)
+	if name := flags.ProgramName(os.Args[0]); name != root.Use {
 		callAs(root, name)
 	}
 	return root, func() { closeLog() }
@@ -165,14 +159,14 @@ func callAs(cmd *cobra.Command, name string) {
 
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return mistyped.Command(cmd, args[0])
+		return flags.UnknownCommand(cmd, args[0])
 	}
 	return nil
 }
 
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && cmd.HasSubCommands() {
-		return mistyped.Command(cmd, args[0])
+		return flags.UnknownCommand(cmd, args[0])
 	}
 	if len(args) > 0 {
 		return exit.UsageError{Err: fmt.Errorf("%s takes no arguments, got %s", cmd.CommandPath(), strings.Join(args, " "))}

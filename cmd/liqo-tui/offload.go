@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/kube"
@@ -25,13 +25,13 @@ without a flag stay as they are.`,
   liqo-tui offload namespace demo --pod-offloading-strategy Remote \
     --selector liqo.io/remote-cluster-id=milan`,
 	}
-	given := settingflag.Add(cmd.Flags(), &p, peer.OffloadSettings()...)
+	given := flags.Add(cmd.Flags(), &p, peer.OffloadSettings()...)
 	cmd.Flags().StringArrayVarP(&p.Selectors, "selector", "l", nil, "label selector of virtual nodes; of several, one has to match (default: unchanged, at first all of them)")
 	onNamespaces{
 		name: "offload", undo: "unoffload namespace",
 		plan: func(names []string) (func(flows.Facts) flows.Plan, error) {
 			p.Namespaces = names
-			if err := errors.Join(settingflag.Wrong(given), p.Validate()); err != nil {
+			if err := errors.Join(flags.Wrong(given), p.Validate()); err != nil {
 				return nil, exit.UsageError{Err: err}
 			}
 			return func(f flows.Facts) flows.Plan { return peer.Offload(p, f) }, nil

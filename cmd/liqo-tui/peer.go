@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/kube"
@@ -49,7 +49,7 @@ To let the remote cluster use the local one's resources too, run it again with
 	pair := newPairFlags(cmd, false)
 	r.add(cmd)
 	setDefault(cmd.Flags(), "timeout", peerTimeout.String())
-	given := settingflag.Add(cmd.Flags(), &p, peer.Settings()...)
+	given := flags.Add(cmd.Flags(), &p, peer.Settings()...)
 	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Name != "wait" })
 	cmd.Flags().BoolVar(&noNetwork, "networking-disabled", false, "leave the network between the clusters alone")
 	acceptLiqoctl(cmd)
@@ -58,7 +58,7 @@ To let the remote cluster use the local one's resources too, run it again with
 		op := operation{
 			name: "peer", undo: "unpeer",
 			plan: func() (func(flows.Facts) flows.Plan, error) {
-				if err := errors.Join(settingflag.Wrong(given), p.Validate()); err != nil {
+				if err := errors.Join(flags.Wrong(given), p.Validate()); err != nil {
 					return nil, exit.UsageError{Err: err}
 				}
 				c.params.Server, c.params.ForPeering = serverOf(c, p), true
@@ -141,7 +141,7 @@ Remote.`,
 	}
 	pair := newPairFlags(cmd, false)
 	r.add(cmd)
-	given := settingflag.Add(cmd.Flags(), &p, peer.Settings()[0])
+	given := flags.Add(cmd.Flags(), &p, peer.Settings()[0])
 	f := cmd.Flags()
 	f.BoolVar(&o.KeepNetwork, "keep-network", false, "leave the connection of the pod networks")
 	addRemoval(f, &o.RemoveOptions)
@@ -150,7 +150,7 @@ Remote.`,
 		op := operation{
 			name: "unpeer", undo: "unpeer", localOnly: o.LocalOnly,
 			plan: func() (func(flows.Facts) flows.Plan, error) {
-				if err := errors.Join(settingflag.Wrong(given), wrongPeer(o.RemoveOptions)); err != nil {
+				if err := errors.Join(flags.Wrong(given), wrongPeer(o.RemoveOptions)); err != nil {
 					return nil, exit.UsageError{Err: err}
 				}
 				o.Consumer = p.Consumer

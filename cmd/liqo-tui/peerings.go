@@ -9,9 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/pairsfile"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/files"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/shortcuts"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
@@ -50,17 +49,17 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		return exit.UsageError{Err: fmt.Errorf("--output %s: of many peerings there is text only; run them one by one for programs", r.output)}
 	}
 	var all []peering
-	var found shortcuts.Found
+	var found foundShortcuts
 	var err error
 	if file != "" {
-		all, err = pairsfile.Read(file, given, newPeering)
+		all, err = files.ReadPairs(file, given, newPeering)
 	} else if found, err = shortcutsOf(ctx, local); err == nil {
-		all, err = pairsfile.Of("--shortcuts", found.Rows(local.namespace), given, newPeering)
+		all, err = files.PairsOf("--shortcuts", found.rows(local.namespace), given, newPeering)
 	}
 	if err != nil {
 		return err
 	}
-	err = pairsfile.Each(ctx, io.err, all, func(p peering) error {
+	err = files.EachPair(ctx, io.err, all, func(p peering) error {
 		op := operation{
 			name: "connect",
 			plan: p.connect.plan,
@@ -71,17 +70,17 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 	for _, n := range found.Notes {
 		fmt.Fprintln(io.err, "note:", n)
 	}
-	return cmp.Or(err, found.Verdict())
+	return cmp.Or(err, found.verdict())
 }
 
 // shortcutsOf are the pairs of a cluster's peers, by the contexts of its kubeconfig files.
-func shortcutsOf(ctx context.Context, local clusterFlags) (shortcuts.Found, error) {
+func shortcutsOf(ctx context.Context, local clusterFlags) (foundShortcuts, error) {
 	hub, err := look(ctx, local)
 	if err != nil {
-		return shortcuts.Found{}, err
+		return foundShortcuts{}, err
 	}
 	contexts, problems := kubeconfig.Contexts(local.files)
-	return shortcuts.Of(ctx, hub, contexts, problems, func(ctx context.Context, c flows.ContextRef) (flows.ClusterFacts, error) {
+	return findShortcuts(ctx, hub, contexts, problems, func(ctx context.Context, c flows.ContextRef) (flows.ClusterFacts, error) {
 		return look(ctx, clusterFlags{kubeconfig: c.File, files: local.files, context: c.Name, namespace: local.namespace})
 	}), context.Cause(ctx)
 }
@@ -89,5 +88,5 @@ func shortcutsOf(ctx context.Context, local clusterFlags) (shortcuts.Found, erro
 // peeringsSchema is the JSON Schema of the file of network connect -f.
 func peeringsSchema() map[string]any {
 	_, flags, _ := newPeering()
-	return pairsfile.Schema(flags)
+	return files.PairsSchema(flags)
 }

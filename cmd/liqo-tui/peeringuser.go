@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/ownfile"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/files"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -128,7 +128,7 @@ func writeUser(ctx context.Context, c *kube.Cluster, u peer.User, f flows.Facts,
 	}
 	text, err := render.Kubeconfig(string(f.Sides[flows.A].ID), u.Server(f.Sides[flows.A]), f.Sides[flows.A].Delegation.CA, []byte(token), namespace)
 	if err == nil {
-		err = ownfile.Replace(file, text)
+		err = files.Replace(file, text)
 	}
 	if err != nil {
 		return expires, fmt.Errorf("write the kubeconfig of %s: %w; the same command tries again", u.Consumer, err)

@@ -13,10 +13,9 @@ import (
 	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/answers"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/globals"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/files"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -35,7 +34,7 @@ var errNoTerminal = errors.New("this needs a terminal, and there is none: use a 
 
 // openProgram runs the program on the terminal. Without one, if no
 // screen was asked for by name, it prints the state of the clusters.
-func openProgram(ctx context.Context, io streams, g *globals.Flags, o *pairFlags, start tui.Start, contexts []string) error {
+func openProgram(ctx context.Context, io streams, g *flags.Global, o *pairFlags, start tui.Start, contexts []string) error {
 	if !io.interactive() {
 		if start != tui.StartAny {
 			return exit.UsageError{Err: errNoTerminal}
@@ -46,7 +45,7 @@ func openProgram(ctx context.Context, io streams, g *globals.Flags, o *pairFlags
 	if err != nil {
 		return err
 	}
-	kept := answers.Read(answers.Path(os.Getenv))
+	kept := files.ReadAnswers(files.AnswersPath(os.Getenv))
 	options := b.options(io, g)
 	options.Answers, options.Backend, options.Start, options.A, options.B = kept.Complete, b, start, refs[flows.A], refs[flows.B]
 	options.Protected, options.Looked = io.settings.Protected.ProtectedContext, kubeconfig.Looked(b.files)
@@ -77,15 +76,15 @@ func openProgram(ctx context.Context, io streams, g *globals.Flags, o *pairFlags
 }
 
 // options are those that do not depend on where the clusters are.
-func (b *backend) options(io streams, g *globals.Flags) tui.Options {
+func (b *backend) options(io streams, g *flags.Global) tui.Options {
 	return tui.Options{
-		Params: flows.Defaults(), Settings: connectionSettings, HighContrast: g.Theme == globals.Themes[1], ASCII: g.ASCII || printable.ASCIIOnly(os.Getenv, runtime.GOOS),
+		Params: flows.Defaults(), Settings: connectionSettings, HighContrast: g.Theme == flags.Themes[1], ASCII: g.ASCII || report.ASCIIOnly(os.Getenv, runtime.GOOS),
 		Keys: io.settings.Keys, Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
 	}
 }
 
 // runProgram runs it until it ends.
-func runProgram(ctx context.Context, io streams, g *globals.Flags, options tui.Options) (tui.Model, error) {
+func runProgram(ctx context.Context, io streams, g *flags.Global, options tui.Options) (tui.Model, error) {
 	// The model's own life does not end with a signal: a run that is under way
 	// ends its requests first, and says what it did.
 	alive, end := context.WithCancel(credentials.OnWait(context.WithoutCancel(ctx), nil)) // screens say themselves what they wait for
@@ -99,7 +98,7 @@ func runProgram(ctx context.Context, io streams, g *globals.Flags, options tui.O
 	return final.(tui.Model), nil
 }
 
-func wizardCommand(io streams, g *globals.Flags) *cobra.Command {
+func wizardCommand(io streams, g *flags.Global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wizard",
 		Short: "Connect two clusters step by step, on a terminal",
@@ -118,7 +117,7 @@ choice.`,
 	return cmd
 }
 
-func dashboardCommand(io streams, g *globals.Flags) *cobra.Command {
+func dashboardCommand(io streams, g *flags.Global) *cobra.Command {
 	var contexts []string
 	var all bool
 	cmd := &cobra.Command{
@@ -171,9 +170,9 @@ func programResult(ctx context.Context, io streams, m tui.Model) error {
 // be seen half drawn.
 const sshFrames = 5 // per second
 
-func programOptions(io streams, g *globals.Flags) []tea.ProgramOption {
+func programOptions(io streams, g *flags.Global) []tea.ProgramOption {
 	options := []tea.ProgramOption{
-		tea.WithInput(io.in), tea.WithOutput(printable.Terminal(io.out)),
+		tea.WithInput(io.in), tea.WithOutput(report.TerminalOf(io.out)),
 		tea.WithoutSignalHandler(), // main has one
 	}
 	switch g.Color {

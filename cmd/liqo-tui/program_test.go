@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
@@ -79,7 +79,7 @@ func TestWhichTerminalsGetASCII(t *testing.T) {
 		"the console":            {"linux", map[string]string{"TERM": "linux", "LANG": "C.UTF-8"}, true},
 		"Windows":                {"windows", nil, false},
 	} {
-		if got := printable.ASCIIOnly(func(k string) string { return test.env[k] }, test.os); got != test.want {
+		if got := report.ASCIIOnly(func(k string) string { return test.env[k] }, test.os); got != test.want {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/pairsfile"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/files"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -134,7 +134,7 @@ func TestTheSchemaOfPeeringsKnowsTheirKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, flags, _ := newPeering()
-		if _, err := pairsfile.Read(path, flags, newPeering); (err == nil) != good {
+		if _, err := files.ReadPairs(path, flags, newPeering); (err == nil) != good {
 			t.Errorf("the program says of %q: %v", file, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/templatefile"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/files"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
@@ -35,7 +35,7 @@ server judge what comes out. What is wrong is named with its line and field.
 		if err != nil {
 			return exit.UsageError{Err: err}
 		}
-		all, err := templatefile.Read(file, text, namespace)
+		all, err := files.ReadTemplates(file, text, namespace)
 		if err != nil {
 			return exit.UsageError{Err: err}
 		}

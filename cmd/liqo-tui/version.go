@@ -10,7 +10,6 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/versions"
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
@@ -44,7 +43,7 @@ is named.`,
 		if output != "text" && output != report.JSON && output != report.YAML {
 			return exit.UsageError{Err: fmt.Errorf("--output %q: want text, json or yaml", output)}
 		}
-		v := versions.Versions{V: 1, Program: thisProgram()}
+		v := report.Versions{V: 1, Program: thisProgram()}
 		var failed error
 		for i, c := range []clusterFlags{pair.local, pair.remote} {
 			if ask && (i == 0 || c.named()) {
@@ -65,15 +64,15 @@ is named.`,
 	return cmd
 }
 
-func thisProgram() versions.Program {
-	return versions.Program{
+func thisProgram() report.ProgramVersion {
+	return report.ProgramVersion{
 		Version: version, Commit: commit, Image: releasedImage, Liqo: liqoAPI, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 }
 
 // versionsOn are those of one cluster. What could not be read is a problem of it, too.
-func versionsOn(ctx context.Context, c clusterFlags) (v versions.Cluster, err error) {
-	v = versions.Cluster{Context: c.context, Software: flows.NoSoftware.String()}
+func versionsOn(ctx context.Context, c clusterFlags) (v report.ClusterVersions, err error) {
+	v = report.ClusterVersions{Context: c.context, Software: flows.NoSoftware.String()}
 	defer func() {
 		if err != nil {
 			v.Problem = err.Error()
@@ -92,5 +91,5 @@ func versionsOn(ctx context.Context, c clusterFlags) (v versions.Cluster, err er
 	if err != nil {
 		return v, err
 	}
-	return versions.Of(ctx, cluster, f)
+	return report.VersionsOf(ctx, cluster, f)
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/discover"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 )
@@ -141,6 +140,21 @@ func (l lab) publicKeys(t *testing.T) []string {
 	return keys
 }
 
+// discovered is what a script reads of `discover -o json`.
+type discovered struct {
+	Clusters []struct {
+		ID       string              `json:"clusterID"`
+		Server   string              `json:"server"`
+		Answers  bool                `json:"answers"`
+		Contexts []discoveredContext `json:"contexts"`
+	} `json:"clusters"`
+}
+
+type discoveredContext struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+}
+
 // testDiscover asks from a machine of rome's LAN, which is one of its nodes.
 func (l lab) testDiscover(t *testing.T) {
 	program, err := filepath.Abs("../../../bin/liqo-tui")
@@ -153,7 +167,7 @@ func (l lab) testDiscover(t *testing.T) {
 		t.Helper()
 		l.tui("install", "--kubeconfig", l.kubeconfig, "--context", "lab-rome", "--announce", what, "--yes", "--timeout", "90s").want(t, exit.OK)
 	}
-	ask := func() (d discover.Document, err error) {
+	ask := func() (d discovered, err error) {
 		t.Helper()
 		out, err := l.try(t, "exec", "rome", nodes[len(nodes)-1], "--", program, "discover", "--kubeconfig", l.kubeconfig, "-o", "json")
 		if err == nil {
@@ -168,7 +182,7 @@ func (l lab) testDiscover(t *testing.T) {
 		if err != nil || len(d.Clusters) != 1 {
 			return fmt.Errorf("got %+v, %w, want one cluster", d, err)
 		}
-		if c := d.Clusters[0]; c.ID != "rome" || c.Server != server || !c.Answers || !slices.Equal(c.Contexts, []discover.Context{{Name: "lab-rome", File: l.kubeconfig}}) {
+		if c := d.Clusters[0]; c.ID != "rome" || c.Server != server || !c.Answers || !slices.Equal(c.Contexts, []discoveredContext{{Name: "lab-rome", File: l.kubeconfig}}) {
 			return fmt.Errorf("got %+v, want rome at %s, with its context", c, server)
 		}
 		return nil

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 )
 
 // Where a flag's value may come from: the command line, else the environment,
@@ -142,7 +142,7 @@ func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 			return
 		}
 		for _, v := range values {
-			if err := settingflag.Set(cmd.Flags(), f.Name, v); err != nil {
+			if err := flags.Set(cmd.Flags(), f.Name, v); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", source, err))
 			}
 		}

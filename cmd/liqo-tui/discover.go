@@ -1,6 +1,4 @@
-// Package discover is the command that finds clusters: those that a LAN announces, or that a domain
-// names.
-package discover
+package main
 
 import (
 	"cmp"
@@ -28,13 +26,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// Document is what `discover -o json` writes; fields are only added while "v" is 1.
-type Document struct {
+// discoverDocument is what `discover -o json` writes; fields are only added while "v" is 1.
+type discoverDocument struct {
 	V int `json:"v"`
 	// Asked are who was asked: interfaces of this machine, or a domain.
-	Asked    []string  `json:"asked"`
-	Clusters []Cluster `json:"clusters"`
-	Next     []Step    `json:"next,omitempty"`
+	Asked    []string            `json:"asked"`
+	Clusters []discoveredCluster `json:"clusters"`
+	Next     []discoverStep      `json:"next,omitempty"`
 	// Unfit is how many announcements were left out: no cluster can have made them, or there were
 	// too many.
 	Unfit int `json:"unfit,omitempty"`
@@ -42,14 +40,14 @@ type Document struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Step is a command, and what it is for.
-type Step struct {
+// discoverStep is a command, and what it is for.
+type discoverStep struct {
 	Command string `json:"command"`
 	Why     string `json:"why"`
 }
 
-// Cluster is one that was found. What it says of itself is not proven.
-type Cluster struct {
+// discoveredCluster is one that was found. What it says of itself is not proven.
+type discoveredCluster struct {
 	ID     wire.ClusterID `json:"clusterID,omitempty"` // "" is not told
 	Server string         `json:"server"`              // URL of its API server
 	Source string         `json:"source"`
@@ -59,29 +57,31 @@ type Cluster struct {
 	Problem string `json:"problem,omitempty"`
 	// Contexts are those of the kubeconfig files with the address of this API server. Others may
 	// lead there, too: by a load balancer, or another machine.
-	Contexts []Context `json:"contexts,omitempty"`
+	Contexts []discoveredContext `json:"contexts,omitempty"`
 }
 
-// Context is one of a kubeconfig file.
-type Context struct {
+// discoveredContext is one of a kubeconfig file.
+type discoveredContext struct {
 	Name string `json:"name"`
 	// File is "" where the name is enough.
 	File    string `json:"file,omitempty"`
 	current bool
 }
 
-func (c Context) String() string { return flows.ContextRef{File: c.File, Name: c.Name}.String() }
+func (c discoveredContext) String() string {
+	return flows.ContextRef{File: c.File, Name: c.Name}.String()
+}
 
-// options are the flags.
-type options struct {
+// discoverFlags are the flags.
+type discoverFlags struct {
 	files                                      []string
 	domain, nameServer, networkInterface, form string
 	listen                                     time.Duration
 }
 
-// Command writes to out. none refuses arguments, as in all commands.
-func Command(out io.Writer, none cobra.PositionalArgs) *cobra.Command {
-	var o options
+// discoverCommand writes to out. none refuses arguments, as in all commands.
+func discoverCommand(out io.Writer, none cobra.PositionalArgs) *cobra.Command {
+	var o discoverFlags
 	cmd := &cobra.Command{
 		Use: "discover", Short: "Find clusters: in this LAN, or those that a domain names",
 		Long: `Find clusters: those that announce themselves in the LANs of this machine
@@ -107,7 +107,7 @@ Exit code 8: no cluster was found.`,
 	return cmd
 }
 
-func (o options) validate() error {
+func (o discoverFlags) validate() error {
 	switch {
 	case o.form != report.Text && o.form != report.JSON && o.form != report.YAML:
 		return fmt.Errorf("--output %q: want text, json or yaml", o.form)
@@ -125,16 +125,16 @@ const (
 	maxListen = time.Minute
 )
 
-func (o options) run(ctx context.Context, out io.Writer) error {
+func (o discoverFlags) run(ctx context.Context, out io.Writer) error {
 	if err := o.validate(); err != nil {
 		return exit.UsageError{Err: err}
 	}
-	d := Document{V: report.SchemaVersion}
-	names := resolver(o.nameServer)
+	d := discoverDocument{V: report.SchemaVersion}
+	names := nameServer(o.nameServer)
 	var err error
 	if o.domain != "" {
 		d.Asked = []string{"DNS of " + o.domain}
-		d.Clusters, err = inDomain(ctx, names, o.domain, o.listen)
+		d.Clusters, err = clustersIn(ctx, names, o.domain, o.listen)
 	} else {
 		var answers mdns.Answers
 		answers, err = mdns.Browse(ctx, o.networkInterface, o.listen)
@@ -143,7 +143,7 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 			d.Asked = append(d.Asked, "mDNS on "+i)
 		}
 		for _, f := range answers.Found {
-			d.Clusters = append(d.Clusters, Cluster{ID: f.ID, Server: "https://" + f.Server.String(), Source: "mDNS on " + f.Interface})
+			d.Clusters = append(d.Clusters, discoveredCluster{ID: f.ID, Server: "https://" + f.Server.String(), Source: "mDNS on " + f.Interface})
 		}
 	}
 	switch {
@@ -154,8 +154,8 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	case err != nil:
 		d.Problem = err.Error()
 	}
-	if d.Clusters = same(d.Clusters); d.Clusters == nil {
-		d.Clusters = []Cluster{} // in JSON a list, and no null
+	if d.Clusters = sameServer(d.Clusters); d.Clusters == nil {
+		d.Clusters = []discoveredCluster{} // in JSON a list, and no null
 	}
 	if len(d.Clusters) > 0 { // else nobody's contexts are looked up
 		contexts, _ := kubeconfig.Contexts(o.files) // what is wrong with one is told by who opens it
@@ -174,17 +174,17 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// same has what several interfaces have told once.
-func same(all []Cluster) []Cluster {
-	slices.SortFunc(all, func(a, b Cluster) int {
+// sameServer has what several interfaces have told once.
+func sameServer(all []discoveredCluster) []discoveredCluster {
+	slices.SortFunc(all, func(a, b discoveredCluster) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Source, b.Source))
 	})
-	return slices.CompactFunc(all, func(a, b Cluster) bool { return a.ID == b.ID && a.Server == b.Server })
+	return slices.CompactFunc(all, func(a, b discoveredCluster) bool { return a.ID == b.ID && a.Server == b.Server })
 }
 
 // complete adds what this machine knows of the clusters: whether they answer, and which contexts
 // have their address.
-func (d *Document) complete(ctx context.Context, names *net.Resolver, contexts []kubeconfig.Context, files []string) {
+func (d *discoverDocument) complete(ctx context.Context, names *net.Resolver, contexts []kubeconfig.Context, files []string) {
 	var group sync.WaitGroup
 	servers := make([][]netip.AddrPort, len(contexts))
 	for i, c := range contexts {
@@ -202,11 +202,11 @@ func (d *Document) complete(ctx context.Context, names *net.Resolver, contexts [
 		c := &d.Clusters[i]
 		for k, known := range contexts {
 			if slices.ContainsFunc(at[i], func(a netip.AddrPort) bool { return slices.Contains(servers[k], a) }) {
-				c.Contexts = append(c.Contexts, Context{Name: known.Ref.Name, File: known.Ref.File, current: known.Current})
+				c.Contexts = append(c.Contexts, discoveredContext{Name: known.Ref.Name, File: known.Ref.File, current: known.Current})
 			}
 		}
 	}
-	d.Next = next(d.Clusters, files)
+	d.Next = nextSteps(d.Clusters, files)
 }
 
 // tryTimeout is for an API server in a LAN, and for a name.
@@ -240,7 +240,7 @@ func addressesOf(ctx context.Context, names *net.Resolver, server string) (all [
 }
 
 // try connects to the API server, and asks it nothing.
-func (c *Cluster) try(ctx context.Context, names *net.Resolver) {
+func (c *discoveredCluster) try(ctx context.Context, names *net.Resolver) {
 	began := time.Now()
 	conn, err := (&net.Dialer{Timeout: tryTimeout, Resolver: names}).DialContext(ctx, "tcp", hostPort(c.Server))
 	if err != nil {
@@ -254,8 +254,8 @@ func (c *Cluster) try(ctx context.Context, names *net.Resolver) {
 	c.Answers, c.Took = true, time.Since(began).Round(100*time.Microsecond).String()
 }
 
-// next is what to do with each cluster but the current context's own.
-func next(found []Cluster, files []string) (steps []Step) {
+// nextSteps is what to do with each cluster but the current context's own.
+func nextSteps(found []discoveredCluster, files []string) (steps []discoverStep) {
 	var words strings.Builder
 	for _, f := range files {
 		words.WriteString(" --kubeconfig " + report.ShellWord(f))
@@ -263,17 +263,17 @@ func next(found []Cluster, files []string) (steps []Step) {
 	local := words.String()
 	for _, c := range found {
 		switch {
-		case slices.ContainsFunc(c.Contexts, func(k Context) bool { return k.current }):
+		case slices.ContainsFunc(c.Contexts, func(k discoveredContext) bool { return k.current }):
 		case len(c.Contexts) > 0:
 			remote := ""
 			if file := c.Contexts[0].File; file != "" {
 				remote = " --remote-kubeconfig " + report.ShellWord(file)
 			}
-			steps = append(steps, Step{
+			steps = append(steps, discoverStep{
 				Command: "liqo-tui network connect" + local + remote + " --remote-context " + report.ShellWord(c.Contexts[0].Name), Why: "connects the current context's cluster with it",
 			})
 		case c.ID != "":
-			steps = append(steps, Step{
+			steps = append(steps, discoverStep{
 				Command: "liqo-tui network invite" + local + " --for " + report.ShellWord(string(c.ID)), Why: "connects the current context's cluster with it by files, if no context of yours leads there",
 			})
 		}
@@ -281,7 +281,7 @@ func next(found []Cluster, files []string) (steps []Step) {
 	return steps
 }
 
-func (d *Document) print(out io.Writer) error {
+func (d *discoverDocument) print(out io.Writer) error {
 	asked := strings.Join(d.Asked, ", ")
 	if len(d.Clusters) == 0 {
 		fmt.Fprintf(out, "No cluster was found. Asked: %s.\n", cmp.Or(asked, "nobody, as no interface of this machine leads to a LAN"))

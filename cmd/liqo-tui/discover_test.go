@@ -1,4 +1,4 @@
-package discover
+package main
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ import (
 // page is the zone of docs/discovery.md, with a port and an address of this machine.
 func page(t *testing.T, server netip.AddrPort) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../../../docs/discovery.md")
+	text, err := os.ReadFile("../../docs/discovery.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +87,11 @@ func serve(t *testing.T, zone []string) string {
 	return conn.LocalAddr().String()
 }
 
-// run is the command, with its output.
+// discovered is the command, with its output.
 func discovered(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := Command(&out, cobra.NoArgs)
+	cmd := discoverCommand(&out, cobra.NoArgs)
 	cmd.SetArgs(args)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	err := cmd.ExecuteContext(t.Context())
@@ -158,7 +158,7 @@ func TestClustersOfADomainAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d Document
+	var d discoverDocument
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestClustersOfADomainAreFound(t *testing.T) {
 		t.Fatalf("got %s, want 2 clusters", text)
 	}
 	turin, milan := d.Clusters[0], d.Clusters[1]
-	if milan.ID != "milan" || milan.Server != "https://api.milan.example.com:"+strconv.Itoa(int(server.Port())) || !milan.Answers || !slices.Equal(milan.Contexts, []Context{{Name: "milan", File: config}}) {
+	if milan.ID != "milan" || milan.Server != "https://api.milan.example.com:"+strconv.Itoa(int(server.Port())) || !milan.Answers || !slices.Equal(milan.Contexts, []discoveredContext{{Name: "milan", File: config}}) {
 		t.Errorf("got %+v: want its API server to answer, and the context that leads there under an address", milan)
 	}
 	// Its record says no ID, and nobody listens at its port. That is the port of home's
@@ -174,7 +174,7 @@ func TestClustersOfADomainAreFound(t *testing.T) {
 	if turin.ID != "" || turin.Answers || !strings.Contains(turin.Problem, "connection refused") {
 		t.Errorf("got %+v, want a refused connection", turin)
 	}
-	if want := []Step{{Command: "liqo-tui network connect --kubeconfig " + config + " --remote-kubeconfig " + config + " --remote-context milan", Why: "connects the current context's cluster with it"}}; !slices.Equal(d.Next, want) {
+	if want := []discoverStep{{Command: "liqo-tui network connect --kubeconfig " + config + " --remote-kubeconfig " + config + " --remote-context milan", Why: "connects the current context's cluster with it"}}; !slices.Equal(d.Next, want) {
 		t.Errorf("next: got %v, want %v", d.Next, want)
 	}
 	text, err = discovered(t, args...)
@@ -211,7 +211,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(exit.Interrupted{Signal: syscall.SIGINT})
 	for _, args := range [][]string{{"--domain", "example.org", "--name-server", silent.LocalAddr().String()}, {"--listen", "100ms"}} {
-		cmd := Command(io.Discard, cobra.NoArgs)
+		cmd := discoverCommand(io.Discard, cobra.NoArgs)
 		cmd.SetArgs(args)
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true
 		if err := cmd.ExecuteContext(ctx); exit.Code(err) != 130 {

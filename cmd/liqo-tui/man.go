@@ -1,5 +1,4 @@
-// Package manual writes the help of commands and the manual pages.
-package manual
+package main
 
 import (
 	"fmt"
@@ -13,8 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// Command prints or writes the manual pages of a version.
-func Command(out io.Writer, version string) *cobra.Command {
+// manCommand prints or writes the manual pages of a version.
+func manCommand(out io.Writer, version string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man [FOLDER]",
 		Short:   "Print the manual page, or write all of them into a folder",

@@ -1,5 +1,6 @@
-// Package ownfile writes files that their user alone may read.
-package ownfile
+// Package files reads and writes the files of commands: pairs to connect, the files of two
+// admins, gateway templates, and what the wizard was answered.
+package files
 
 import (
 	"errors"

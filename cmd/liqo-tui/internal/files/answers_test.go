@@ -1,4 +1,4 @@
-package answers
+package files
 
 import (
 	"os"
@@ -15,22 +15,22 @@ func TestAnswersAreKeptForTheirPair(t *testing.T) {
 	chosen.Server, chosen.ServiceType, chosen.NodePort, chosen.MTU, chosen.Wait = flows.A, "NodePort", 31840, 1280, flows.WaitVerified
 	chosen.ClientAddress = "gw.example.org" // not chosen, but adopted
 	chosen.Given = flows.FieldServer | flows.FieldServiceType | flows.FieldNodePort | flows.FieldMTU
-	if err := Read(file).Keep(rome, milan, chosen); err != nil {
+	if err := ReadAnswers(file).Keep(rome, milan, chosen); err != nil {
 		t.Fatal(err)
 	}
-	if err := Read(file).Keep(milan, rome, flows.Defaults()); err != nil { // another pair
+	if err := ReadAnswers(file).Keep(milan, rome, flows.Defaults()); err != nil { // another pair
 		t.Fatal(err)
 	}
 	given := flows.Defaults()
 	given.MTU, given.Given = 1300, flows.FieldMTU // on the command line
-	got, ok := Read(file).Complete(rome, milan, given)
+	got, ok := ReadAnswers(file).Complete(rome, milan, given)
 	want := chosen
 	want.MTU, want.ClientAddress = 1300, ""
 	if !ok || got != want {
 		t.Errorf("got %+v %v, want %+v", got, ok, want)
 	}
 	for _, pair := range [][2]flows.ContextRef{{milan, rome}, {rome, rome}} {
-		if got, ok := Read(file).Complete(pair[0], pair[1], given); ok || got != given {
+		if got, ok := ReadAnswers(file).Complete(pair[0], pair[1], given); ok || got != given {
 			t.Errorf("%v: got %+v %v", pair, got, ok)
 		}
 	}
@@ -47,7 +47,7 @@ func TestAFileOfAnswersThatIsBrokenIsNone(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := Read(file).Complete(rome, rome, flows.Defaults()); ok || got != flows.Defaults() {
+		if got, ok := ReadAnswers(file).Complete(rome, rome, flows.Defaults()); ok || got != flows.Defaults() {
 			t.Errorf("%q: got %+v %v", text, got, ok)
 		}
 	}

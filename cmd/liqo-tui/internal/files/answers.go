@@ -1,5 +1,4 @@
-// Package answers keeps what the wizard was answered, for the next time.
-package answers
+package files
 
 import (
 	"cmp"
@@ -10,17 +9,16 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/ownfile"
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
 // maxAnswers bounds the pairs of clusters that are remembered.
 const maxAnswers = 100
 
-// File are what the wizard was answered for pairs of clusters, the latest
+// Answers are what the wizard was answered for pairs of clusters, the latest
 // first. They are no settings of the admin's, so they are not in the
 // configuration file, which commands obey: the wizard only offers them.
-type File struct {
+type Answers struct {
 	file  string
 	pairs []answered
 }
@@ -39,8 +37,8 @@ type contextName struct {
 
 func nameOf(ref flows.ContextRef) contextName { return contextName{ref.File, ref.Name} }
 
-// Path is where they are: with what programs keep between their runs.
-func Path(env func(string) string) string {
+// AnswersPath is where they are: with what programs keep between their runs.
+func AnswersPath(env func(string) string) string {
 	home, err := os.UserHomeDir()
 	dir := cmp.Or(env("XDG_STATE_HOME"), filepath.Join(home, ".local", "state"))
 	if err != nil && env("XDG_STATE_HOME") == "" {
@@ -49,10 +47,10 @@ func Path(env func(string) string) string {
 	return filepath.Join(dir, "liqo-tui", "answers.yaml")
 }
 
-// Read reads a file. One that can't be read is as good as none: nothing
+// ReadAnswers reads them. One that can't be read is as good as none: nothing
 // depends on it, and the next answers replace it.
-func Read(file string) *File {
-	a := &File{file: file}
+func ReadAnswers(file string) *Answers {
+	a := &Answers{file: file}
 	text, err := os.ReadFile(file)
 	if err == nil && yaml.Unmarshal(text, &a.pairs) != nil {
 		a.pairs = nil
@@ -60,12 +58,12 @@ func Read(file string) *File {
 	return a
 }
 
-func (a *File) index(first, second flows.ContextRef) int {
+func (a *Answers) index(first, second flows.ContextRef) int {
 	return slices.IndexFunc(a.pairs, func(p answered) bool { return p.A == nameOf(first) && p.B == nameOf(second) })
 }
 
 // Complete has what was answered for the pair, but for what is given already.
-func (a *File) Complete(first, second flows.ContextRef, p flows.Params) (_ flows.Params, ok bool) {
+func (a *Answers) Complete(first, second flows.ContextRef, p flows.Params) (_ flows.Params, ok bool) {
 	i := a.index(first, second)
 	if i < 0 {
 		return p, false
@@ -86,7 +84,7 @@ func (a *File) Complete(first, second flows.ContextRef, p flows.Params) (_ flows
 }
 
 // Keep writes what was answered for a pair.
-func (a *File) Keep(first, second flows.ContextRef, p flows.Params) error {
+func (a *Answers) Keep(first, second flows.ContextRef, p flows.Params) error {
 	if a.file == "" {
 		return nil
 	}
@@ -106,7 +104,7 @@ func (a *File) Keep(first, second flows.ContextRef, p flows.Params) error {
 	if err != nil {
 		return err
 	}
-	if err := ownfile.Replace(a.file, text); err != nil {
+	if err := Replace(a.file, text); err != nil {
 		return fmt.Errorf("keep what was chosen for the next time: %w", err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package discover
+package main
 
 import (
 	"context"
@@ -16,12 +16,12 @@ import (
 // Of a domain, its name servers are asked for the locations of the service (RFC 2782), and below
 // each host, under a name with an underscore as RFC 8552 wants it, for the cluster's ID.
 const (
-	service = "liqo-tui"
-	idScope = "_liqo-tui."
+	dnsService = "liqo-tui"
+	idScope    = "_liqo-tui."
 )
 
-// resolver asks the name server of the system, or another one.
-func resolver(server string) *net.Resolver {
+// nameServer asks the name server of the system, or another one.
+func nameServer(server string) *net.Resolver {
 	if server == "" {
 		return net.DefaultResolver
 	}
@@ -33,25 +33,25 @@ func resolver(server string) *net.Resolver {
 	}}
 }
 
-// inDomain are the clusters that a domain names.
-func inDomain(ctx context.Context, r *net.Resolver, domain string, wait time.Duration) ([]Cluster, error) {
+// clustersIn are the clusters that a domain names.
+func clustersIn(ctx context.Context, r *net.Resolver, domain string, wait time.Duration) ([]discoveredCluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	_, records, err := r.LookupSRV(ctx, service, "tcp", domain)
+	_, records, err := r.LookupSRV(ctx, dnsService, "tcp", domain)
 	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound && len(records) == 0 {
 		return nil, nil
 	}
 	if err != nil && len(records) == 0 {
 		return nil, fmt.Errorf("ask DNS for the clusters of %s: %w", domain, err)
 	}
-	var found []Cluster
+	var found []discoveredCluster
 	var targets []string
 	for _, srv := range records {
 		host := strings.TrimSuffix(srv.Target, ".")
 		if host == "" || srv.Port == 0 {
 			continue // RFC 2782: the service is not there
 		}
-		found = append(found, Cluster{Server: "https://" + net.JoinHostPort(host, strconv.Itoa(int(srv.Port))), Source: "DNS of " + domain})
+		found = append(found, discoveredCluster{Server: "https://" + net.JoinHostPort(host, strconv.Itoa(int(srv.Port))), Source: "DNS of " + domain})
 		targets = append(targets, srv.Target)
 	}
 	var group sync.WaitGroup

@@ -1,5 +1,4 @@
-// Package globals has the flags of every command: how screens look, and what is logged.
-package globals
+package flags
 
 import (
 	"errors"
@@ -20,8 +19,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// Flags are those of every command.
-type Flags struct {
+// Global are the flags of every command: how screens look, and what is logged.
+type Global struct {
 	Color      string
 	Theme      string
 	ASCII      bool
@@ -31,7 +30,7 @@ type Flags struct {
 }
 
 // Add adds them to a command and those below it.
-func (g *Flags) Add(cmd *cobra.Command) {
+func (g *Global) Add(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&g.Color, "color", "auto", "colours: auto (on a terminal, unless NO_COLOR is set), always or never")
 	f.StringVar(&g.Theme, "theme", Themes[0], "colours of screens: auto (the terminal's own) or high-contrast")
@@ -45,7 +44,7 @@ func (g *Flags) Add(cmd *cobra.Command) {
 var Themes = []string{"auto", "high-contrast"}
 
 // Validate says what is wrong with them.
-func (g *Flags) Validate() error {
+func (g *Global) Validate() error {
 	var errs []error
 	switch g.Color {
 	case "auto", "always", "never":
@@ -71,7 +70,7 @@ func (g *Flags) Validate() error {
 // dropped: they would land in the middle of the screen, and what matters of
 // them comes back as an error. The file is the reader's own: requests that a
 // log shows may be confidential.
-func (g *Flags) OpenLog() (close func(), err error) {
+func (g *Global) OpenLog() (close func(), err error) {
 	if g.LogFile == "" {
 		DiscardLogs()
 		return func() {}, nil

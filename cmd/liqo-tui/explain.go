@@ -1,5 +1,4 @@
-// Package explain is the command that explains a check or an error, offline.
-package explain
+package main
 
 import (
 	"fmt"
@@ -22,8 +21,8 @@ const (
 	configurationTopic = "config"
 )
 
-// Command writes to out. peerings is the schema of the file of network connect -f.
-func Command(out io.Writer, peerings func() map[string]any) *cobra.Command {
+// explainCommand writes to out. peerings is the schema of the file of network connect -f.
+func explainCommand(out io.Writer, peerings func() map[string]any) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [ID]",
 		Short: "Explain a check or an error, offline",
@@ -68,8 +67,8 @@ have.`,
 	}
 }
 
-// Topics are all that it knows, with their titles, as shells complete them.
-func Topics() []string {
+// explainTopics are all that it knows, with their titles, as shells complete them.
+func explainTopics() []string {
 	words := []string{schemaTopic, peeringsTopic, configurationTopic}
 	for _, id := range check.All() {
 		text, _ := check.Explain(id)

@@ -1,5 +1,4 @@
-// Package versions is what `version` says of this program and of what runs on clusters.
-package versions
+package report
 
 import (
 	"cmp"
@@ -14,13 +13,13 @@ import (
 
 // Versions is what `version -o json` writes. Fields are only added while "v" is 1.
 type Versions struct {
-	V        int       `json:"v"`
-	Program  Program   `json:"program"`
-	Clusters []Cluster `json:"clusters,omitempty"`
+	V        int               `json:"v"`
+	Program  ProgramVersion    `json:"program"`
+	Clusters []ClusterVersions `json:"clusters,omitempty"`
 }
 
-// Program is this program.
-type Program struct {
+// ProgramVersion is of this program.
+type ProgramVersion struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
 	// Image is what install uses without --image; none for a development build.
@@ -30,35 +29,35 @@ type Program struct {
 	Platform string `json:"platform"`
 }
 
-// Cluster is what runs on a cluster.
-type Cluster struct {
+// ClusterVersions are of what runs on a cluster.
+type ClusterVersions struct {
 	Context    string         `json:"context"`
 	ClusterID  wire.ClusterID `json:"clusterID,omitempty"`
 	Kubernetes string         `json:"kubernetes,omitempty"`
 	// Software is "none", "Liqo" or "liqo-tui operator", and Version that of it.
-	Software string    `json:"software"`
-	Version  string    `json:"version,omitempty"`
-	Gateways []Gateway `json:"gateways,omitempty"`
-	Problem  string    `json:"problem,omitempty"`
+	Software string           `json:"software"`
+	Version  string           `json:"version,omitempty"`
+	Gateways []GatewayVersion `json:"gateways,omitempty"`
+	Problem  string           `json:"problem,omitempty"`
 }
 
-// Gateway is one, and the image that it runs.
-type Gateway struct {
+// GatewayVersion is one gateway, and the image that it runs.
+type GatewayVersion struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Image     string `json:"image"`
 }
 
-// Of are those of one cluster. What could not be read is a problem of it, too.
-func Of(ctx context.Context, c engine.InstallationReader, f flows.ClusterFacts) (Cluster, error) {
-	v := Cluster{Context: f.Context.Name, ClusterID: f.ID, Kubernetes: f.Version, Software: f.Software.String(), Version: f.Operator.Version}
+// VersionsOf are those of one cluster. What could not be read is a problem of it, too.
+func VersionsOf(ctx context.Context, c engine.InstallationReader, f flows.ClusterFacts) (ClusterVersions, error) {
+	v := ClusterVersions{Context: f.Context.Name, ClusterID: f.ID, Kubernetes: f.Version, Software: f.Software.String(), Version: f.Operator.Version}
 	i, err := c.Installation(ctx)
 	if err != nil {
 		v.Problem = err.Error()
 		return v, err
 	}
 	for _, d := range i.Gateways {
-		g := Gateway{Namespace: d.Namespace, Name: d.Name}
+		g := GatewayVersion{Namespace: d.Namespace, Name: d.Name}
 		if c := d.Spec.Template.Spec.Containers; len(c) > 0 {
 			g.Image = c[0].Image
 		}

@@ -1,4 +1,4 @@
-package shortcuts
+package main
 
 import (
 	"context"
@@ -66,7 +66,7 @@ func TestPairsOfPeers(t *testing.T) {
 			for _, name := range c.contexts {
 				contexts = append(contexts, kubeconfig.Context{Ref: flows.ContextRef{Name: name}})
 			}
-			found := Of(t.Context(), hub(c.connected, c.known), contexts, nil, look)
+			found := findShortcuts(t.Context(), hub(c.connected, c.known), contexts, nil, look)
 			var got []string
 			for _, p := range found.Pairs {
 				got = append(got, p[0].Name+" "+p[1].Name)
@@ -78,7 +78,7 @@ func TestPairsOfPeers(t *testing.T) {
 			if c.unknown {
 				want = exit.Unreachable
 			}
-			if got := exit.Code(found.Verdict()); got != want {
+			if got := exit.Code(found.verdict()); got != want {
 				t.Errorf("got exit code %d, want %d", got, want)
 			}
 		})
@@ -87,15 +87,15 @@ func TestPairsOfPeers(t *testing.T) {
 
 // A file that can't be read may have the context that is missing.
 func TestAFileThatCannotBeRead(t *testing.T) {
-	found := Of(t.Context(), hub([]wire.ClusterID{"milan"}, nil), nil, []*kubeconfig.Error{{File: "b", Cause: errors.New("no YAML")}}, nil)
-	if exit.Code(found.Verdict()) != exit.Unreachable || !strings.Contains(found.Notes[0], "no YAML") {
+	found := findShortcuts(t.Context(), hub([]wire.ClusterID{"milan"}, nil), nil, []*kubeconfig.Error{{File: "b", Cause: errors.New("no YAML")}}, nil)
+	if exit.Code(found.verdict()) != exit.Unreachable || !strings.Contains(found.Notes[0], "no YAML") {
 		t.Errorf("got %+v", found)
 	}
 }
 
 // Flags that chose the hub are of no pair.
 func TestRowsChooseBothClusters(t *testing.T) {
-	rows := Found{Pairs: [][2]flows.ContextRef{{{Name: "m", File: "f"}, {Name: "n"}}}}.Rows("liqo-2")
+	rows := foundShortcuts{Pairs: [][2]flows.ContextRef{{{Name: "m", File: "f"}, {Name: "n"}}}}.rows("liqo-2")
 	want := map[string]string{
 		"context": "m", "kubeconfig": "f", "cluster": "", "user": "", "liqo-namespace": "liqo-2",
 		"remote-context": "n", "remote-cluster": "", "remote-user": "", "remote-liqo-namespace": "liqo-2",

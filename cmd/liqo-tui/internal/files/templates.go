@@ -1,6 +1,4 @@
-// Package templatefile reads files of gateway templates, and fills them in with sample
-// values, so that errors have a line.
-package templatefile
+package files
 
 import (
 	"bytes"
@@ -35,9 +33,9 @@ type Template struct {
 // sample are the names of a gateway that does not exist.
 const sample = "template-check"
 
-// Read fills in all templates of a file, for gateways in namespace. Errors name the
+// ReadTemplates fills in all templates of a file, for gateways in namespace. Errors name the
 // line, as FILE:LINE.
-func Read(file string, text []byte, namespace string) (all []Template, err error) {
+func ReadTemplates(file string, text []byte, namespace string) (all []Template, err error) {
 	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
 	for {
 		var document yamlv3.Node

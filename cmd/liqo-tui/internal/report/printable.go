@@ -1,5 +1,4 @@
-// Package printable keeps what others have written from commanding the terminal.
-package printable
+package report
 
 import (
 	"io"
@@ -7,13 +6,13 @@ import (
 	"unicode"
 )
 
-// Writer keeps what others have written from commanding the terminal: objects,
+// Printable keeps what others have written from commanding the terminal: objects,
 // events, logs and peers' files may hold escape sequences, or characters that turn the
 // direction of text.
-type Writer struct{ io.Writer }
+type Printable struct{ io.Writer }
 
 // Write writes the text without what commands a terminal.
-func (p Writer) Write(text []byte) (int, error) {
+func (p Printable) Write(text []byte) (int, error) {
 	if _, err := io.WriteString(p.Writer, strings.Map(visible, string(text))); err != nil {
 		return 0, err
 	}
@@ -28,9 +27,9 @@ func visible(r rune) rune {
 	return unicode.ReplacementChar
 }
 
-// Terminal is the terminal itself, for a program that draws on it.
-func Terminal(w io.Writer) io.Writer {
-	if p, ok := w.(Writer); ok {
+// TerminalOf is the terminal itself, for a program that draws on it.
+func TerminalOf(w io.Writer) io.Writer {
+	if p, ok := w.(Printable); ok {
 		return p.Writer
 	}
 	return w

@@ -1,4 +1,4 @@
-package manual
+package main
 
 import (
 	"io"
@@ -9,19 +9,19 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/printable"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 )
 
 const (
 	// HelpWidth is that of a terminal for which help is written; a wider one is used.
-	HelpWidth    = 80
+	helpWidth    = 80
 	maxHelpWidth = 120 // longer lines are hard to read
 )
 
-// WrapHelp has the help of all commands wrap what it says of flags.
-func WrapHelp(root *cobra.Command, out io.Writer) {
-	width := HelpWidth
-	if f, ok := printable.Terminal(out).(*os.File); ok {
+// wrapHelp wraps what the help of all commands says of flags.
+func wrapHelp(root *cobra.Command, out io.Writer) {
+	width := helpWidth
+	if f, ok := report.TerminalOf(out).(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
 			width = min(max(width, columns), maxHelpWidth)
 		}
@@ -32,8 +32,8 @@ func WrapHelp(root *cobra.Command, out io.Writer) {
 	).Replace(root.UsageTemplate()))
 }
 
-// HideInherited leaves flags out of a command's help that it has no use for.
-func HideInherited(cmd *cobra.Command, prefix string) {
+// hideInherited leaves flags out of a command's help that it has no use for.
+func hideInherited(cmd *cobra.Command, prefix string) {
 	help := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
 		c.InheritedFlags().VisitAll(func(f *pflag.Flag) {

@@ -1,6 +1,4 @@
-// Package pairsfile reads the file of `network connect -f`: many pairs of clusters to
-// connect.
-package pairsfile
+package files
 
 import (
 	"context"
@@ -16,15 +14,14 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/mistyped"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/settingflag"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 )
 
-// Row makes one row of the file: a value, the flags that fill it, and what is wrong
+// PairRow makes one row of the file of `network connect -f`: a value, the flags that fill it, and what is wrong
 // with it once they have.
-type Row[T any] func() (T, *pflag.FlagSet, func() error)
+type PairRow[T any] func() (T, *pflag.FlagSet, func() error)
 
-// Read reads a file of the form
+// ReadPairs reads a file of the form
 //
 //	defaults: {server-service-type: NodePort}
 //	peerings:
@@ -34,7 +31,7 @@ type Row[T any] func() (T, *pflag.FlagSet, func() error)
 // in which keys are flags that choose clusters or say what is wanted of a
 // connection; those that were given beside the file hold where it says nothing.
 // All that is wrong with it is found before anything is done.
-func Read[T any](file string, given *pflag.FlagSet, row Row[T]) ([]T, error) {
+func ReadPairs[T any](file string, given *pflag.FlagSet, row PairRow[T]) ([]T, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, exit.UsageError{Err: fmt.Errorf("-f: %w", err)}
@@ -62,8 +59,8 @@ func Read[T any](file string, given *pflag.FlagSet, row Row[T]) ([]T, error) {
 	return out, nil
 }
 
-// Of are rows of maps from flags to their values; see [Read] for given. source is who made them.
-func Of[T any](source string, rows []map[string]string, given *pflag.FlagSet, row Row[T]) ([]T, error) {
+// PairsOf are rows of maps from flags to their values; see [ReadPairs] for given. source is who made them.
+func PairsOf[T any](source string, rows []map[string]string, given *pflag.FlagSet, row PairRow[T]) ([]T, error) {
 	var out []T
 	for _, words := range rows {
 		wanted := map[string]yaml.Node{}
@@ -79,10 +76,10 @@ func Of[T any](source string, rows []map[string]string, given *pflag.FlagSet, ro
 	return out, nil
 }
 
-// Each has one pair connected after the other, and goes on after a failure: what one pair lacks is
+// EachPair connects one pair after the other, and goes on after a failure: what one pair lacks is
 // no reason for the others to wait. The error, and with it the exit code, is that of the first that
 // failed; changes that a dry run would make are no failure.
-func Each[T fmt.Stringer](ctx context.Context, out io.Writer, all []T, connect func(T) error) error {
+func EachPair[T fmt.Stringer](ctx context.Context, out io.Writer, all []T, connect func(T) error) error {
 	var first error
 	failed, pending := 0, 0
 	for i, p := range all {
@@ -120,7 +117,7 @@ func Each[T fmt.Stringer](ctx context.Context, out io.Writer, all []T, connect f
 	return exit.Verdict(exit.Code(first))
 }
 
-func readRow[T any](file string, given *pflag.FlagSet, row Row[T], defaults, wanted map[string]yaml.Node) (T, error) {
+func readRow[T any](file string, given *pflag.FlagSet, row PairRow[T], defaults, wanted map[string]yaml.Node) (T, error) {
 	values := map[string]yaml.Node{}
 	maps.Copy(values, defaults)
 	maps.Copy(values, wanted)
@@ -128,7 +125,7 @@ func readRow[T any](file string, given *pflag.FlagSet, row Row[T], defaults, wan
 	var errs []error
 	given.Visit(func(flag *pflag.Flag) {
 		if _, ok := values[flag.Name]; !ok && f.Lookup(flag.Name) != nil {
-			errs = append(errs, settingflag.Set(f, flag.Name, flag.Value.String()))
+			errs = append(errs, flags.Set(f, flag.Name, flag.Value.String()))
 		}
 	})
 	line := 0
@@ -145,26 +142,26 @@ func readRow[T any](file string, given *pflag.FlagSet, row Row[T], defaults, wan
 			err = fmt.Errorf("%s: %w", name, err)
 		}
 		for _, word := range words {
-			err = errors.Join(err, settingflag.Set(f, name, word))
+			err = errors.Join(err, flags.Set(f, name, word))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", file, node.Line, err))
 		}
 	}
 	if errors.Join(errs...) == nil {
-		if err := errors.Join(mistyped.Remote(f), invalid()); err != nil {
+		if err := errors.Join(flags.RemoteFile(f), invalid()); err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %w", file, line, err))
 		}
 	}
 	return p, errors.Join(errs...)
 }
 
-// Schema is the JSON Schema of the file whose keys are these flags.
-func Schema(set *pflag.FlagSet) map[string]any {
+// PairsSchema is the JSON Schema of the file whose keys are these flags.
+func PairsSchema(set *pflag.FlagSet) map[string]any {
 	keys := map[string]any{}
 	set.VisitAll(func(f *pflag.Flag) {
 		key := map[string]any{"description": f.Usage}
-		if v, ok := f.Value.(settingflag.Any); ok {
+		if v, ok := f.Value.(flags.Any); ok {
 			key = v.Schema()
 		} else if f.Value.Type() == "bool" {
 			key["type"] = "boolean"

@@ -1,5 +1,4 @@
-// Package mistyped reads command lines as they were meant, or says what they are like.
-package mistyped
+package flags
 
 import (
 	"fmt"
@@ -22,8 +21,8 @@ var afterSpace = map[string][]string{
 	"--dry-run": {"none", "client", "server"},
 }
 
-// Join reads "--wait verified" as "--wait=verified".
-func Join(args []string) []string {
+// JoinValues reads "--wait verified" as "--wait=verified".
+func JoinValues(args []string) []string {
 	var out []string
 	for i, a := range args {
 		if i > 0 && slices.Contains(afterSpace[args[i-1]], a) {
@@ -38,10 +37,9 @@ func Join(args []string) []string {
 // files is a flag that may name several.
 type files interface{ GetSlice() []string }
 
-// Remote has --kubeconfig be of the remote cluster, too, where no file is named for it and its
-// context is in these files alone: who writes --kubeconfig once means it so. kubectl's own files
-// come first, as liqoctl has them.
-func Remote(f *pflag.FlagSet) error {
+// RemoteFile takes --kubeconfig for the remote cluster, too, if no file is named for that one and
+// its context is in these files alone. kubectl's own files come first, as with liqoctl.
+func RemoteFile(f *pflag.FlagSet) error {
 	context, remote, local := f.Lookup("remote-context"), f.Lookup("remote-kubeconfig"), f.Lookup("kubeconfig")
 	if context == nil || remote == nil || local == nil || remote.Changed || !context.Changed || !local.Changed {
 		return nil
@@ -58,9 +56,9 @@ func Remote(f *pflag.FlagSet) error {
 	return nil
 }
 
-// Command is a word that names no command, and which one it is like: one of the
-// same command, or else any.
-func Command(cmd *cobra.Command, word string) error {
+// UnknownCommand is the error for a word that names no command. It names the command that the
+// word is like: one below cmd, or else any.
+func UnknownCommand(cmd *cobra.Command, word string) error {
 	question := ""
 	for i, among := range []*cobra.Command{cmd, cmd.Root()} {
 		paths := map[string]string{}
@@ -89,8 +87,8 @@ func commandPaths(cmd *cobra.Command, deep bool, paths map[string]string) {
 	}
 }
 
-// Flag adds to a flag that there isn't which one it is like.
-func Flag(cmd *cobra.Command, err error) error {
+// UnknownFlag adds to the error for an unknown flag which flag it is like.
+func UnknownFlag(cmd *cobra.Command, err error) error {
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

@@ -1,6 +1,4 @@
-// Package shortcuts pairs the peers of a cluster with each other, so that their packets need not
-// pass it.
-package shortcuts
+package main
 
 import (
 	"context"
@@ -16,11 +14,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// lookTimeout is for one context: of many, some lead to clusters that are gone.
-const lookTimeout = 10 * time.Second
+// shortcutTimeout is for one context: of many, some lead to clusters that are gone.
+const shortcutTimeout = 10 * time.Second
 
-// Found are the pairs of a cluster's peers.
-type Found struct {
+// foundShortcuts are the pairs of a cluster's peers: connected with each other, their packets
+// need not pass it.
+type foundShortcuts struct {
 	Pairs [][2]flows.ContextRef
 	// Notes say which peers are left out, and why.
 	Notes []string
@@ -28,22 +27,22 @@ type Found struct {
 	Unknown bool
 }
 
-// Verdict is the exit code of a run that has connected the pairs.
-func (f Found) Verdict() error {
+// verdict is the exit code of a run that has connected the pairs.
+func (f foundShortcuts) verdict() error {
 	if f.Unknown {
 		return exit.Verdict(exit.Unreachable)
 	}
 	return nil
 }
 
-// Of pairs the contexts of each two peers that hub has a connection with. problems are of files
+// findShortcuts pairs the contexts of each two peers that hub has a connection with. problems are of files
 // that may have more contexts. Contexts that lead to no peer are left alone.
-func Of(ctx context.Context, hub flows.ClusterFacts, contexts []kubeconfig.Context, problems []*kubeconfig.Error, look func(context.Context, flows.ContextRef) (flows.ClusterFacts, error)) (found Found) {
+func findShortcuts(ctx context.Context, hub flows.ClusterFacts, contexts []kubeconfig.Context, problems []*kubeconfig.Error, look func(context.Context, flows.ContextRef) (flows.ClusterFacts, error)) (found foundShortcuts) {
 	facts, errs := make([]flows.ClusterFacts, len(contexts)), make([]error, len(contexts))
 	var group sync.WaitGroup
 	for i, c := range contexts {
 		group.Go(func() {
-			ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, fmt.Errorf("no answer within %s", lookTimeout))
+			ctx, cancel := context.WithTimeoutCause(ctx, shortcutTimeout, fmt.Errorf("no answer within %s", shortcutTimeout))
 			defer cancel()
 			if facts[i], errs[i] = look(ctx, c.Ref); errs[i] != nil && ctx.Err() != nil {
 				errs[i] = context.Cause(ctx)
@@ -86,9 +85,9 @@ func Of(ctx context.Context, hub flows.ClusterFacts, contexts []kubeconfig.Conte
 	return found
 }
 
-// Rows are the pairs as flags of network connect, which take the place of those that chose the
+// rows are the pairs as flags of network connect, which take the place of those that chose the
 // hub. namespace is that of Liqo or the operator on all.
-func (f Found) Rows(namespace string) (rows []map[string]string) {
+func (f foundShortcuts) rows(namespace string) (rows []map[string]string) {
 	for _, pair := range f.Pairs {
 		row := map[string]string{}
 		for i, prefix := range []string{"", "remote-"} {

@@ -1,4 +1,4 @@
-package mistyped
+package flags
 
 import (
 	"os"
@@ -43,7 +43,7 @@ func TestOneKubeconfigIsOfBothClusters(t *testing.T) {
 		if err := f.Parse(strings.Fields(strings.ReplaceAll(line, "LAB", lab))); err != nil {
 			t.Fatal(err)
 		}
-		if err := Remote(f); err != nil || !slices.Equal(*remote, want) {
+		if err := RemoteFile(f); err != nil || !slices.Equal(*remote, want) {
 			t.Errorf("%s: got %q, %v, want %q", line, *remote, err, want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestAValueAfterASpaceIsItsFlags(t *testing.T) {
 		"join --dry-run invitation.yaml":        "join --dry-run invitation.yaml",
 		"reset --wait false --context verified": "reset --wait=false --context verified",
 	} {
-		if got := Join(strings.Fields(line)); !slices.Equal(got, strings.Fields(want)) {
+		if got := JoinValues(strings.Fields(line)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%s: got %q, want %q", line, got, want)
 		}
 	}

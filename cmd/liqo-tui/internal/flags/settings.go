@@ -1,5 +1,6 @@
-// Package settingflag makes flags of settings.
-package settingflag
+// Package flags has the flags that several commands share, those that are made of settings,
+// and what a mistyped flag or command is like.
+package flags
 
 import (
 	"errors"

@@ -1,5 +1,4 @@
-// Package peerfileflag writes and reads the files of two admins, as flags say.
-package peerfileflag
+package files
 
 import (
 	"cmp"
@@ -19,21 +18,21 @@ import (
 // fileValid is how long an invitation or answer may be on its way.
 const fileValid = 24 * time.Hour
 
-// Out is where an invitation or answer is written, and for how long it is valid.
-type Out struct {
+// PeerFileOut is where an invitation or answer is written, and for how long it is valid.
+type PeerFileOut struct {
 	File        string
 	Valid       time.Duration
 	fingerprint string // of the file, once it is written
 }
 
 // Add adds the flags. standard is the file without them.
-func (l *Out) Add(cmd *cobra.Command, standard string) {
+func (l *PeerFileOut) Add(cmd *cobra.Command, standard string) {
 	cmd.Flags().StringVar(&l.File, "file", "", "file to write (default: "+standard+")")
 	cmd.Flags().DurationVar(&l.Valid, "valid", fileValid, "how long the file is valid")
 }
 
 // Validate says what is wrong with the flags.
-func (l *Out) Validate() error {
+func (l *PeerFileOut) Validate() error {
 	if l.Valid <= 0 {
 		return exit.UsageError{Err: fmt.Errorf("--valid %s: want more than 0", l.Valid)}
 	}
@@ -41,7 +40,7 @@ func (l *Out) Validate() error {
 }
 
 // Write writes the file. What is in it is no secret.
-func (l *Out) Write(content peerfile.File) error {
+func (l *PeerFileOut) Write(content peerfile.File) error {
 	text, err := content.Text()
 	if err != nil {
 		return err
@@ -60,9 +59,9 @@ func AddFingerprint(cmd *cobra.Command, fingerprint *string) {
 	cmd.Flags().StringVar(fingerprint, "fingerprint", "", "refuse a file with another fingerprint than this, which the other admin has told")
 }
 
-// Read reads a file of one kind that is still valid, and has the fingerprint;
+// ReadPeerFile reads a file of one kind that is still valid, and has the fingerprint;
 // "" for any.
-func Read(file string, want peerfile.Kind, fingerprint string) (peerfile.File, error) {
+func ReadPeerFile(file string, want peerfile.Kind, fingerprint string) (peerfile.File, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return peerfile.File{}, exit.UsageError{Err: err}
@@ -79,7 +78,7 @@ func Read(file string, want peerfile.Kind, fingerprint string) (peerfile.File, e
 }
 
 // HandOver says what to do with a file that was written.
-func (l *Out) HandOver(name, command, to string) string {
+func (l *PeerFileOut) HandOver(name, command, to string) string {
 	return fmt.Sprintf("The %s is in %s, and is valid for %s. Its fingerprint is %s.\nfor the admin of %s: liqo-tui network %s %s --context CONTEXT-OF-%s",
 		name, l.File, l.Valid, l.fingerprint, to, command, report.ShellWord(l.File), to)
 }

@@ -1,4 +1,4 @@
-package templatefile
+package files
 
 import (
 	"os"
@@ -18,7 +18,7 @@ func TestExamplesAreRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := Read(file, text, "default")
+		all, err := ReadTemplates(file, text, "default")
 		want := 1 // a Deployment; of a server with its Service, for two types of Service
 		if strings.HasPrefix(filepath.Base(file), "wireguard-server") {
 			want = 4
@@ -58,14 +58,14 @@ func TestWhatIsWrongHasItsLine(t *testing.T) {
 			if bad == good {
 				t.Fatalf("no %q in the example", c.old)
 			}
-			_, err := Read("t.yaml", []byte(bad), "default")
+			_, err := ReadTemplates("t.yaml", []byte(bad), "default")
 			if want := lineWith(bad, c.at) + c.want; err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})
 	}
 	for text, want := range map[string]string{"": "t.yaml: there is no template in it", "a: [": "t.yaml: yaml: line 1", "a: b\n---\nspec: {}\n": "t.yaml:1: .spec.template: is missing"} {
-		if _, err := Read("t.yaml", []byte(text), "default"); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := ReadTemplates("t.yaml", []byte(text), "default"); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
