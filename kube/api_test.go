@@ -33,17 +33,7 @@ var tenant = render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}
 // startAPI starts a real API server for the test.
 func startAPI(t *testing.T) *envtest.Environment {
 	t.Helper()
-	apitest.Require(t)
-	env := &envtest.Environment{}
-	if _, err := env.Start(); err != nil {
-		t.Fatalf("start the API server: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Errorf("stop the API server: %v", err)
-		}
-	})
-	return env
+	return apitest.Start(t, apitest.Options{}).Env
 }
 
 func open(t *testing.T, config *rest.Config) *Cluster {

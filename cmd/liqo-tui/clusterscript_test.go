@@ -98,7 +98,7 @@ func useStage(t *testing.T) *stage {
 	}
 	stages.mu.Unlock()
 	if len(s.planes) == 0 {
-		if err := s.start(t.Context()); err != nil {
+		if err := s.startClusters(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,8 +116,8 @@ func useStage(t *testing.T) *stage {
 	return s
 }
 
-// start starts rome and milan, and installs our operator.
-func (s *stage) start(ctx context.Context) error {
+// startClusters starts rome and milan, and installs our operator.
+func (s *stage) startClusters(ctx context.Context) error {
 	var err error
 	if s.folder, err = os.MkdirTemp("", "stage"); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (s *stage) start(ctx context.Context) error {
 	for _, name := range []string{"rome", "milan"} {
 		p := &controlPlane{name: name, stage: s, processes: map[string]*lockedBuffer{}}
 		s.planes[name] = p
-		g.Go(func() error { return p.start(ctx) })
+		g.Go(func() error { return p.startPlane(ctx) })
 	}
 	if err := g.Wait(); err != nil {
 		return err

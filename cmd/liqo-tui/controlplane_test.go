@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator"
+	"github.com/liqo-tui/liqo-tui/internal/apitest"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -41,26 +42,14 @@ type controlPlane struct {
 	planted   []client.Object          // by a test: objects of others
 }
 
-func (p *controlPlane) start(ctx context.Context) error {
-	scheme, err := wire.Scheme()
+func (p *controlPlane) startPlane(ctx context.Context) error {
+	api, err := apitest.New(apitest.Options{Definitions: []string{"../../render/crds"}})
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", p.name, err)
 	}
-	p.env = &envtest.Environment{Scheme: scheme, CRDDirectoryPaths: []string{"../../render/crds"}}
-	config, err := p.env.Start()
-	if err != nil {
-		return fmt.Errorf("start the API server of %s: %w", p.name, err)
-	}
-	p.stage.atEnd(func() error {
-		if err := p.env.Stop(); err != nil {
-			return fmt.Errorf("stop the API server of %s: %w", p.name, err)
-		}
-		return nil
-	})
-	p.server = strings.Trim(strings.TrimPrefix(config.Host, "https:"), "/")
-	if p.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
-		return err
-	}
+	p.stage.atEnd(api.Stop)
+	p.env, p.client = api.Env, api
+	p.server = strings.Trim(strings.TrimPrefix(api.Config.Host, "https:"), "/")
 	if p.front, err = newFront(ctx, p.server); err != nil {
 		return err
 	}
@@ -89,21 +78,21 @@ func (p *controlPlane) user(name string, groups ...string) ([]byte, error) {
 }
 
 // runControllers runs those of Kubernetes' own controllers that deleting
-// namespaces and making pods needs. They are in the same program as the lab's API
-// server and etcd, under another name; the API server may be another minor's.
+// namespaces and making pods needs.
 func (p *controlPlane) runControllers() error {
 	kubeconfig := filepath.Join(p.stage.folder, "controllers-of-"+p.name)
 	if err := os.WriteFile(kubeconfig, []byte(strings.ReplaceAll(string(p.admin), p.front.address, p.server)), 0o600); err != nil {
 		return err
 	}
-	program, err := filepath.EvalSymlinks(os.Getenv("KUBEBUILDER_ASSETS") + "/etcd")
-	if err != nil {
-		return err
-	}
-	return p.process("kube-controller-manager", program, nil,
-		"--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0",
+	output := p.logOf("kube-controller-manager")
+	stop, err := apitest.Controllers(kubeconfig, output,
 		"--service-account-private-key-file", filepath.Join(p.env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key"),
 		"--controllers=namespace-controller,garbage-collector-controller,deployment-controller,replicaset-controller,job-controller,serviceaccount-token-controller")
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
+	p.stage.atEnd(func() error { stop(); return nil })
+	return nil
 }
 
 // runOperator runs ours in a process of its own: the name says which program
@@ -117,7 +106,20 @@ func (p *controlPlane) runOperator() error {
 	if err != nil {
 		return err
 	}
-	return p.process(operatorProgram, self, []string{"KUBECONFIG=" + kubeconfig})
+	cmd := exec.Command(self)
+	cmd.Args[0] = operatorProgram
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	output := p.logOf(operatorProgram)
+	cmd.Stdout, cmd.Stderr = output, output
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the operator of %s: %w", p.name, err)
+	}
+	p.stage.atEnd(func() error {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed
+		return nil
+	})
+	return nil
 }
 
 // runNodes does what its nodes would do, also when the test that started them is over.
@@ -148,23 +150,11 @@ func runOperatorProgram() error {
 	}})
 }
 
-// process runs a program until the clusters end.
-func (p *controlPlane) process(name, path string, env []string, args ...string) error {
-	output := &lockedBuffer{}
-	cmd := exec.Command(path)
-	cmd.Args = append([]string{name}, args...)
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = output, output
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s of %s: %w", name, p.name, err)
-	}
-	p.processes[name] = output
-	p.stage.atEnd(func() error {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()         // killed
-		return nil
-	})
-	return nil
+// logOf is for what a process writes.
+func (p *controlPlane) logOf(process string) *lockedBuffer {
+	b := &lockedBuffer{}
+	p.processes[process] = b
+	return b
 }
 
 type lockedBuffer struct {

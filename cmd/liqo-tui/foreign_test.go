@@ -55,7 +55,7 @@ func TestNothingOfOthersIsTouched(t *testing.T) {
 	s := useStage(t)
 	// One more, without an operator: it would write again what uninstall removes.
 	genoa := &controlPlane{name: "genoa", stage: s, processes: map[string]*lockedBuffer{}}
-	if err := genoa.start(t.Context()); err != nil {
+	if err := genoa.startPlane(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	pair, all := []*controlPlane{s.planes["rome"], s.planes["milan"]}, []*controlPlane{s.planes["rome"], s.planes["milan"], genoa}

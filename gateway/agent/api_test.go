@@ -37,31 +37,14 @@ type api struct {
 
 	t      *testing.T
 	config *rest.Config
+	server *apitest.Server
 }
 
 func startAPI(t *testing.T) *api {
 	t.Helper()
-	apitest.Require(t)
 	ctrl.SetLogger(logr.Discard())
-	scheme, err := wire.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../render/crds"}, Scheme: scheme}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatalf("start the API server: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Errorf("stop the API server: %v", err)
-		}
-	})
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &api{c, t, config}
+	server := apitest.Start(t, apitest.Options{Definitions: []string{"../../render/crds"}})
+	a := &api{server, t, server.Config, server}
 	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "none", PodCIDRs: []string{"10.244.0.0/16"}})
 	if err != nil {
 		t.Fatal(err)
@@ -83,12 +66,7 @@ func (a *api) create(o client.Object) {
 }
 
 func (a *api) as(namespace, account string) *rest.Config {
-	config := rest.CopyConfig(a.config)
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + namespace + ":" + account, Groups: []string{"system:serviceaccounts", "system:authenticated"},
-		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"a"}},
-	}
-	return config
+	return a.server.Account(namespace, account, "a")
 }
 
 // announce runs the announcer of node a until stop.

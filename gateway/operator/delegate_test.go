@@ -246,11 +246,7 @@ func (w *world) testChosenEndpoint(milan *world, d render.Delegate, server *netw
 func (w *world) testNarrow(d render.Delegate, token string) {
 	config := rest.AnonymousClientConfig(w.config)
 	config.BearerToken = token
-	nobody := rest.CopyConfig(w.config)
-	nobody.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:default:nobody", Groups: []string{"system:serviceaccounts", "system:authenticated"},
-	}
-	everybody := w.rulesOf(nobody, d.Tenant.Namespace)
+	everybody := w.rulesOf(w.server.As("system:serviceaccount:default:nobody", "system:serviceaccounts"), d.Tenant.Namespace)
 	got := slices.DeleteFunc(w.rulesOf(config, d.Tenant.Namespace), func(rule string) bool { return slices.Contains(everybody, rule) })
 	want := []string{
 		"[create] [] [serviceaccounts/token] [rome-delegate]",

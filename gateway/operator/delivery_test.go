@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -96,11 +95,7 @@ func (w *world) testGone() {
 func (w *world) testAccess() {
 	tenant := render.Tenant{Namespace: "liqo-tenant-lecce", Remote: "lecce"}
 	w.create(render.TenantNamespace(tenant))
-	config := rest.CopyConfig(w.config)
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:liqo-tenant-lecce:lecce", Groups: []string{"system:serviceaccounts", "system:authenticated"},
-	}
-	pod, err := client.New(config, client.Options{Scheme: w.Scheme()})
+	pod, err := client.New(w.server.As("system:serviceaccount:liqo-tenant-lecce:lecce", "system:serviceaccounts"), client.Options{Scheme: w.Scheme()})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -99,11 +98,7 @@ func (w *world) pod(gateway client.Object, name, ip string) {
 // account is the API as a ServiceAccount may use it.
 func (w *world) account(namespace, name string) client.Client {
 	w.t.Helper()
-	config := rest.CopyConfig(w.config)
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + namespace + ":" + name, Groups: []string{"system:serviceaccounts", "system:authenticated"},
-		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"node-a"}},
-	}
+	config := w.server.Account(namespace, name, "node-a")
 	config.Wrap(abuses.Watch(w.t))
 	c, err := client.New(config, client.Options{Scheme: w.Scheme(), Mapper: w.RESTMapper()})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/apitest"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	code := m.Run()
-	if err := stopServers(); err != nil {
+	if err := apitest.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -51,7 +52,7 @@ type world struct {
 	client.Client
 	t      testing.TB
 	config *rest.Config
-	server *sharedServer
+	server *apitest.Server
 }
 
 // newWorld is one with our operator installed, but not running.
@@ -65,8 +66,8 @@ func newWorld(t testing.TB) *world {
 // startWorld is one with nothing installed but the definitions.
 func startWorld(t testing.TB) *world {
 	t.Helper()
-	s := useServer(t)
-	return &world{Client: s.Client, t: t, config: s.config, server: s}
+	s := apitest.Use(t, "../../render/crds")
+	return &world{Client: s, t: t, config: s.Config, server: s}
 }
 
 // runOperator runs it until the test ends, with the rights that it has on a
@@ -87,14 +88,7 @@ func (w *world) runOperator() {
 }
 
 // as is the API as a program of ours may use it.
-func (w *world) as(program string) *rest.Config {
-	config := rest.CopyConfig(w.config)
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:liqo:" + program, Groups: []string{"system:serviceaccounts", "system:authenticated"},
-		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"node-a"}}, // as in the token of a pod there
-	}
-	return config
-}
+func (w *world) as(program string) *rest.Config { return w.server.Account("liqo", program, "node-a") }
 
 // install applies what `liqo-tui install` does.
 func (w *world) install(podCIDRs []string, serviceCIDR string) {

@@ -20,7 +20,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -144,6 +143,7 @@ type plane struct {
 	t         testing.TB
 	id        wire.ClusterID
 	config    *rest.Config
+	as        func(user string, groups ...string) *rest.Config
 	authority *authority
 	server    string // URL of the API server
 	kubecfg   string // file with an admin's access
@@ -164,34 +164,14 @@ func newPlane(t testing.TB, id wire.ClusterID, role render.PeeringRole) *plane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheme, err := wire.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, add := range []func(*runtime.Scheme) error{authv1beta1.AddToScheme, certificatesv1.AddToScheme, offloadingv1beta1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := authenticationv1.AddToScheme(scheme); err != nil { // to ask who one is
-		t.Fatal(err)
-	}
-	env := &envtest.Environment{Scheme: scheme, CRDDirectoryPaths: []string{"../../../render/crds", "../../../render/crds/peering"}}
-	env.ControlPlane.GetAPIServer().Authn = a
-	p := &plane{t: t, id: id, authority: a}
-	if p.config, err = env.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Errorf("stop the API server of %s: %v", id, err)
-		}
+	api := apitest.Start(t, apitest.Options{
+		Definitions: []string{"../../../render/crds", "../../../render/crds/peering"},
+		Kinds:       []func(*runtime.Scheme) error{authv1beta1.AddToScheme, certificatesv1.AddToScheme, offloadingv1beta1.AddToScheme, authenticationv1.AddToScheme},
+		Configure:   func(s *envtest.APIServer) { s.Authn = a },
 	})
+	p := &plane{Client: api, t: t, id: id, config: api.Config, authority: a, as: api.As}
 	p.server = "https://" + strings.TrimSuffix(strings.TrimPrefix(p.config.Host, "https://"), "/")
-	if p.Client, err = client.New(p.config, client.Options{Scheme: scheme}); err != nil {
-		t.Fatal(err)
-	}
-	admin, err := env.AddUser(envtest.User{Name: "controllers", Groups: []string{"system:masters"}}, nil)
+	admin, err := api.Env.AddUser(envtest.User{Name: "controllers", Groups: []string{"system:masters"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,26 +193,18 @@ func (p *plane) runControllers(admin *envtest.AuthenticatedUser, folder string) 
 	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	program, err := filepath.EvalSymlinks(os.Getenv("KUBEBUILDER_ASSETS") + "/etcd") // that of the API server may be another minor's
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	p.kubecfg = file
 	var log bytes.Buffer
-	cmd := exec.Command(program)
-	cmd.Args = []string{
-		"kube-controller-manager", "--kubeconfig", file, "--leader-elect=false", "--secure-port=0",
+	stop, err := apitest.Controllers(file, &log,
 		"--cluster-signing-cert-file", filepath.Join(folder, "ca.crt"), "--cluster-signing-key-file", filepath.Join(folder, "ca.key"),
 		"--controllers=certificatesigningrequest-signing-controller,namespace-controller,garbage-collector-controller,resourcequota-controller",
 		"--kube-api-qps=1000", "--kube-api-burst=1000", // a quota that is not counted within seconds is made again
-	}
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
+	)
+	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()         // killed
+		stop()
 		if p.t.Failed() {
 			text := log.String()
 			p.t.Logf("the end of what the controllers of %s wrote:\n%s", p.id, text[max(0, len(text)-1500):])
@@ -265,13 +237,6 @@ func (p *plane) install(role render.PeeringRole) {
 	if err := p.Status().Update(p.t.Context(), d); err != nil {
 		p.t.Fatal(err)
 	}
-}
-
-// as is the API as somebody else may use it.
-func (p *plane) as(user string, groups ...string) *rest.Config {
-	config := rest.CopyConfig(p.config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
-	return config
 }
 
 const operatorUser = "system:serviceaccount:liqo:liqo-tui-operator"
