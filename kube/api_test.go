@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/collect"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/apitest"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -503,11 +504,11 @@ func TestARestartIsTheContainersNotThePods(t *testing.T) {
 		return corev1.ContainerStatus{RestartCount: restarts, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(start.Add(after))}}}
 	}
 	pod := &corev1.Pod{Status: corev1.PodStatus{StartTime: new(metav1.NewTime(start)), ContainerStatuses: []corev1.ContainerStatus{running(0, time.Second)}}}
-	if f := podFacts(pod); f.Restarts != 0 || !f.Restarted.IsZero() {
+	if f := collect.Pod(pod); f.Restarts != 0 || !f.Restarted.IsZero() {
 		t.Errorf("it was started: got %d restarts, the last at %s", f.Restarts, f.Restarted)
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{running(0, time.Second), running(2, time.Hour)}
-	if f := podFacts(pod); f.Restarts != 2 || !f.Restarted.Equal(start.Add(time.Hour)) {
+	if f := collect.Pod(pod); f.Restarts != 2 || !f.Restarted.Equal(start.Add(time.Hour)) {
 		t.Errorf("a container was started anew: got %d restarts, the last at %s", f.Restarts, f.Restarted)
 	}
 }
@@ -543,7 +544,7 @@ func TestPodsSayWhatTheyWaitFor(t *testing.T) {
 		"running":                          {corev1.PodStatus{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := podFacts(&corev1.Pod{Status: c.status}).Waiting; got != c.want {
+			if got := collect.Pod(&corev1.Pod{Status: c.status}).Waiting; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -18,17 +18,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/collect"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
 func factsOf(objects ...client.Object) flows.ClusterFacts {
 	f := flows.ClusterFacts{Namespace: wire.DefaultNamespace}
-	var all collection
+	var all collect.Collection
 	for _, o := range objects {
-		all.add(&f, o)
+		all.Add(&f, o)
 	}
-	all.finish(&f)
+	all.Finish(&f)
 	return f
 }
 
@@ -301,9 +302,9 @@ func TestANodeWithoutAnAgentThatRunsIsNamed(t *testing.T) {
 	if got := factsOf(all...).Unattended; !slices.Equal(got, []string{"gone", "not-ready"}) {
 		t.Errorf("got %v", got)
 	}
-	var hidden collection
+	var hidden collect.Collection
 	f := flows.ClusterFacts{Agents: []string{"gone"}, AttendanceUnknown: true}
-	if hidden.unattended(&f); f.Unattended != nil {
+	if hidden.Finish(&f); f.Unattended != nil {
 		t.Errorf("where pods may not be read: got %v", f.Unattended)
 	}
 }

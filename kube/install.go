@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/collect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
@@ -160,7 +161,7 @@ func (c *Cluster) podsWait(ctx context.Context, program string) string {
 		return err.Error()
 	}
 	for i := range pods.Items {
-		if f := podFacts(&pods.Items[i]); !f.Ready {
+		if f := collect.Pod(&pods.Items[i]); !f.Ready {
 			if f.Waiting == "" {
 				return "pod " + f.Name + " is " + strings.ToLower(string(pods.Items[i].Status.Phase))
 			}

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/collect"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -107,7 +108,7 @@ func (c *Cluster) collectLending(f *flows.ClusterFacts, s *store) {
 		case isSecret && secret.Name == peering.KeysName && secret.Namespace == c.namespace:
 			c.request(l, secret, f.ID)
 		case isPod && pod.Labels[peering.LabelKubelet] != "":
-			if facts := podFacts(pod); !facts.Ready {
+			if facts := collect.Pod(pod); !facts.Ready {
 				l.Waiting[pod.Namespace+"/"+pod.Labels[peering.LabelVirtualNode]] = "pod " + pod.Name + ": " + cmp.Or(facts.Waiting, "it is not ready")
 			}
 		default:

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/collect"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -50,7 +51,7 @@ func (c *Cluster) watchedKinds() []*store {
 	}
 	here := client.InNamespace(c.namespace)
 	otherPods := selecting(wire.LabelComponent, selection.NotEquals, "gateway") // those have a mirror of their own
-	managers := optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, selecting(wire.LabelAppName, selection.In, wire.OperatorName, liqoManager)), keepManager)
+	managers := optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, selecting(wire.LabelAppName, selection.In, wire.OperatorName, collect.LiqoManager)), keepManager)
 	managers.minor = false // without them, a plan would install what runs
 	managers.narrow = func() (client.ListOption, bool) { return here, true }
 	template := func(kind string) *store {
@@ -73,7 +74,7 @@ func (c *Cluster) watchedKinds() []*store {
 		besides,
 		optional(tenant("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{wire.LabelComponent: "gateway"}), keepPod),
 		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.InNamespace(metav1.NamespaceSystem),
-			client.MatchingLabels{"component": apiServer}), keepAPIServer),
+			client.MatchingLabels{"component": collect.APIServer}), keepAPIServer),
 		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }), keepNode),
 		optional(s(networkingv1beta1.InternalNodeKind, func() client.ObjectList { return &networkingv1beta1.InternalNodeList{} }), keepInternalNode),
 		optional(s("Service", func() client.ObjectList { return &corev1.ServiceList{} }, client.MatchingFields{"spec.type": string(corev1.ServiceTypeLoadBalancer)}), keepService),
@@ -134,7 +135,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	if err := tried(ctx, kinds); err != nil {
 		return facts, err
 	}
-	var all collection
+	var all collect.Collection
 	for _, s := range kinds {
 		objects, err := s.snapshot()
 		switch {
@@ -148,9 +149,9 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		if s.isPolled() {
 			facts.Polled = append(facts.Polled, s.kind)
 		}
-		grow(&facts, objects)
+		collect.Grow(&facts, objects)
 		for _, o := range objects {
-			all.add(&facts, o)
+			all.Add(&facts, o)
 			if facts.Delegation != nil {
 				collectDelegation(facts.Delegation, o)
 			}
@@ -160,7 +161,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		facts.Problem = c.problem("ask for the version", err)
 	}
 	facts.HasCRDs = len(facts.MissingKinds) == 0
-	all.finish(&facts)
+	all.Finish(&facts)
 	if err := c.observeLending(ctx, &facts); err != nil {
 		return facts, err
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/collect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
@@ -106,7 +107,7 @@ func (c *Cluster) operator() *appsv1.Deployment {
 	for _, st := range c.kinds {
 		objects, _ := st.snapshot()
 		for _, o := range objects {
-			if d, ok := o.(*appsv1.Deployment); ok && softwareOf(d) == flows.Operator {
+			if d, ok := o.(*appsv1.Deployment); ok && collect.SoftwareOf(d) == flows.Operator {
 				return d
 			}
 		}
@@ -160,7 +161,7 @@ func (p *probe) await(ctx context.Context, progress func(string), wanted func(*c
 				return pod, err
 			}
 			last = "pod " + pod.Name + " is " + strings.ToLower(string(pod.Status.Phase))
-			if f := podFacts(pod); f.Waiting != "" {
+			if f := collect.Pod(pod); f.Waiting != "" {
 				last = "pod " + pod.Name + ": " + f.Waiting
 			}
 		}
@@ -184,7 +185,7 @@ func (e *stuckError) Error() string { return "pod " + e.pod + ": " + e.words }
 // stuck is why a pod will not run by waiting, nil if it may.
 func stuck(pod *corev1.Pod) error {
 	if waiting.InVain(pod) {
-		return &stuckError{pod.Name, pod.Spec.NodeName, podFacts(pod).Waiting}
+		return &stuckError{pod.Name, pod.Spec.NodeName, collect.Pod(pod).Waiting}
 	}
 	return nil
 }

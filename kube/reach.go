@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/flows/collect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
@@ -95,7 +96,7 @@ func (c *Cluster) tryImage(ctx context.Context, image string, pods render.PodSet
 func (p *probe) scheduled(patience time.Duration, wanted func(*corev1.Pod) (bool, error)) func(*corev1.Pod) (bool, error) {
 	var since time.Time
 	return func(pod *corev1.Pod) (bool, error) {
-		why := podFacts(pod).Waiting
+		why := collect.Pod(pod).Waiting
 		switch {
 		case pod.Spec.NodeName != "" || why == "":
 			since = time.Time{}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/collect"
 	"github.com/liqo-tui/liqo-tui/flows/contents"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
@@ -276,24 +277,21 @@ func (c *Cluster) collect(read func(wire.Object) wire.Object) flows.ClusterFacts
 	f := c.identity
 	f.Networks.Pod, f.Networks.External = slices.Clone(f.Networks.Pod), slices.Clone(f.Networks.External)
 	f.Keys, f.EventsRead = map[string]wgtypes.Key{}, map[string]string{} // nothing warns here
+	var all collect.Collection
 	for _, r := range c.store.sorted() {
-		switch o := read(r.object).(type) {
+		o := read(r.object)
+		switch o := o.(type) { // what an installation consists of is in c.identity
 		case *corev1.Namespace:
-			f.Namespaces = append(f.Namespaces, *o)
 			f.EventsRead[o.Name] = ""
-		case *networkingv1beta1.Configuration:
-			f.Configurations = append(f.Configurations, *o)
 		case *networkingv1beta1.GatewayServer:
-			f.Servers = append(f.Servers, *o)
 			c.addKey(&f, o)
 		case *networkingv1beta1.GatewayClient:
-			f.Clients = append(f.Clients, *o)
 			c.addKey(&f, o)
-		case *networkingv1beta1.PublicKey:
-			f.PublicKeys = append(f.PublicKeys, *o)
-		case *networkingv1beta1.Connection:
-			f.Connections = append(f.Connections, *o)
+		case *networkingv1beta1.Configuration, *networkingv1beta1.PublicKey, *networkingv1beta1.Connection:
+		default:
+			continue
 		}
+		all.Add(&f, o)
 	}
 	for _, uid := range slices.Sorted(maps.Keys(c.gateways)) {
 		if pod := c.gateways[uid].pod; pod != nil {

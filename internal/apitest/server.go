@@ -273,7 +273,7 @@ func Controllers(kubeconfig string, log io.Writer, args ...string) (stop func(),
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program)
+	cmd := exec.CommandContext(context.Background(), program)
 	cmd.Args = append([]string{"kube-controller-manager", "--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0"}, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {

@@ -3,6 +3,7 @@
 package terminaltest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -46,7 +47,7 @@ func Open(t *testing.T, width, height int, env []string, program string, args ..
 	// The shell stays, so that what the program leaves on the screen can be seen.
 	script := fmt.Sprintf("%s; echo $? > %s; exec sleep 1000", strings.Join(words, " "), term.status)
 	term.Tmux("new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), script)
-	t.Cleanup(func() { _ = exec.Command("tmux", "-S", term.socket, "kill-server").Run() })
+	t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "tmux", "-S", term.socket, "kill-server").Run() })
 	return term
 }
 

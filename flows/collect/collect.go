@@ -1,4 +1,6 @@
-package kube
+// Package collect makes facts of a cluster's objects. It is pure: whoever reads objects,
+// a real cluster or a simulated one, gets the same facts of them.
+package collect
 
 import (
 	"cmp"
@@ -15,25 +17,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
-	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// collection is what facts are made of and don't show themselves.
-type collection struct {
+// Collection is what facts are made of and don't show themselves: of one look at one
+// cluster. The zero value is ready.
+type Collection struct {
 	deployment *appsv1.Deployment // of Liqo or of our operator
 	pods       []*corev1.Pod      // in its namespace
 	identity   *corev1.ConfigMap
 	agents     map[string]netip.Addr // with which address they work, by node
 }
 
-// add adds one object to the facts; those of a kind come sorted. Objects are
+// Add adds one object to the facts; those of a kind come sorted. Objects are
 // copied: the store's own may be replaced at any time, but are never changed.
-func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
+func (all *Collection) Add(f *flows.ClusterFacts, o wire.Object) {
 	switch o := o.(type) {
 	case *corev1.Namespace:
 		f.Namespaces = append(f.Namespaces, *o)
@@ -43,15 +44,15 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 		elsewhere(f, flows.Operator, bound(o))
 	case *appsv1.Deployment:
 		if o.Namespace != f.Namespace {
-			elsewhere(f, softwareOf(o), o.Namespace)
-		} else if software := softwareOf(o); software > f.Software {
+			elsewhere(f, SoftwareOf(o), o.Namespace)
+		} else if software := SoftwareOf(o); software > f.Software {
 			f.Software, all.deployment = software, o
 		}
 	case *corev1.Pod:
 		switch {
 		case o.Labels[wire.LabelComponent] == "gateway":
-			f.Pods = append(f.Pods, podFacts(o))
-		case o.Labels["component"] == apiServer && o.Namespace == metav1.NamespaceSystem:
+			f.Pods = append(f.Pods, Pod(o))
+		case o.Labels["component"] == APIServer && o.Namespace == metav1.NamespaceSystem:
 			f.NodePorts = nodePorts(o)
 		default:
 			all.pods = append(all.pods, o)
@@ -100,14 +101,14 @@ func (all *collection) add(f *flows.ClusterFacts, o client.Object) {
 	}
 }
 
-// grow makes room for the objects of one kind: growing step by step would copy
+// Grow makes room for the objects of one kind: growing step by step would copy
 // a hub's thousands several times.
-func grow(f *flows.ClusterFacts, objects []client.Object) {
+func Grow[O wire.Object](f *flows.ClusterFacts, objects []O) {
 	if len(objects) == 0 {
 		return
 	}
 	n := len(objects)
-	switch objects[0].(type) {
+	switch any(objects[0]).(type) {
 	case *corev1.Namespace:
 		f.Namespaces = slices.Grow(f.Namespaces, n)
 	case *corev1.Pod:
@@ -125,8 +126,8 @@ func grow(f *flows.ClusterFacts, objects []client.Object) {
 	}
 }
 
-// finish adds what several objects tell together.
-func (all *collection) finish(f *flows.ClusterFacts) {
+// Finish adds what several objects tell together.
+func (all *Collection) Finish(f *flows.ClusterFacts) {
 	if f.UID == "" && all.identity != nil {
 		// kube-system may not be read: this one is as good, among those who
 		// may not read it.
@@ -147,10 +148,10 @@ func (all *collection) finish(f *flows.ClusterFacts) {
 
 // unattended finds the nodes that no agent is ready on, of those that one has said something of:
 // an InternalNode stays when its agent ends.
-func (all *collection) unattended(f *flows.ClusterFacts) {
+func (all *Collection) unattended(f *flows.ClusterFacts) {
 	ready := map[string]bool{}
 	for _, p := range all.pods {
-		if p.Labels[wire.LabelAppName] == wire.FabricName && podFacts(p).Ready {
+		if p.Labels[wire.LabelAppName] == wire.FabricName && Pod(p).Ready {
 			ready[p.Spec.NodeName] = true
 		}
 	}
@@ -164,7 +165,7 @@ func (all *collection) unattended(f *flows.ClusterFacts) {
 // moved names the nodes whose agents work with an address that the Node does not have any
 // more. An agent ends when its node loses the address, and is started again with the new one;
 // gateways send to the former one until then, and what an agent said before is out of date.
-func (all *collection) moved(f *flows.ClusterFacts) {
+func (all *Collection) moved(f *flows.ClusterFacts) {
 	for _, n := range f.Nodes {
 		ip, ok := all.agents[n.Name]
 		has := slices.Concat(n.Internal, n.External)
@@ -210,14 +211,15 @@ func bound(b *rbacv1.ClusterRoleBinding) string {
 	return ""
 }
 
-// liqoManager is by which name Liqo's Deployment is labelled.
-const liqoManager = "controller-manager"
+// LiqoManager is by which name Liqo's Deployment is labelled.
+const LiqoManager = "controller-manager"
 
-func softwareOf(d *appsv1.Deployment) flows.Software {
+// SoftwareOf says which software a Deployment is the manager of.
+func SoftwareOf(d *appsv1.Deployment) flows.Software {
 	switch d.Labels[wire.LabelAppName] {
 	case wire.OperatorName:
 		return flows.Operator
-	case liqoManager:
+	case LiqoManager:
 		if d.Labels[wire.LabelPartOf] == "liqo" {
 			return flows.Liqo
 		}
@@ -226,7 +228,7 @@ func softwareOf(d *appsv1.Deployment) flows.Software {
 }
 
 // operator says whether Liqo, or our operator, runs.
-func (all *collection) operator() flows.OperatorFacts {
+func (all *Collection) operator() flows.OperatorFacts {
 	d := all.deployment
 	var o flows.OperatorFacts
 	if containers := d.Spec.Template.Spec.Containers; len(containers) > 0 {
@@ -246,13 +248,13 @@ func (all *collection) operator() flows.OperatorFacts {
 }
 
 // podsWait says what keeps the selected pods from running.
-func (all *collection) podsWait(selector *metav1.LabelSelector) string {
+func (all *Collection) podsWait(selector *metav1.LabelSelector) string {
 	selected, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
 		return ""
 	}
 	for _, p := range all.pods {
-		if f := podFacts(p); selected.Matches(labels.Set(p.Labels)) && !f.Ready {
+		if f := Pod(p); selected.Matches(labels.Set(p.Labels)) && !f.Ready {
 			return "pod " + f.Name + ": " + cmp.Or(f.Waiting, "it is "+strings.ToLower(string(p.Status.Phase)))
 		}
 	}
@@ -288,8 +290,8 @@ func addNetwork(f *flows.ClusterFacts, n *ipamv1alpha1.Network) {
 	}
 }
 
-// podFacts turns a pod's states into what it waits for.
-func podFacts(p *corev1.Pod) flows.PodFacts {
+// Pod turns a pod's states into what it waits for.
+func Pod(p *corev1.Pod) flows.PodFacts {
 	f := flows.PodFacts{
 		Namespace: p.Namespace, Name: p.Name, Gateway: p.Labels[wire.LabelGatewayName], Node: p.Spec.NodeName,
 		Active: p.Labels[wire.LabelActive] == "true",
@@ -311,7 +313,7 @@ func podFacts(p *corev1.Pod) flows.PodFacts {
 		if last := s.LastTerminationState.Terminated; last != nil && s.RestartCount > 1 && !s.Ready && last.ExitCode != 0 {
 			f.Waiting = fmt.Sprintf("container %s has ended %d times, the last time with exit code %d", s.Name, s.RestartCount, last.ExitCode)
 			if last.Message != "" {
-				f.Waiting += ": " + credentials.LastLine(last.Message)
+				f.Waiting += ": " + lastLine(last.Message)
 			}
 		}
 		if f.Waiting == "" && s.State.Waiting != nil && s.State.Waiting.Reason != "PodInitializing" {
@@ -320,15 +322,15 @@ func podFacts(p *corev1.Pod) flows.PodFacts {
 				f.Waiting += ": " + s.State.Waiting.Message
 			}
 			if last := s.LastTerminationState.Terminated; last != nil && last.Message != "" {
-				f.Waiting += "; it ended with: " + credentials.LastLine(last.Message)
+				f.Waiting += "; it ended with: " + lastLine(last.Message)
 			}
 		}
 	}
 	return f
 }
 
-// apiServer is how kubeadm, and who follows it, calls the API server's pods.
-const apiServer = "kube-apiserver"
+// APIServer is how kubeadm, and whoever follows it, calls the API server's pods.
+const APIServer = "kube-apiserver"
 
 // nodePorts is the range that an API server's pod is told, else Kubernetes'
 // default.
@@ -367,94 +369,8 @@ func nodeFacts(n *corev1.Node) flows.NodeFacts {
 	return f
 }
 
-// What is kept of objects that are large, or change all the time in ways that
-// don't matter here.
-
-func kept(o client.Object) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
-		Labels: o.GetLabels(), DeletionTimestamp: o.GetDeletionTimestamp(),
-	}
-}
-
-// keepManager leaves out the controller-managers of other projects.
-func keepManager(o client.Object) client.Object {
-	if d, ok := o.(*appsv1.Deployment); ok && softwareOf(d) != flows.NoSoftware {
-		return d
-	}
-	return nil
-}
-
-func keepPod(o client.Object) client.Object {
-	p, ok := o.(*corev1.Pod)
-	if !ok {
-		return nil
-	}
-	return &corev1.Pod{ObjectMeta: kept(p), Spec: corev1.PodSpec{NodeName: p.Spec.NodeName}, Status: p.Status}
-}
-
-func keepAPIServer(o client.Object) client.Object {
-	p, ok := o.(*corev1.Pod)
-	if !ok {
-		return nil
-	}
-	out := &corev1.Pod{ObjectMeta: kept(p)}
-	for _, c := range p.Spec.Containers {
-		out.Spec.Containers = append(out.Spec.Containers, corev1.Container{Name: c.Name, Command: c.Command, Args: c.Args})
-	}
-	return out
-}
-
-func keepNode(o client.Object) client.Object {
-	n, ok := o.(*corev1.Node)
-	if !ok {
-		return nil
-	}
-	out := &corev1.Node{ObjectMeta: kept(n), Spec: corev1.NodeSpec{ProviderID: n.Spec.ProviderID}}
-	out.Labels = render.FitnessLabels(n.Labels)
-	out.Status.Addresses = n.Status.Addresses
-	out.Status.NodeInfo.KernelVersion, out.Status.NodeInfo.Architecture = n.Status.NodeInfo.KernelVersion, n.Status.NodeInfo.Architecture
-	out.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: *n.Status.Capacity.Cpu(), corev1.ResourceMemory: *n.Status.Capacity.Memory()}
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady { // without the time, which is renewed every few minutes
-			out.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
-		}
-	}
-	return out
-}
-
-// keepInternalNode leaves out those of Liqo, which say nothing of gateways.
-func keepInternalNode(o client.Object) client.Object {
-	if o.GetLabels()[wire.LabelManagedBy] != wire.ManagedBy {
-		return nil
-	}
-	out := &networkingv1beta1.InternalNode{ObjectMeta: kept(o)}
-	if n, ok := o.(*networkingv1beta1.InternalNode); ok {
-		out.Spec.Interface.Node.IP = n.Spec.Interface.Node.IP
-	}
-	out.Annotations = map[string]string{}
-	for _, name := range []string{wire.AnnotationUnreached, wire.AnnotationStatus} {
-		if text := o.GetAnnotations()[name]; text != "" {
-			out.Annotations[name] = text
-		}
-	}
-	return out
-}
-
-func keepService(o client.Object) client.Object {
-	s, ok := o.(*corev1.Service)
-	if !ok {
-		return nil
-	}
-	return &corev1.Service{ObjectMeta: kept(s), Status: corev1.ServiceStatus{LoadBalancer: s.Status.LoadBalancer}}
-}
-
-func keepTemplate(o client.Object) client.Object {
-	u, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
-	u.SetManagedFields(nil)
-	u.SetAnnotations(nil) // where kubectl keeps all of it once more
-	return u
+// lastLine of what a program wrote is where programs say why they end.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
 }
