@@ -259,7 +259,7 @@ func (r PeeringRole) Guards() []string {
 		all = append(all, wire.NodeAccessName, wire.OffloadedAccessName, wire.OperatorName+"-nodes", wire.OperatorName+"-offloading")
 	}
 	if r.Provides() {
-		all = append(all, wire.ConsumerAccessName, wire.TwinAccessName, wire.TwinAccessName+"-pods", wire.TwinAccessName+"-sessions", wire.TwinAccessName+"-writers", wire.OperatorName+"-twins")
+		all = append(all, wire.ConsumerAccessName, wire.MappedAccessName, wire.MappedAccessName+"-pods", wire.MappedAccessName+"-sessions", wire.MappedAccessName+"-writers", wire.OperatorName+"-twins")
 	}
 	if len(all) > 0 {
 		all = append(all, wire.OperatorName+"-certificates", wire.OperatorName+"-rights")
@@ -280,7 +280,7 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]wire.Object, err
 	}
 	text := replaceAll(replaceAll(strings.Join(manifests, "---\n"), shared), map[string]string{
 		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": wire.GatewayPriorityClass, "$TENANT": wire.TenantAccessName,
-		"$PEERING": wire.PeeringAccessName, "$CONSUMER": wire.ConsumerAccessName, "$NODE": wire.NodeAccessName, "$OFFLOADED": wire.OffloadedAccessName, "$TWIN": wire.TwinAccessName, "$PROXY": wire.ProxyName, "$PORT": wire.ProxyPort,
+		"$PEERING": wire.PeeringAccessName, "$CONSUMER": wire.ConsumerAccessName, "$NODE": wire.NodeAccessName, "$OFFLOADED": wire.OffloadedAccessName, "$TWIN": wire.MappedAccessName, "$PROXY": wire.ProxyName, "$PORT": wire.ProxyPort,
 		"$CLUSTER": string(p.ClusterID), "$SIGNERS": p.Peering.signers(),
 	})
 	objs, err := copies(lastManifests.parse(text))

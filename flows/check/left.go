@@ -53,7 +53,7 @@ func (in diagnosis) left(con flows.Side) Result {
 	}
 	l.slices(me, other)
 	if at != nil || !me.Lending.Hidden["NamespaceMap"] {
-		l.twins(at, me.ID, other)
+		l.mapped(at, me.ID, other)
 	}
 	switch {
 	case len(l.found) > 0:
@@ -170,9 +170,9 @@ func (l *lefts) node(n *corev1.Node, consumer, provider wire.ClusterID) {
 	}
 }
 
-// twins are the provider's namespaces that no map asks for: the provider's copy was lost, or comes from a
+// mapped are the provider's namespaces that no map asks for: the provider's copy was lost, or comes from a
 // backup, and the consumer has taken the namespace back meanwhile.
-func (l *lefts) twins(at *offloadingv1beta1.NamespaceMap, consumer wire.ClusterID, other flows.ClusterFacts) {
+func (l *lefts) mapped(at *offloadingv1beta1.NamespaceMap, consumer wire.ClusterID, other flows.ClusterFacts) {
 	if other.Lending == nil || other.Lending.Hidden["Namespace"] || other.Lending.Hidden["NamespaceMap"] {
 		l.unseen = append(l.unseen, fmt.Sprintf("namespaces or NamespaceMaps of %s can't be read: whether it has one that %s does not ask for is not known", other.ID, consumer))
 		return
@@ -181,10 +181,10 @@ func (l *lefts) twins(at *offloadingv1beta1.NamespaceMap, consumer wire.ClusterI
 		ns := &other.Namespaces[i]
 		original := ns.Annotations[peering.AnnotationOriginal]
 		switch {
-		case !peering.IsTwin(ns) || ns.Labels[wire.LabelRemoteCluster] != string(consumer) || ns.DeletionTimestamp != nil:
+		case !peering.IsMapped(ns) || ns.Labels[wire.LabelRemoteCluster] != string(consumer) || ns.DeletionTimestamp != nil:
 		case at != nil && at.Spec.DesiredMapping[original] == ns.Name: // the copy is made again
 		case slices.ContainsFunc(other.Lending.Maps, func(c offloadingv1beta1.NamespaceMap) bool {
-			return peering.TwinOf(&c) == ns.Annotations[peering.AnnotationMapped] && (c.Spec.DesiredMapping[original] == ns.Name || c.Status.CurrentMapping[original].RemoteNamespace == ns.Name)
+			return peering.MapName(&c) == ns.Annotations[peering.AnnotationMapped] && (c.Spec.DesiredMapping[original] == ns.Name || c.Status.CurrentMapping[original].RemoteNamespace == ns.Name)
 		}): // it stays, or goes
 		default:
 			l.found = append(l.found, fmt.Sprintf("namespace %s on %s: %s does not ask for it", ns.Name, other.ID, consumer))

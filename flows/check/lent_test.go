@@ -291,7 +291,7 @@ func TestLeftoversAreNamed(t *testing.T) {
 			f := lentPair(t)
 			f.Sides[flows.A].Software = flows.Operator
 			f.Sides[flows.A].Lending.Nodes[0].Annotations = map[string]string{peering.AnnotationNamespaces: "shop"}
-			f.Sides[flows.B].Namespaces = append(f.Sides[flows.B].Namespaces, *peering.Twin(peering.MapCopy(&f.Sides[flows.A].Lending.Maps[0], "rome", "liqo-tenant-rome"), "rome", "shop", "shop-rome"))
+			f.Sides[flows.B].Namespaces = append(f.Sides[flows.B].Namespaces, *peering.MappedNamespace(peering.MapCopy(&f.Sides[flows.A].Lending.Maps[0], "rome", "liqo-tenant-rome"), "rome", "shop", "shop-rome"))
 			c.edit(f.Sides[flows.A].Lending, f.Sides[flows.B].Lending)
 			for _, r := range check.Diagnose(f, nil) {
 				if r.ID == check.LentLeftovers {

@@ -146,7 +146,7 @@ func (r removal) unasked() map[string]bool {
 	}
 	asked := map[string]bool{}
 	for _, m := range r.lending(r.pro).Maps {
-		asked[peering.TwinOf(&m)] = len(copied) > 0 || !r.ours(r.pro)
+		asked[peering.MapName(&m)] = len(copied) > 0 || !r.ours(r.pro)
 	}
 	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
 		if r.lent(&ns) && !asked[ns.Annotations[peering.AnnotationMapped]] {

@@ -38,7 +38,7 @@ import (
 type kubelet struct {
 	*mirror
 
-	find func(ctx context.Context, namespace, pod string) (p *provider, twin string, status int, err error)
+	find func(ctx context.Context, namespace, pod string) (p *provider, mapped string, status int, err error)
 
 	mu    sync.Mutex
 	pool  *x509.CertPool
@@ -64,7 +64,7 @@ const (
 
 func newKubelet(m *mirror) *kubelet {
 	k := &kubelet{mirror: m}
-	k.find = k.abroad
+	k.find = k.locate
 	return k
 }
 
@@ -159,7 +159,7 @@ func (k *kubelet) to(subresource string, switches map[string]string) http.Handle
 			http.Error(w, err.Error(), status)
 			return
 		}
-		p, twin, status, err := k.find(r.Context(), r.PathValue("namespace"), r.PathValue("pod"))
+		p, mapped, status, err := k.find(r.Context(), r.PathValue("namespace"), r.PathValue("pod"))
 		if err != nil {
 			http.Error(w, err.Error(), status)
 			return
@@ -180,7 +180,7 @@ func (k *kubelet) to(subresource string, switches map[string]string) http.Handle
 			query.Set("container", container)
 		}
 		base.Path = cmp.Or(base.Path, "/")
-		to := base.JoinPath("api/v1/namespaces", twin, "pods", r.PathValue("pod"), subresource)
+		to := base.JoinPath("api/v1/namespaces", mapped, "pods", r.PathValue("pod"), subresource)
 		to.RawQuery = query.Encode()
 		(&httputil.ReverseProxy{
 			Rewrite: func(out *httputil.ProxyRequest) {
@@ -197,8 +197,8 @@ func (k *kubelet) to(subresource string, switches map[string]string) http.Handle
 	})
 }
 
-// abroad returns the provider and the mapped namespace in which a pod of this node runs.
-func (k *kubelet) abroad(ctx context.Context, namespace, name string) (p *provider, twin string, status int, err error) {
+// locate returns the provider and the mapped namespace in which a pod of this node runs.
+func (k *kubelet) locate(ctx context.Context, namespace, name string) (p *provider, mapped string, status int, err error) {
 	s, _ := k.view(namespace)
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
 		return nil, "", http.StatusNotFound, fmt.Errorf("namespace %s is not offloaded to %s", namespace, k.Name)
@@ -211,7 +211,7 @@ func (k *kubelet) abroad(ctx context.Context, namespace, name string) (p *provid
 	case s.reach == nil:
 		return nil, "", http.StatusServiceUnavailable, fmt.Errorf("%s, which runs pod %s/%s, can't be asked now", k.Provider, namespace, name)
 	}
-	return s.reach, s.twin, 0, nil
+	return s.reach, s.mapped, 0, nil
 }
 
 // admit returns nil if the client may send this request, and otherwise why not.

@@ -173,7 +173,7 @@ func (s *side) get(ctx context.Context, namespace string, kind schema.GroupVersi
 func (m *mirror) unclaimed(ctx context.Context, s *space) (out []*offloadingv1beta1.ShadowPod, here map[string]types.UID, err error) {
 	var asked offloadingv1beta1.ShadowPodList
 	var pods corev1.PodList
-	err = errors.Join(s.there.cache.List(ctx, &asked, client.InNamespace(s.twin), client.UnsafeDisableDeepCopy), s.here.cache.List(ctx, &pods, client.UnsafeDisableDeepCopy))
+	err = errors.Join(s.there.cache.List(ctx, &asked, client.InNamespace(s.mapped), client.UnsafeDisableDeepCopy), s.here.cache.List(ctx, &pods, client.UnsafeDisableDeepCopy))
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the pods of %s, and what %s has of them: %w", s.name, m.Provider, err)
 	}
@@ -204,8 +204,8 @@ func (m *mirror) withdrawn(uid types.UID) bool {
 func (m *mirror) leftovers(ctx context.Context) (out []peering.Leftover, err error) {
 	m.mu.Lock()
 	var all []*space
-	for name, twin := range m.known.twins {
-		if twin == "" {
+	for name, mapped := range m.known.mapped {
+		if mapped == "" {
 			continue
 		}
 		s := m.spaces[name]
@@ -236,7 +236,7 @@ func (m *mirror) leftIn(ctx context.Context, s *space, out []peering.Leftover) (
 	}
 	for _, o := range unclaimed {
 		if here[o.Name] == "" { // otherwise the pod of this name adopts it
-			out = append(out, peering.Leftover{Kind: "ShadowPod", Namespace: s.twin, Name: o.Name, UID: o.UID})
+			out = append(out, peering.Leftover{Kind: "ShadowPod", Namespace: s.mapped, Name: o.Name, UID: o.UID})
 		}
 	}
 	for _, kind := range alongs {
@@ -254,7 +254,7 @@ func (m *mirror) leftIn(ctx context.Context, s *space, out []peering.Leftover) (
 				return nil, err
 			}
 			if what == left {
-				out = append(out, peering.Leftover{Kind: kind.Kind, Namespace: s.twin, Name: o.Name, UID: o.UID})
+				out = append(out, peering.Leftover{Kind: kind.Kind, Namespace: s.mapped, Name: o.Name, UID: o.UID})
 			}
 		}
 	}
@@ -264,7 +264,7 @@ func (m *mirror) leftIn(ctx context.Context, s *space, out []peering.Leftover) (
 // lists returns the provider's objects of a kind. They belong to the cache.
 func (s *space) lists(ctx context.Context, kind schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, error) {
 	there := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind + "List"}}
-	if err := s.there.cache.List(ctx, there, client.InNamespace(s.twin), client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.there.cache.List(ctx, there, client.InNamespace(s.mapped), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list what the provider has of %s: %w", s.name, err)
 	}
 	return there.Items, nil
@@ -274,8 +274,8 @@ func (s *space) lists(ctx context.Context, kind schema.GroupVersionKind) ([]meta
 // it is deleted: a name can have only one remote pod.
 func (s *space) adopt(ctx context.Context, v decide.View, pod *corev1.Pod, uid types.UID) error {
 	o := &offloadingv1beta1.ShadowPod{}
-	key := client.ObjectKey{Namespace: s.twin, Name: pod.Name}
-	if err := s.abroad.Get(ctx, key, o); err != nil {
+	key := client.ObjectKey{Namespace: s.mapped, Name: pod.Name}
+	if err := s.direct.Get(ctx, key, o); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if o.UID != uid || decide.ShadowOf(o).Of == pod.UID {
@@ -291,7 +291,7 @@ func (s *space) adopt(ctx context.Context, v decide.View, pod *corev1.Pod, uid t
 	for key, value := range want.Labels {
 		metav1.SetMetaDataLabel(&o.ObjectMeta, key, value)
 	}
-	err := s.abroad.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(writer))
+	err := s.direct.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(writer))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("hand ShadowPod %s over to the pod that has its name now: %w", key, err)
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // mirror creates a ShadowPod for each pod that is bound to the virtual node, and copies the status of the
-// remote pod back. [home.View.Decide] decides. mirror has no state of its own: a restarted process compares
+// remote pod back. [decide.View.Decide] decides. mirror has no state of its own: a restarted process compares
 // the two lists.
 type mirror struct {
 	Options
@@ -124,14 +124,14 @@ func (m *mirror) follow(ctx context.Context, k known) {
 	was := m.known
 	m.known = k
 	for name, s := range m.spaces {
-		if _, wanted := k.twins[name]; !wanted {
+		if _, wanted := k.mapped[name]; !wanted {
 			s.end()
 			delete(m.spaces, name)
 		}
 	}
 	changed := was.tunnel.There != k.tunnel.There || (was.tunnel.Down == "") != (k.tunnel.Down == "") || !slices.Equal(was.ranges, k.ranges) || !maps.Equal(was.withdrawn, k.withdrawn)
-	for name, twin := range k.twins {
-		s, err := m.space(ctx, name, twin, k.reach, was.reach)
+	for name, mapped := range k.mapped {
+		s, err := m.space(ctx, name, mapped, k.reach, was.reach)
 		if err != nil {
 			m.Log.Error("can't watch the pods", "namespace", name, "error", err)
 			continue
@@ -144,7 +144,7 @@ func (m *mirror) follow(ctx context.Context, k known) {
 }
 
 // space returns the namespace as it has to be watched now: the present one, or a new one.
-func (m *mirror) space(ctx context.Context, name, twin string, reach, was *provider) (*space, error) {
+func (m *mirror) space(ctx context.Context, name, mapped string, reach, was *provider) (*space, error) {
 	old := m.spaces[name]
 	if old == nil {
 		here, err := m.watchHere(ctx, name)
@@ -152,22 +152,22 @@ func (m *mirror) space(ctx context.Context, name, twin string, reach, was *provi
 			return nil, err
 		}
 		old = &space{name: name, here: here}
-	} else if old.twin == twin && reach == was && (old.there != nil) == (reach != nil && twin != "") {
+	} else if old.mapped == mapped && reach == was && (old.there != nil) == (reach != nil && mapped != "") {
 		return old, nil
 	}
 	if old.there != nil {
 		old.there.end()
 	}
-	s := &space{name: name, twin: twin, here: old.here, said: map[thing]refusal{}}
-	if reach == nil || twin == "" {
+	s := &space{name: name, mapped: mapped, here: old.here, said: map[thing]refusal{}}
+	if reach == nil || mapped == "" {
 		return s, nil
 	}
 	s.reach = reach
 	var err error
-	if s.abroad, err = client.New(reach.config, client.Options{HTTPClient: reach.http, Scheme: m.client.Scheme(), Mapper: m.client.RESTMapper()}); err != nil {
+	if s.direct, err = client.New(reach.config, client.Options{HTTPClient: reach.http, Scheme: m.client.Scheme(), Mapper: m.client.RESTMapper()}); err != nil {
 		return nil, err
 	}
-	if s.there, err = m.watchThere(ctx, name, twin, reach); err != nil {
+	if s.there, err = m.watchThere(ctx, name, mapped, reach); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -194,7 +194,7 @@ func (m *mirror) again(ctx context.Context, name string) {
 	}
 	var shadows offloadingv1beta1.ShadowPodList
 	if err := s.there.cache.List(ctx, &shadows); err != nil {
-		m.Log.Error("list the ShadowPods", "namespace", s.twin, "error", err)
+		m.Log.Error("list the ShadowPods", "namespace", s.mapped, "error", err)
 	}
 	for i := range shadows.Items {
 		m.queue.Add(client.ObjectKey{Namespace: name, Name: shadows.Items[i].Name})
@@ -210,7 +210,7 @@ func (m *mirror) view(name string) (*space, decide.View) {
 		return nil, decide.View{}
 	}
 	return s, decide.View{
-		Consumer: m.Consumer, Provider: m.Provider, Node: m.Name, Twin: s.twin, Going: k.going[name], Unsaid: k.unsaid[name],
+		Consumer: m.Consumer, Provider: m.Provider, Node: m.Name, Mapped: s.mapped, Going: k.going[name], Unsaid: k.unsaid[name],
 		Connected: k.tunnel.There, Down: k.tunnel.Down, Ranges: k.ranges,
 	}
 }
@@ -229,10 +229,10 @@ func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, er
 	var shadow *decide.Shadow
 	var copied *corev1.Pod
 	if v.Known = s.there != nil && s.there.synced(ctx, &corev1.Pod{}, &offloadingv1beta1.ShadowPod{}); v.Known {
-		if shadow, err = s.there.shadow(ctx, s.twin, key.Name); err != nil {
+		if shadow, err = s.there.shadow(ctx, s.mapped, key.Name); err != nil {
 			return false, err
 		}
-		if copied, err = s.there.pod(ctx, s.twin, key.Name); err != nil {
+		if copied, err = s.there.pod(ctx, s.mapped, key.Name); err != nil {
 			return false, err
 		}
 	}
@@ -251,7 +251,7 @@ func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, er
 		}
 	}
 	if a.Ask {
-		if refused := s.abroad.Create(ctx, decide.ShadowPod(pod, v), client.FieldOwner(writer)); refused != nil {
+		if refused := s.direct.Create(ctx, decide.ShadowPod(pod, v), client.FieldOwner(writer)); refused != nil {
 			return false, m.notAsked(ctx, s, v, pod, refused)
 		}
 	}
@@ -263,7 +263,7 @@ func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, er
 	if !a.Forget {
 		return false, nil
 	}
-	if s.twin != "" {
+	if s.mapped != "" {
 		if gone, err := s.gone(ctx, pod, m.Name); err != nil || !gone {
 			return true, err
 		}
@@ -277,13 +277,13 @@ func (m *mirror) notAsked(ctx context.Context, s *space, v decide.View, pod *cor
 	switch {
 	case apierrors.IsAlreadyExists(refused):
 		o := &offloadingv1beta1.ShadowPod{}
-		if err := s.abroad.Get(ctx, client.ObjectKey{Namespace: s.twin, Name: pod.Name}, o); err != nil {
+		if err := s.direct.Get(ctx, client.ObjectKey{Namespace: s.mapped, Name: pod.Name}, o); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		if decide.ShadowOf(o).Of == pod.UID {
 			return nil // the event of this ShadowPod has not come yet
 		}
-		why = fmt.Sprintf("namespace %s has a ShadowPod %s that is not this pod's", s.twin, pod.Name)
+		why = fmt.Sprintf("namespace %s has a ShadowPod %s that is not this pod's", s.mapped, pod.Name)
 	case apierrors.IsForbidden(refused) || apierrors.IsInvalid(refused) || apierrors.IsNotFound(refused) || apierrors.IsRequestEntityTooLargeError(refused):
 		why = refused.Error()
 	}

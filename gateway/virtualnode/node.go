@@ -392,13 +392,13 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	// A program that has seen no NamespaceMap does not know whether there was one: that is made again
 	// within the node's patience.
 	lost := n.mapped == nil && now.Before(n.began.Add(n.Patience))
-	offloaded := twins(v, n.mapped)
+	offloaded := namespacesOf(v, n.mapped)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return known{
 		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[wire.AnnotationProblem],
 		answer: n.answer, waits: now.Before(n.silent.Add(n.Patience)) && n.wasReady(v), reach: n.reach, tunnel: n.follower.Tunnel(len(configurations.Items) > 0, connections.Items, now),
-		twins: offloaded, going: going(offloaded, m), unsaid: unsaid(offloaded, m, lost), withdrawn: withdrawn(m), ranges: network.RangesOf(wire.First(configurations.Items)),
+		mapped: offloaded, going: going(offloaded, m), unsaid: unsaid(offloaded, m, lost), withdrawn: withdrawn(m), ranges: network.RangesOf(wire.First(configurations.Items)),
 	}, true, nil
 }
 

@@ -37,7 +37,7 @@ func TestANodeIsReadyIfAllIsWell(t *testing.T) {
 		text   string
 	}{
 		"all is well":      {known{granted: granted}, corev1.ConditionTrue, reasonAnswers, "the API server of milan answers; no namespace is offloaded to it"},
-		"offloaded":        {known{granted: granted, twins: map[string]string{"a": "", "demo": "demo-rome"}}, corev1.ConditionTrue, reasonAnswers, "the API server of milan answers"},
+		"offloaded":        {known{granted: granted, mapped: map[string]string{"a": "", "demo": "demo-rome"}}, corev1.ConditionTrue, reasonAnswers, "the API server of milan answers"},
 		"nothing granted":  {known{}, corev1.ConditionFalse, reasonNotGranted, "milan grants no CPU"},
 		"no memory":        {known{granted: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}, corev1.ConditionFalse, reasonNotGranted, "or no memory"},
 		"not asked yet":    {known{granted: granted, answer: errNotAsked}, corev1.ConditionFalse, reasonUnreachable, "milan: its API server has not answered yet"},
@@ -54,10 +54,10 @@ func TestANodeIsReadyIfAllIsWell(t *testing.T) {
 			}
 		})
 	}
-	if a := (known{granted: granted, twins: map[string]string{"demo": ""}}).allocatable(); !a.Pods().IsZero() || a.Cpu().String() != "2" || granted.Pods().IsZero() {
+	if a := (known{granted: granted, mapped: map[string]string{"demo": ""}}).allocatable(); !a.Pods().IsZero() || a.Cpu().String() != "2" || granted.Pods().IsZero() {
 		t.Errorf("pods can use %v", a)
 	}
-	if a := (known{granted: granted, twins: map[string]string{"demo": "demo-rome"}}).allocatable(); a.Pods().Value() != 110 {
+	if a := (known{granted: granted, mapped: map[string]string{"demo": "demo-rome"}}).allocatable(); a.Pods().Value() != 110 {
 		t.Errorf("with an offloaded namespace pods can use %v", a)
 	}
 }
@@ -70,10 +70,10 @@ func TestOnlyWhatBothSidesSayIsOffloaded(t *testing.T) {
 		"demo": {RemoteNamespace: "demo-rome", Phase: offloadingv1beta1.MappingAccepted}, "refused": {RemoteNamespace: "refused-rome", Phase: offloadingv1beta1.MappingCreationLoopBackOff},
 		"other": {RemoteNamespace: "kube-system", Phase: offloadingv1beta1.MappingAccepted}, "mine": {RemoteNamespace: "mine-rome", Phase: offloadingv1beta1.MappingAccepted},
 	}
-	if diff := cmp.Diff(map[string]string{"demo": "demo-rome", "refused": "", "other": "", "late": ""}, twins(v, mapped(nil, m))); diff != "" {
+	if diff := cmp.Diff(map[string]string{"demo": "demo-rome", "refused": "", "other": "", "late": ""}, namespacesOf(v, mapped(nil, m))); diff != "" {
 		t.Errorf("twins (-want +got):\n%s", diff)
 	}
-	if got := twins(&offloadingv1beta1.VirtualNode{}, mapped(nil, &offloadingv1beta1.NamespaceMap{})); len(got) > 0 {
+	if got := namespacesOf(&offloadingv1beta1.VirtualNode{}, mapped(nil, &offloadingv1beta1.NamespaceMap{})); len(got) > 0 {
 		t.Errorf("of nothing: %v", got)
 	}
 }
@@ -104,14 +104,14 @@ func TestAMapThatIsMadeAgainTakesNothingAway(t *testing.T) {
 		"not wanted any more":   {had, peering.NamespaceMap(render.Tenant{Remote: "milan"}, nil), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := twins(v, mapped(c.before, c.now))
+			got := namespacesOf(v, mapped(c.before, c.now))
 			if got["demo"] != c.want || unsaid(got, c.now, false)["demo"] != c.unsaid {
 				t.Errorf("got twin %q, unsaid %v, want %q, %v", got["demo"], unsaid(got, c.now, false), c.want, c.unsaid)
 			}
 		})
 	}
 	for lost, want := range map[bool]bool{true: true, false: false} {
-		if got := unsaid(twins(v, nil), &offloadingv1beta1.NamespaceMap{}, lost)["demo"]; got != want {
+		if got := unsaid(namespacesOf(v, nil), &offloadingv1beta1.NamespaceMap{}, lost)["demo"]; got != want {
 			t.Errorf("there is no map, lost %t: got unsaid %t", lost, got)
 		}
 	}

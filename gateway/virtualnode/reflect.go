@@ -224,7 +224,7 @@ func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *m
 	delete(content, "status")
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	u := &unstructured.Unstructured{Object: content}
-	err = s.abroad.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(m.manager()), client.ForceOwnership)
+	err = s.direct.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(m.manager()), client.ForceOwnership)
 	switch {
 	case err == nil:
 		delete(s.said, t)
@@ -276,7 +276,7 @@ func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersio
 	u.SetNamespace(o.Namespace)
 	u.SetName(o.Name)
 	u.SetUID(o.UID)
-	err := s.abroad.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(m.manager()), client.ForceOwnership)
+	err := s.direct.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(m.manager()), client.ForceOwnership)
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("leave %s %s on %s to another node: %w", kind.Kind, o.Name, m.Provider, err)
 	}
@@ -299,7 +299,7 @@ func managed(o *metav1.PartialObjectMetadata, manager string) bool {
 func (s *space) remove(ctx context.Context, kind schema.GroupVersionKind, of client.Object) error {
 	o := metadata(kind)
 	o.Namespace, o.Name = of.GetNamespace(), of.GetName()
-	err := s.abroad.Delete(ctx, o, preconditions(of.GetUID()), client.PropagationPolicy(metav1.DeletePropagationBackground))
+	err := s.direct.Delete(ctx, o, preconditions(of.GetUID()), client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete %s %s/%s, which nothing needs any more: %w", kind.Kind, o.Namespace, o.Name, err)
 	}

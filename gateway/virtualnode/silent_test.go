@@ -128,9 +128,9 @@ func TestAProcessThatStartsWithoutAMapWaitsForIt(t *testing.T) {
 func TestPodsAreJudgedByWhatIsUnsaid(t *testing.T) {
 	m := newMirror(Options{Name: "milan", Log: slog.New(slog.DiscardHandler)}, nil, nil)
 	m.spaces["demo"] = &space{name: "demo", here: &side{cache: kept{}}}
-	m.known = known{twins: map[string]string{"demo": ""}}
+	m.known = known{mapped: map[string]string{"demo": ""}}
 	for _, unsaid := range []bool{true, false} {
-		m.follow(t.Context(), known{twins: map[string]string{"demo": ""}, unsaid: map[string]bool{"demo": unsaid}})
+		m.follow(t.Context(), known{mapped: map[string]string{"demo": ""}, unsaid: map[string]bool{"demo": unsaid}})
 		m.group.Wait()
 		if m.queue.Len() != 1 {
 			t.Fatalf("unsaid %t: %d keys are queued, want the namespace's", unsaid, m.queue.Len())

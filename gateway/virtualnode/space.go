@@ -21,12 +21,12 @@ import (
 
 // space is one namespace whose pods may be bound to the node. Its fields are set before other goroutines see it.
 type space struct {
-	name, twin string
-	here       *side
-	there      *side // on the provider; nil while the provider can't be asked
-	abroad     client.Client
-	reach      *provider         // the connections that there uses
-	said       map[thing]refusal // used by [mirror.reflect], which never handles a namespace twice at a time
+	name, mapped string
+	here         *side
+	there        *side // on the provider; nil while the provider can't be asked
+	direct       client.Client
+	reach        *provider         // the connections that there uses
+	said         map[thing]refusal // used by [mirror.reflect], which never handles a namespace twice at a time
 }
 
 // side is a watch of a namespace in one API server.
@@ -52,7 +52,7 @@ func (m *mirror) watchHere(ctx context.Context, name string) (*side, error) {
 }
 
 // watchThere watches what the provider has for the node in a mapped namespace.
-func (m *mirror) watchThere(ctx context.Context, name, twin string, p *provider) (*side, error) {
+func (m *mirror) watchThere(ctx context.Context, name, mapped string, p *provider) (*side, error) {
 	ofNode := labels.SelectorFromSet(labels.Set{peering.LabelPodNode: m.Name})
 	// The managers of a copy's fields say which nodes need it.
 	ofCluster := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelPodOrigin: m.Consumer}), Transform: func(o any) (any, error) { return o, nil }}
@@ -62,7 +62,7 @@ func (m *mirror) watchThere(ctx context.Context, name, twin string, p *provider)
 		by[kind] = ofCluster
 		kinds = append(kinds, kind)
 	}
-	return m.watch(ctx, name, cache.Options{DefaultNamespaces: map[string]cache.Config{twin: {}}, ByObject: by}, p, kinds...)
+	return m.watch(ctx, name, cache.Options{DefaultNamespaces: map[string]cache.Config{mapped: {}}, ByObject: by}, p, kinds...)
 }
 
 // watch queues the pod of an object's name at each change of the object. Once the first lists are complete,
@@ -169,8 +169,8 @@ func (s *side) shadow(ctx context.Context, namespace, name string) (*decide.Shad
 // gone asks the provider itself whether it has nothing of a pod any more: the cache may not have the last
 // request yet.
 func (s *space) gone(ctx context.Context, pod *corev1.Pod, node string) (bool, error) {
-	o, key := &offloadingv1beta1.ShadowPod{}, client.ObjectKey{Namespace: s.twin, Name: pod.Name}
-	switch err := s.abroad.Get(ctx, key, o); {
+	o, key := &offloadingv1beta1.ShadowPod{}, client.ObjectKey{Namespace: s.mapped, Name: pod.Name}
+	switch err := s.direct.Get(ctx, key, o); {
 	case err == nil && decide.ShadowOf(o).Of == pod.UID:
 		return false, s.withdraw(ctx, pod.Name, o.GetUID())
 	case client.IgnoreNotFound(err) != nil:
@@ -178,7 +178,7 @@ func (s *space) gone(ctx context.Context, pod *corev1.Pod, node string) (bool, e
 	}
 	copied := &metav1.PartialObjectMetadata{}
 	copied.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	if err := s.abroad.Get(ctx, key, copied); err != nil {
+	if err := s.direct.Get(ctx, key, copied); err != nil {
 		if client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("ask for pod %s: %w", key, err)
 		}
@@ -188,10 +188,10 @@ func (s *space) gone(ctx context.Context, pod *corev1.Pod, node string) (bool, e
 }
 
 func (s *space) withdraw(ctx context.Context, name string, uid types.UID) error {
-	o := &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: name}}
-	err := s.abroad.Delete(ctx, o, preconditions(uid), client.PropagationPolicy(metav1.DeletePropagationBackground))
+	o := &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: s.mapped, Name: name}}
+	err := s.direct.Delete(ctx, o, preconditions(uid), client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete ShadowPod %s/%s: %w", s.twin, name, err)
+		return fmt.Errorf("delete ShadowPod %s/%s: %w", s.mapped, name, err)
 	}
 	return nil
 }

@@ -27,8 +27,8 @@ type known struct {
 	waits  bool      // the provider is silent, but not for longer than the node's patience, and the node was ready
 	reach  *provider // nil if it does not answer
 	tunnel network.Tunnel
-	// twins maps the namespaces that this virtual kubelet handles to their mapped namespaces; "" if there is none.
-	twins map[string]string
+	// mapped has the mapped namespace of each namespace that this virtual kubelet handles; "" if there is none.
+	mapped map[string]string
 	// withdrawn are objects on the provider that an admin has withdrawn.
 	withdrawn map[types.UID]bool
 	// left are objects on the provider without an object here; unseen says why nobody knows them.
@@ -53,8 +53,8 @@ func mapped(before map[string]string, m *offloadingv1beta1.NamespaceMap) map[str
 	return out
 }
 
-// twins returns the namespaces of a virtual node with their mapped namespaces.
-func twins(v *offloadingv1beta1.VirtualNode, mapped map[string]string) map[string]string {
+// namespacesOf returns the namespaces of a virtual node with their mapped namespaces.
+func namespacesOf(v *offloadingv1beta1.VirtualNode, mapped map[string]string) map[string]string {
 	out := map[string]string{}
 	for name := range strings.SplitSeq(v.Annotations[peering.AnnotationNamespaces], ",") {
 		if name != "" {
@@ -66,10 +66,10 @@ func twins(v *offloadingv1beta1.VirtualNode, mapped map[string]string) map[strin
 
 // unsaid are the namespaces of a virtual node of which it is not known whether the provider has them.
 // lost says that the NamespaceMap may have been deleted and is made again.
-func unsaid(twins map[string]string, m *offloadingv1beta1.NamespaceMap, lost bool) map[string]bool {
+func unsaid(mapped map[string]string, m *offloadingv1beta1.NamespaceMap, lost bool) map[string]bool {
 	out := map[string]bool{}
-	for name, twin := range twins {
-		if _, answered := m.Status.CurrentMapping[name]; twin == "" && !answered && (lost || m.Spec.DesiredMapping[name] != "") {
+	for name, there := range mapped {
+		if _, answered := m.Status.CurrentMapping[name]; there == "" && !answered && (lost || m.Spec.DesiredMapping[name] != "") {
 			out[name] = true
 		}
 	}
@@ -88,11 +88,11 @@ func withdrawn(m *offloadingv1beta1.NamespaceMap) map[types.UID]bool {
 }
 
 // going returns the namespaces of a virtual node that the provider has not deleted yet.
-func going(twins map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]bool {
+func going(mapped map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]bool {
 	out := map[string]bool{}
-	for name, twin := range twins {
+	for name, namespace := range mapped {
 		there, listed := m.Status.CurrentMapping[name]
-		if twin == "" && listed && there.Phase != offloadingv1beta1.MappingCreationLoopBackOff { // such a namespace was never created
+		if namespace == "" && listed && there.Phase != offloadingv1beta1.MappingCreationLoopBackOff { // such a namespace was never created
 			out[name] = true
 		}
 	}
@@ -101,8 +101,8 @@ func going(twins map[string]string, m *offloadingv1beta1.NamespaceMap) map[strin
 
 // offloaded reports whether there is a mapped namespace, in which pods can run.
 func (k known) offloaded() bool {
-	for _, twin := range k.twins {
-		if twin != "" {
+	for _, mapped := range k.mapped {
+		if mapped != "" {
 			return true
 		}
 	}

@@ -100,13 +100,13 @@ func TestNamesOfTwins(t *testing.T) {
 		"demo-rome": true, "liquid": true, "default-rome": true, "kube-system": false, "kube-x": false, "liqo": false, "liqo-tenant-rome": false, "default": false,
 		"openshift-x": false, "openshift": false, "home": false, "": false, "A": false, "a.b": false, strings.Repeat("a", 64): false,
 	} {
-		if err := offload.TwinName(name, "home", "rome", true); (err == nil) != good {
+		if err := offload.MappedName(name, "home", "rome", true); (err == nil) != good {
 			t.Errorf("%q: got %v", name, err)
 		}
 	}
 	// A Service github in a namespace com would answer for github.com.
 	for name, good := range map[string]bool{"demo-rome": true, "a-b-rome": true, "com": false, "prod": false, "rome": false, "-rome": false, "demorome": false, "kube-rome": false, "demo-milan": false} {
-		if err := offload.TwinName(name, "home", "rome", false); (err == nil) != good {
+		if err := offload.MappedName(name, "home", "rome", false); (err == nil) != good {
 			t.Errorf("%q: got %v", name, err)
 		}
 	}

@@ -22,7 +22,7 @@ func Endpoints(s *offloadingv1beta1.ShadowEndpointSlice, consumer wire.ClusterID
 			Namespace: s.Namespace, Name: EndpointsName(s.Name),
 			Labels: map[string]string{
 				discoveryv1.LabelServiceName: s.Labels[discoveryv1.LabelServiceName], discoveryv1.LabelManagedBy: wire.OperatorName,
-				peering.LabelTwin: "true", peering.LabelPodOrigin: string(consumer),
+				peering.LabelMapped: "true", peering.LabelPodOrigin: string(consumer),
 			},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "ShadowEndpointSlice", Name: s.Name, UID: s.UID, Controller: new(true), BlockOwnerDeletion: new(true),

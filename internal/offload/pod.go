@@ -1,7 +1,7 @@
 // Package offload decides what a provider runs for consumers: which remote pod is made from a ShadowPod,
 // what the pod counts, and which requests are refused. It is pure.
 //
-// A twin is a mapped namespace: the provider's namespace that stands for one of the consumer's.
+// A mapped namespace is the provider's namespace that stands for one of the consumer's.
 package offload
 
 import (

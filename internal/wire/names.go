@@ -177,8 +177,8 @@ const (
 	InvitedAccessName   = "liqo-tui-operator-invited"
 	PeeringAccessName   = "liqo-tui-peering"       // of what the operator may do in a peer's namespace, for whole peerings
 	ConsumerAccessName  = "liqo-tui-consumer"      // of what a consumer may do in its namespace
-	TwinAccessName      = "liqo-tui-twin"          // of what a consumer may do in namespaces that stand for its own
-	TwinOperatorName    = "liqo-tui-twin-operator" // of what the operator may do there
+	MappedAccessName    = "liqo-tui-twin"          // of what a consumer may do in namespaces that stand for its own
+	MappedOperatorName  = "liqo-tui-twin-operator" // of what the operator may do there
 	ProxyName           = "liqo-tui-api-server"    // the Service of the operator's proxy to the API server
 	ProxyPort           = "8118"                   // where it listens, as Liqo's does
 	NodeAccessName      = "liqo-tui-node"          // of what the programs of virtual nodes may do; with a dash and the node's name, of each

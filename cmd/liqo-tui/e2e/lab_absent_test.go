@@ -201,11 +201,11 @@ func (k keeping) shown() []object {
 		{tenant, "rolebindings/" + wire.ConsumerAccessName},
 		{tenant, "resourcequotas/" + wire.ConsumerAccessName},
 		{tenant, "secrets/liqo-remote-certificate-" + k.way.b},
-		{twin, "rolebindings/" + wire.TwinAccessName},
-		{twin, "rolebindings/" + wire.TwinOperatorName},
-		{twin, "resourcequotas/" + wire.TwinAccessName},
-		{twin, "limitranges/" + wire.TwinAccessName},
-		{twin, "networkpolicies/" + wire.TwinAccessName},
+		{twin, "rolebindings/" + wire.MappedAccessName},
+		{twin, "rolebindings/" + wire.MappedOperatorName},
+		{twin, "resourcequotas/" + wire.MappedAccessName},
+		{twin, "limitranges/" + wire.MappedAccessName},
+		{twin, "networkpolicies/" + wire.MappedAccessName},
 		{"", "foreignclusters/" + k.way.a},
 	}
 }

@@ -21,7 +21,7 @@ func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, p *Providers, of *se
 		mgr.Add(p.keys),
 		(&signatures{client: p.client, recorder: recorder, keys: p.keys}).setup(mgr, of.Tell()),
 		(&identities{client: p.client, recorder: recorder, keys: p.keys}).setup(mgr, of.Tell()),
-		(&abroad{client: p.client, reader: p.reader, recorder: recorder, keys: p.keys, home: p.home, seen: seen}).setup(mgr),
+		(&copier{client: p.client, reader: p.reader, recorder: recorder, keys: p.keys, home: p.home, seen: seen}).setup(mgr),
 		(&virtualNodes{cached: p.client, recorder: recorder, home: p.home}).setup(mgr),
 		(&offloader{cached: p.client, home: p.home, seen: seen}).setup(mgr),
 		(&strays{client: p.client}).setup(mgr))

@@ -25,7 +25,7 @@ import (
 // and a map that is withdrawn first requests nothing, and is deleted then. If the copy requests a namespace
 // that the map neither requests nor withdraws, somebody has deleted the map here, or this cluster was
 // restored from a backup: the namespace is added to the map again.
-func (r *abroad) maps(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice, id wire.ClusterID) error {
+func (r *copier) maps(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice, id wire.ClusterID) error {
 	namespace := *plane.Spec.Namespace
 	var mine, shown offloadingv1beta1.NamespaceMapList
 	of := client.MatchingLabels{peering.LabelReplication: "true", peering.LabelDestination: string(plane.Spec.ClusterID)}
@@ -112,7 +112,7 @@ func lostBy(m, c *offloadingv1beta1.NamespaceMap) map[string]string {
 }
 
 // told ends the withdrawal of a namespace in the map, once the copy does not request it any more.
-func (r *abroad) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap) error {
+func (r *copier) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap) error {
 	all := peering.Withdrawn(m)
 	for namespace := range withdraws(m) {
 		if m.Spec.DesiredMapping[namespace] == "" && (c == nil || c.Spec.DesiredMapping[namespace] == "") {
@@ -126,7 +126,7 @@ func (r *abroad) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap)
 }
 
 // bringHome adds the lost namespaces of the copy to the map here.
-func (r *abroad) bringHome(ctx context.Context, plane *authv1beta1.Identity, has, lost map[string]string) error {
+func (r *copier) bringHome(ctx context.Context, plane *authv1beta1.Identity, has, lost map[string]string) error {
 	mapping := maps.Clone(lost)
 	maps.Copy(mapping, has)
 	_, err := control.Apply(ctx, r.client, peering.NamespaceMap(render.Tenant{Namespace: plane.Namespace, Remote: wire.ClusterID(plane.Spec.ClusterID)}, mapping))
@@ -134,7 +134,7 @@ func (r *abroad) bringHome(ctx context.Context, plane *authv1beta1.Identity, has
 }
 
 // showMap creates or updates the provider's copy of one map, and copies the provider's answer back.
-func (r *abroad) showMap(ctx context.Context, remote client.Client, m, c *offloadingv1beta1.NamespaceMap, namespace string, id wire.ClusterID) error {
+func (r *copier) showMap(ctx context.Context, remote client.Client, m, c *offloadingv1beta1.NamespaceMap, namespace string, id wire.ClusterID) error {
 	want := peering.MapCopy(m, id, namespace)
 	switch {
 	case c == nil:

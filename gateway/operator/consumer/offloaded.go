@@ -176,8 +176,8 @@ func (o offloadings) refused() map[types.NamespacedName]map[string]string {
 			}
 			return cmp.Or(rank(a)-rank(b), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Namespace, b.Namespace))
 		})
-		for _, n := range asks[min(len(asks), offload.MostTwins):] {
-			refused[n.Namespace] = fmt.Sprintf("%d namespaces are the most that a provider has for one cluster: unoffload another one", offload.MostTwins)
+		for _, n := range asks[min(len(asks), offload.MostMapped):] {
+			refused[n.Namespace] = fmt.Sprintf("%d namespaces are the most that a provider has for one cluster: unoffload another one", offload.MostMapped)
 		}
 	}
 	return out

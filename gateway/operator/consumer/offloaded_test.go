@@ -95,13 +95,13 @@ func TestOneNamespaceBlocksNoOther(t *testing.T) {
 	add("chosen", 0, peering.OffloadingParams{Mapping: "SelectedName", RemoteName: strings.Repeat("b", 64)})
 	add("newest", 0, peering.OffloadingParams{})
 	add("there", 0, peering.OffloadingParams{}) // as new as that, and milan is asked for it
-	for i := range offload.MostTwins - 1 {
+	for i := range offload.MostMapped - 1 {
 		add(fmt.Sprint("older-", i), time.Minute, peering.OffloadingParams{Selector: in("region", "milan")})
 	}
 	m := *peering.NamespaceMap(render.Tenant{Namespace: milan.Namespace, Remote: "milan"}, map[string]string{"there": "there-rome"})
 	o.maps = append(o.maps, m)
 	p := o.plan(time.Unix(2000, 0))
-	if got := p.maps[milan]; len(got) != offload.MostTwins || got["there"] == "" || got["newest"] != "" || got[long] != "" || got["chosen"] != "" {
+	if got := p.maps[milan]; len(got) != offload.MostMapped || got["there"] == "" || got["newest"] != "" || got[long] != "" || got["chosen"] != "" {
 		t.Errorf("milan is asked for %d: %v", len(got), got)
 	}
 	if got := slices.Sorted(maps.Keys(p.maps[types.NamespacedName{Namespace: "liqo-tenant-turin", Name: "turin"}])); !slices.Equal(got, []string{"newest", "there"}) {
@@ -122,7 +122,7 @@ func TestOneNamespaceBlocksNoOther(t *testing.T) {
 		}
 	}
 	for _, node := range []string{"milan", "milan-2"} {
-		if got := p.namespaces[types.NamespacedName{Namespace: milan.Namespace, Name: node}]; len(got) != offload.MostTwins {
+		if got := p.namespaces[types.NamespacedName{Namespace: milan.Namespace, Name: node}]; len(got) != offload.MostMapped {
 			t.Errorf("%s looks after %d", node, len(got))
 		}
 	}
@@ -294,7 +294,7 @@ func TestAMapThatIsGivenUpAsksForNothingBefore(t *testing.T) {
 	shown.Finalizers = []string{"of/another"} // it shows what the copy says when it ends
 	home, _ := lendingtest.Counting(t)
 	remote, _ := lendingtest.Counting(t, shown)
-	r := &abroad{client: home, reader: home, seen: control.NewDeletions(deletionsOf)}
+	r := &copier{client: home, reader: home, seen: control.NewDeletions(deletionsOf)}
 	r.seen.Set(&slice, true)
 	identity := &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan"}, Spec: authv1beta1.IdentitySpec{ClusterID: id, Namespace: new("liqo-tenant-rome")}}
 	if err := r.maps(t.Context(), remote, identity, nil, "rome"); err != nil {

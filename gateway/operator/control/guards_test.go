@@ -107,14 +107,14 @@ func TestGuardsAreNotAskedForEachTime(t *testing.T) {
 		}
 		return why, all.asked - before
 	}
-	taken := all.bindings[wire.TwinAccessName]
-	delete(all.bindings, wire.TwinAccessName)
+	taken := all.bindings[wire.MappedAccessName]
+	delete(all.bindings, wire.MappedAccessName)
 	for range 2 {
 		if why, asked := look(); why == "" || asked == 0 {
 			t.Errorf("got %q after %d requests, want it missed", why, asked)
 		}
 	}
-	all.bindings[wire.TwinAccessName] = taken
+	all.bindings[wire.MappedAccessName] = taken
 	if why, asked := look(); why != "" || asked != 2*len(render.PeeringProvider.Guards()) {
 		t.Errorf("got %q after %d requests", why, asked)
 	}

@@ -133,7 +133,7 @@ func (w *pair) onProvider(t *testing.T) map[string]string {
 		}
 		out[fmt.Sprintf("%T %s", o, o.GetName())] = string(text)
 	}
-	twin, tenant := client.InNamespace("demo-rome"), client.InNamespace("liqo-tenant-rome")
+	inMapped, tenant := client.InNamespace("demo-rome"), client.InNamespace("liqo-tenant-rome")
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo-rome"}}
 	var pods corev1.PodList
 	var asked offloadingv1beta1.ShadowPodList
@@ -143,8 +143,8 @@ func (w *pair) onProvider(t *testing.T) map[string]string {
 	var mapped offloadingv1beta1.NamespaceMapList
 	var resources authv1beta1.ResourceSliceList
 	err := errors.Join(w.milan.Get(t.Context(), client.ObjectKeyFromObject(ns), ns),
-		w.milan.List(t.Context(), &pods, twin), w.milan.List(t.Context(), &asked, twin), w.milan.List(t.Context(), &served, twin),
-		w.milan.List(t.Context(), &settings, twin, client.HasLabels{peering.LabelPodOrigin}), w.milan.List(t.Context(), &secrets, twin),
+		w.milan.List(t.Context(), &pods, inMapped), w.milan.List(t.Context(), &asked, inMapped), w.milan.List(t.Context(), &served, inMapped),
+		w.milan.List(t.Context(), &settings, inMapped, client.HasLabels{peering.LabelPodOrigin}), w.milan.List(t.Context(), &secrets, inMapped),
 		w.milan.List(t.Context(), &mapped, tenant), w.milan.List(t.Context(), &resources, tenant))
 	if err != nil {
 		t.Fatal(err)
@@ -430,9 +430,9 @@ func shown() []client.Object {
 	return []client.Object{
 		mapTo("liqo-tenant-rome"), slice("liqo-tenant-rome", "milan"), &rbacv1.RoleBinding{ObjectMeta: access}, &corev1.ResourceQuota{ObjectMeta: access},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: access.Namespace, Name: peering.SliceCertificateName("milan")}},
-		&rbacv1.RoleBinding{ObjectMeta: inTwin(wire.TwinAccessName)}, &rbacv1.RoleBinding{ObjectMeta: inTwin(wire.TwinOperatorName)},
-		&corev1.ResourceQuota{ObjectMeta: inTwin(wire.TwinAccessName)}, &corev1.LimitRange{ObjectMeta: inTwin(wire.TwinAccessName)},
-		&networkingv1.NetworkPolicy{ObjectMeta: inTwin(wire.TwinAccessName)},
+		&rbacv1.RoleBinding{ObjectMeta: inTwin(wire.MappedAccessName)}, &rbacv1.RoleBinding{ObjectMeta: inTwin(wire.MappedOperatorName)},
+		&corev1.ResourceQuota{ObjectMeta: inTwin(wire.MappedAccessName)}, &corev1.LimitRange{ObjectMeta: inTwin(wire.MappedAccessName)},
+		&networkingv1.NetworkPolicy{ObjectMeta: inTwin(wire.MappedAccessName)},
 		&corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "rome"}},
 	}
 }
@@ -479,7 +479,7 @@ func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 	}
 	rightless := func() { // it has looked
 		t.Helper()
-		untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: inTwin(wire.TwinAccessName)})
+		untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: inTwin(wire.MappedAccessName)})
 	}
 	// While rome is away, and milan's operator looks.
 	way.set(true)
@@ -489,7 +489,7 @@ func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 	way.set(false)
 	back()
 	same("rome has shown them again, as it was away")
-	// While rome is away: milan's operator finds nothing but the twins.
+	// While rome is away: milan's operator finds nothing but the mapped namespaces.
 	restored := func(change func()) {
 		t.Helper()
 		way.set(true)

@@ -59,11 +59,11 @@ func (o Options) Prepare(m *ctrl.Options) error {
 		return err
 	}
 	if o.Role.Provides() { // those of Tenants; other caches have those of namespaces that stand for a consumer's
-		notTwin, err := labels.NewRequirement(peering.LabelTwin, selection.DoesNotExist, nil)
+		notMapped, err := labels.NewRequirement(peering.LabelMapped, selection.DoesNotExist, nil)
 		if err != nil {
 			return err
 		}
-		m.Cache.ByObject[&corev1.ResourceQuota{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{wire.LabelManagedBy: control.Manager}).Add(*notTwin)}
+		m.Cache.ByObject[&corev1.ResourceQuota{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{wire.LabelManagedBy: control.Manager}).Add(*notMapped)}
 	}
 	m.Cache.ByObject[&corev1.Namespace{}] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{wire.LabelTenantNamespace: "true"})}
 	m.Cache.ByObject[&certificatesv1.CertificateSigningRequest{}] = cache.ByObject{

@@ -415,7 +415,7 @@ func (w *pair) testPodRefused(t *testing.T) {
 	// By milan's API server.
 	may := func(verbs ...string) {
 		t.Helper()
-		role := until(t, w.milan, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: wire.TwinAccessName}}, "there", func(*rbacv1.ClusterRole) bool { return true })
+		role := until(t, w.milan, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: wire.MappedAccessName}}, "there", func(*rbacv1.ClusterRole) bool { return true })
 		role.Rules[0].Verbs = verbs
 		if err := w.milan.Update(t.Context(), role); err != nil {
 			t.Fatal(err)

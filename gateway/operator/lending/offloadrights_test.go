@@ -187,7 +187,7 @@ func (w *pair) testOperatorsPods(t *testing.T) {
 	if err := w.rome.Status().Update(ctx, runs); err != nil {
 		t.Fatal(err)
 	}
-	// Anybody may write so, and the operator makes no twin of it.
+	// Anybody may write so, and the operator makes no mapped namespace of it.
 	marked := onMilan("default", "marked", func(s *corev1.PodSpec) { s.NodeName = "real" })
 	marked.Labels[peering.LabelMadeBy] = peering.MadeByShadowPod
 	w.rome.create(marked)

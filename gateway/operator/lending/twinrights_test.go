@@ -171,20 +171,20 @@ func (l *lent) testTwinRights(t *testing.T) {
 	untilGone(t, l.milan, turin.mapped(nil))
 }
 
-// writesInto has the provider's admin say that this account creates things in a twin.
-func (p *plane) writesInto(t *testing.T, twin string) {
+// writesInto has the provider's admin say that this account creates things in a mapped namespace.
+func (p *plane) writesInto(t *testing.T, mapped string) {
 	t.Helper()
 	var review authenticationv1.SelfSubjectReview
 	if err := p.Create(t.Context(), &review); err != nil {
 		t.Fatal(err)
 	}
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: twin}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: mapped}}
 	if err := p.Patch(t.Context(), ns, mergePatch(fmt.Sprintf(`{"metadata":{"annotations":{"liqo-tui.dev/writers":"system:x,%s"}}}`, review.Status.UserInfo.Username))); err != nil {
 		t.Fatal(err)
 	}
 	tried := client.NewDryRunClient(p.Client)
 	until(t, p, ns, "open to an account that its admin has named", func(*corev1.Namespace) bool { // policies learn of namespaces with a lag
-		return tried.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "tried"}}) == nil
+		return tried.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: mapped, Name: "tried"}}) == nil
 	})
 }
 
@@ -233,7 +233,7 @@ func (l *lent) testOthersInTwins(t *testing.T) {
 	}
 }
 
-// hostile are pods that nobody may run in a twin.
+// hostile are pods that nobody may run in a mapped namespace.
 var hostile = map[string]struct {
 	ours   string // why there is no pod, "" where what is asked for is left out
 	theirs string // how the API server refuses such a pod
@@ -374,7 +374,7 @@ func (l *lent) testOperatorOfTwins(t *testing.T) {
 	c := l.milan.clientAs(t, l.milan.as(operatorUser, "system:serviceaccounts"))
 	merge := func(text string) client.Patch { return client.RawPatch("application/merge-patch+json", []byte(text)) }
 	namespace := func(name string, change func(*corev1.Namespace)) *corev1.Namespace {
-		ns := peering.Twin(l.mapped(nil), "rome", "demo", name)
+		ns := peering.MappedNamespace(l.mapped(nil), "rome", "demo", name)
 		change(ns)
 		return ns
 	}

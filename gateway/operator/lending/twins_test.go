@@ -310,7 +310,7 @@ func (l *lent) counted(t testing.TB) (cpu resource.Quantity, pods int) {
 	return cpu, len(all.Items)
 }
 
-// testPurse asks for 60 pods in three namespaces at once, where 20 have room. Each twin's
+// testPurse asks for 60 pods in three namespaces at once, where 20 have room. Each namespace's
 // quota would have room for 20.
 func (l *lent) testPurse(t *testing.T) {
 	names := []string{"demo-rome", "two-rome", "three-rome"}

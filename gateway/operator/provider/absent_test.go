@@ -64,9 +64,9 @@ func TestATwinIsNotRemovedForWhatIsAbsent(t *testing.T) {
 		"a map, and the Tenant is drained":    {[]client.Object{asking, drained, slice}, nil, gone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			twin := peering.Twin(asking, "rome", "demo", "demo-rome")
-			rights := peering.TwinAccess(twin, []string{"x"})
-			all := []client.Object{twin, rights}
+			mapped := peering.MappedNamespace(asking, "rome", "demo", "demo-rome")
+			rights := peering.MappedAccess(mapped, []string{"x"})
+			all := []client.Object{mapped, rights}
 			for _, o := range c.has {
 				all = append(all, o.DeepCopyObject().(client.Object))
 			}
@@ -81,9 +81,9 @@ func TestATwinIsNotRemovedForWhatIsAbsent(t *testing.T) {
 			is := func(o client.Object) bool { return api.Get(t.Context(), client.ObjectKeyFromObject(o), o) == nil }
 			got := gone
 			switch {
-			case is(twin) && is(rights):
+			case is(mapped) && is(rights):
 				got = stays
-			case is(twin):
+			case is(mapped):
 				got = withdrawn
 			}
 			if got != c.want {
@@ -98,8 +98,8 @@ func TestATwinIsNotRemovedForWhatIsAbsent(t *testing.T) {
 
 // A map removes what it has asked for itself. One that is younger may have been made again.
 func TestAMapRemovesWhatItHasAskedFor(t *testing.T) {
-	twin := peering.Twin(&offloadingv1beta1.NamespaceMap{}, "rome", "demo", "demo-rome")
-	twin.CreationTimestamp = metav1.Unix(2, 0)
+	mapped := peering.MappedNamespace(&offloadingv1beta1.NamespaceMap{}, "rome", "demo", "demo-rome")
+	mapped.CreationTimestamp = metav1.Unix(2, 0)
 	for name, c := range map[string]struct {
 		made   int64
 		status map[string]offloadingv1beta1.RemoteNamespaceStatus
@@ -112,7 +112,7 @@ func TestAMapRemovesWhatItHasAskedFor(t *testing.T) {
 		"younger, with another":         {3, map[string]offloadingv1beta1.RemoteNamespaceStatus{"demo": {RemoteNamespace: "other-rome"}}, false},
 	} {
 		m := &mapping{of: &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Unix(c.made, 0)}, Status: offloadingv1beta1.NamespaceMapStatus{CurrentMapping: c.status}}}
-		if got := m.hasAsked(twin); got != c.want {
+		if got := m.hasAsked(mapped); got != c.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}

@@ -99,15 +99,15 @@ func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile
 	if told && was == now {
 		return nil
 	}
-	var twins corev1.NamespaceList
-	if r.client.List(ctx, &twins, client.UnsafeDisableDeepCopy) != nil {
+	var namespaces corev1.NamespaceList
+	if r.client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
-	for i := range twins.Items {
-		if tenantOf(&twins.Items[i]) != namespace {
+	for i := range namespaces.Items {
+		if tenantOf(&namespaces.Items[i]) != namespace {
 			continue
 		}
-		out = append(out, r.shadowsIn(ctx, twins.Items[i].Name)...)
+		out = append(out, r.shadowsIn(ctx, namespaces.Items[i].Name)...)
 	}
 	return out
 }
@@ -125,8 +125,8 @@ func (r *endpoints) shadowsIn(ctx context.Context, namespace string, which ...cl
 
 // Reconcile makes or removes the EndpointSlice of one ShadowEndpointSlice.
 func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	twin := &corev1.Namespace{}
-	if err := r.client.Get(ctx, client.ObjectKey{Name: req.Namespace}, twin); err != nil || !peering.IsTwin(twin) || twin.DeletionTimestamp != nil {
+	mapped := &corev1.Namespace{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: req.Namespace}, mapped); err != nil || !peering.IsMapped(mapped) || mapped.DeletionTimestamp != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	s := &offloadingv1beta1.ShadowEndpointSlice{}
@@ -136,8 +136,8 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("read ShadowEndpointSlice %s: %w", req, err)
 	}
-	namespace := tenantOf(twin)
-	id := wire.ClusterID(twin.Labels[wire.LabelRemoteCluster])
+	namespace := tenantOf(mapped)
+	id := wire.ClusterID(mapped.Labels[wire.LabelRemoteCluster])
 	t, err := r.tenant(ctx, namespace, id)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -159,7 +159,7 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	r.silent(namespace, tunnel)
 	_, err = control.Apply(ctx, r.client, offload.Endpoints(s, id, ranges, tunnel.Down == ""))
 	switch {
-	case apierrors.IsForbidden(err) && time.Since(twin.CreationTimestamp.Time) < rightsLag:
+	case apierrors.IsForbidden(err) && time.Since(mapped.CreationTimestamp.Time) < rightsLag:
 		return ctrl.Result{RequeueAfter: control.RightsAgain}, nil
 	case apierrors.IsInvalid(err):
 		return ctrl.Result{RequeueAfter: shadowAgain}, client.IgnoreNotFound(control.Complain(ctx, r.client, r.recorder, s, fmt.Errorf("%s%w", wire.ProblemRefused, err)))

@@ -50,7 +50,7 @@ func TestConsumersTakeTurns(t *testing.T) {
 	}
 }
 
-// lentTo is a provider with two consumers. rome has one twin, mallory as many as it may have.
+// lentTo is a provider with two consumers. rome has one mapped namespace, mallory as many as it may have.
 // ShadowPods are there as soon as somebody looks at one. A write takes a moment.
 func lentTo(t *testing.T, made func(*corev1.Pod), objects ...client.Object) client.WithWatch {
 	t.Helper()
@@ -61,7 +61,7 @@ func lentTo(t *testing.T, made func(*corev1.Pod), objects ...client.Object) clie
 		}
 	}
 	namespaces := map[string]*corev1.Namespace{}
-	for id, twins := range map[string]int{"rome": 1, "mallory": 100} {
+	for id, count := range map[string]int{"rome": 1, "mallory": 100} {
 		namespace := "liqo-tenant-" + id
 		tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: id, UID: types.UID(id)}, Spec: authv1beta1.TenantSpec{ClusterID: corev1beta1.ClusterID(id)}}
 		access := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: wire.ConsumerAccessName}}
@@ -71,8 +71,8 @@ func lentTo(t *testing.T, made func(*corev1.Pod), objects ...client.Object) clie
 		slice.Status.Resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("40")}
 		objects = append(objects, tenant, access, slice)
 		m := &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "milan"}}
-		for i := range twins {
-			ns := peering.Twin(m, wire.ClusterID(id), fmt.Sprint("ns-", i), fmt.Sprint("ns-", i, "-", id))
+		for i := range count {
+			ns := peering.MappedNamespace(m, wire.ClusterID(id), fmt.Sprint("ns-", i), fmt.Sprint("ns-", i, "-", id))
 			namespaces[ns.Name] = ns
 			objects = append(objects, ns)
 		}

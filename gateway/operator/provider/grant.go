@@ -18,8 +18,8 @@ var usual = corev1.ResourceList{
 	corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceEphemeralStorage: resource.MustParse("20Gi"),
 }
 
-// purse is a limited stock of resources that grants are taken from.
-type purse struct {
+// budget is a limited stock of resources that grants are taken from.
+type budget struct {
 	whose string // the subject of messages such as "the nodes of rome have 8"
 	holds corev1.ResourceList
 	// spent is what other slices have taken from it.
@@ -30,7 +30,7 @@ type purse struct {
 }
 
 // left returns how much of a resource is left, of how much in all, and whether the purse limits it.
-func (p purse) left(name corev1.ResourceName) (left, of resource.Quantity, bounds bool) {
+func (p budget) left(name corev1.ResourceName) (left, of resource.Quantity, bounds bool) {
 	of, bounds = p.holds[name]
 	if !bounds && !p.only {
 		return left, of, false
@@ -43,8 +43,8 @@ func (p purse) left(name corev1.ResourceName) (left, of resource.Quantity, bound
 	return left, of, true
 }
 
-// fits returns nil if the purse has this much of a resource left, and otherwise says what is missing.
-func (p purse) fits(name corev1.ResourceName, q resource.Quantity) error {
+// fits returns nil if the budget has this much of a resource left, and otherwise says what is missing.
+func (p budget) fits(name corev1.ResourceName, q resource.Quantity) error {
 	left, of, bounds := p.left(name)
 	switch {
 	case !bounds || q.Cmp(left) <= 0:
@@ -57,7 +57,7 @@ func (p purse) fits(name corev1.ResourceName, q resource.Quantity) error {
 
 // grant decides what a consumer gets for a request. Each purse must have enough for all of it. If one has
 // not, the consumer gets nothing, and why says what is missing.
-func grant(asked corev1.ResourceList, purses []purse) (granted corev1.ResourceList, why error) {
+func grant(asked corev1.ResourceList, purses []budget) (granted corev1.ResourceList, why error) {
 	granted = corev1.ResourceList{}
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		q := asked[name]
@@ -100,7 +100,7 @@ func grant(asked corev1.ResourceList, purses []purse) (granted corev1.ResourceLi
 
 // stays reports whether an earlier grant still fits the limits that admins have set. The amounts of the
 // nodes do not count here: nodes come and go, and a grant is kept.
-func stays(granted corev1.ResourceList, purses []purse) bool {
+func stays(granted corev1.ResourceList, purses []budget) bool {
 	for name, q := range granted {
 		for _, p := range purses {
 			if !p.only && p.fits(name, q) != nil {

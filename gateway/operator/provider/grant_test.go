@@ -14,11 +14,11 @@ import (
 )
 
 func TestNothingIsLentTwice(t *testing.T) {
-	nodes := func(holds, spent string) purse {
-		return purse{whose: "the nodes of milan", holds: lendingtest.Amounts(t, holds), spent: lendingtest.Amounts(t, spent), only: true}
+	nodes := func(holds, spent string) budget {
+		return budget{whose: "the nodes of milan", holds: lendingtest.Amounts(t, holds), spent: lendingtest.Amounts(t, spent), only: true}
 	}
-	bound := func(holds, spent string) purse {
-		return purse{whose: "rome may", holds: lendingtest.Amounts(t, holds), spent: lendingtest.Amounts(t, spent)}
+	bound := func(holds, spent string) budget {
+		return budget{whose: "rome may", holds: lendingtest.Amounts(t, holds), spent: lendingtest.Amounts(t, spent)}
 	}
 	const large = "cpu=100 memory=100Gi pods=1000 ephemeral-storage=100Gi"
 	less := corev1.ResourceList{}
@@ -29,27 +29,27 @@ func TestNothingIsLentTwice(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		asked  corev1.ResourceList
-		purses []purse
+		purses []budget
 		want   string // granted
 		why    string
 	}{
-		"nothing named":         {nil, []purse{nodes(large, "")}, "cpu=4 memory=8Gi pods=110 ephemeral-storage=20Gi", ""},
-		"nothing named, little": {nil, []purse{nodes("cpu=3 memory=2Gi", "cpu=2")}, "cpu=1 memory=2Gi", ""},
-		"some named":            {lendingtest.Amounts(t, "cpu=7 memory=1Gi pods=5"), []purse{nodes(large, "")}, "cpu=7 memory=1Gi pods=5 ephemeral-storage=20Gi", ""},
-		"all there is":          {lendingtest.Amounts(t, "cpu=7 memory=1Gi"), []purse{nodes("cpu=8 memory=8Gi", "cpu=1")}, "cpu=7 memory=1Gi", ""},
-		"half a core":           {lendingtest.Amounts(t, "cpu=500m memory=1Gi"), []purse{nodes("cpu=8 memory=8Gi", "")}, "cpu=500m memory=1Gi", ""},
-		"a bit more":            {lendingtest.Amounts(t, "cpu=7001m memory=1Gi"), []purse{nodes("cpu=8 memory=8Gi", "cpu=1")}, "", "cpu: 7001m asked for; the nodes of milan have 8, of which 7 are not lent yet"},
-		"more than the bound":   {lendingtest.Amounts(t, "cpu=3 memory=1Gi"), []purse{nodes(large, ""), bound("cpu=2", "")}, "", "cpu: 3 asked for; rome may have 2, of which 2 are not lent yet"},
-		"up to the bound":       {nil, []purse{nodes(large, ""), bound("cpu=2", "cpu=1")}, "cpu=1 memory=8Gi pods=110 ephemeral-storage=20Gi", ""},
-		"a bound of nothing":    {lendingtest.Amounts(t, "cpu=1 memory=1Gi"), []purse{nodes(large, ""), bound("cpu=0", "")}, "", "rome may have none"},
-		"nodes went":            {lendingtest.Amounts(t, "cpu=1 memory=1Gi"), []purse{nodes("cpu=8 memory=8Gi", "cpu=9")}, "", "of which 0 are not lent yet"},
-		"no such thing":         {lendingtest.Amounts(t, "cpu=1 memory=1Gi nvidia.com/gpu=1"), []purse{nodes(large, "")}, "", "nvidia.com/gpu: 1 asked for; the nodes of milan have none"},
-		"all is lent":           {nil, []purse{nodes("cpu=8 memory=8Gi", "cpu=8")}, "", "cpu: all of it is lent"},
-		"no nodes":              {nil, []purse{nodes("", "")}, "", "all of it is lent"},
-		"a node of nothing":     {lendingtest.Amounts(t, "cpu=0"), []purse{nodes(large, "")}, "", "cpu: a node without it runs nothing"},
-		"less than nothing":     {less, []purse{nodes(large, "")}, "", "cpu: -1 is less than nothing"},
-		"half a pod":            {lendingtest.Amounts(t, "cpu=1 memory=1Gi pods=500m"), []purse{nodes(large, "")}, "", "is not a whole number"},
-		"without end":           {lendingtest.Amounts(t, "cpu=1 memory=1e40"), []purse{nodes(large, "")}, "", "memory: "},
+		"nothing named":         {nil, []budget{nodes(large, "")}, "cpu=4 memory=8Gi pods=110 ephemeral-storage=20Gi", ""},
+		"nothing named, little": {nil, []budget{nodes("cpu=3 memory=2Gi", "cpu=2")}, "cpu=1 memory=2Gi", ""},
+		"some named":            {lendingtest.Amounts(t, "cpu=7 memory=1Gi pods=5"), []budget{nodes(large, "")}, "cpu=7 memory=1Gi pods=5 ephemeral-storage=20Gi", ""},
+		"all there is":          {lendingtest.Amounts(t, "cpu=7 memory=1Gi"), []budget{nodes("cpu=8 memory=8Gi", "cpu=1")}, "cpu=7 memory=1Gi", ""},
+		"half a core":           {lendingtest.Amounts(t, "cpu=500m memory=1Gi"), []budget{nodes("cpu=8 memory=8Gi", "")}, "cpu=500m memory=1Gi", ""},
+		"a bit more":            {lendingtest.Amounts(t, "cpu=7001m memory=1Gi"), []budget{nodes("cpu=8 memory=8Gi", "cpu=1")}, "", "cpu: 7001m asked for; the nodes of milan have 8, of which 7 are not lent yet"},
+		"more than the bound":   {lendingtest.Amounts(t, "cpu=3 memory=1Gi"), []budget{nodes(large, ""), bound("cpu=2", "")}, "", "cpu: 3 asked for; rome may have 2, of which 2 are not lent yet"},
+		"up to the bound":       {nil, []budget{nodes(large, ""), bound("cpu=2", "cpu=1")}, "cpu=1 memory=8Gi pods=110 ephemeral-storage=20Gi", ""},
+		"a bound of nothing":    {lendingtest.Amounts(t, "cpu=1 memory=1Gi"), []budget{nodes(large, ""), bound("cpu=0", "")}, "", "rome may have none"},
+		"nodes went":            {lendingtest.Amounts(t, "cpu=1 memory=1Gi"), []budget{nodes("cpu=8 memory=8Gi", "cpu=9")}, "", "of which 0 are not lent yet"},
+		"no such thing":         {lendingtest.Amounts(t, "cpu=1 memory=1Gi nvidia.com/gpu=1"), []budget{nodes(large, "")}, "", "nvidia.com/gpu: 1 asked for; the nodes of milan have none"},
+		"all is lent":           {nil, []budget{nodes("cpu=8 memory=8Gi", "cpu=8")}, "", "cpu: all of it is lent"},
+		"no nodes":              {nil, []budget{nodes("", "")}, "", "all of it is lent"},
+		"a node of nothing":     {lendingtest.Amounts(t, "cpu=0"), []budget{nodes(large, "")}, "", "cpu: a node without it runs nothing"},
+		"less than nothing":     {less, []budget{nodes(large, "")}, "", "cpu: -1 is less than nothing"},
+		"half a pod":            {lendingtest.Amounts(t, "cpu=1 memory=1Gi pods=500m"), []budget{nodes(large, "")}, "", "is not a whole number"},
+		"without end":           {lendingtest.Amounts(t, "cpu=1 memory=1e40"), []budget{nodes(large, "")}, "", "memory: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, why := grant(c.asked, c.purses)
@@ -66,11 +66,11 @@ func TestNothingIsLentTwice(t *testing.T) {
 // A promise outlives nodes, and no bound that an admin has set.
 func TestPromisesStay(t *testing.T) {
 	granted := lendingtest.Amounts(t, "cpu=4 memory=8Gi")
-	nodes := purse{holds: lendingtest.Amounts(t, "cpu=1 memory=1Gi"), only: true}
-	if !stays(granted, []purse{nodes, {holds: lendingtest.Amounts(t, "cpu=8"), spent: lendingtest.Amounts(t, "cpu=4")}}) {
+	nodes := budget{holds: lendingtest.Amounts(t, "cpu=1 memory=1Gi"), only: true}
+	if !stays(granted, []budget{nodes, {holds: lendingtest.Amounts(t, "cpu=8"), spent: lendingtest.Amounts(t, "cpu=4")}}) {
 		t.Error("it went with the nodes")
 	}
-	if stays(granted, []purse{nodes, {holds: lendingtest.Amounts(t, "cpu=8"), spent: lendingtest.Amounts(t, "cpu=5")}}) {
+	if stays(granted, []budget{nodes, {holds: lendingtest.Amounts(t, "cpu=8"), spent: lendingtest.Amounts(t, "cpu=5")}}) {
 		t.Error("it is above the bound")
 	}
 }

@@ -133,8 +133,8 @@ func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBind
 	}
 	for _, b := range namespaced {
 		access := b.Name == wire.ConsumerAccessName && b.RoleRef.Name == wire.ConsumerAccessName
-		twin := b.Name == wire.TwinAccessName && b.RoleRef.Name == wire.TwinAccessName && b.Labels[wire.LabelRemoteCluster] == string(of)
-		if !access && !twin {
+		mapped := b.Name == wire.MappedAccessName && b.RoleRef.Name == wire.MappedAccessName && b.Labels[wire.LabelRemoteCluster] == string(of)
+		if !access && !mapped {
 			add("RoleBinding "+b.Namespace+"/"+b.Name, b.Subjects)
 		}
 	}

@@ -277,12 +277,12 @@ func (a *account) all() (keys []client.ObjectKey) {
 // Used returns what the pods of all consumers count. The keys are tenant namespaces. A consumer may still
 // have pods after it has given back its grants.
 func (l *ledger) Used(ctx context.Context) (map[string]corev1.ResourceList, error) {
-	var twins corev1.NamespaceList
-	if err := l.client.List(ctx, &twins, client.UnsafeDisableDeepCopy); err != nil {
+	var namespaces corev1.NamespaceList
+	if err := l.client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list namespaces of consumers: %w", err)
 	}
-	for i := range twins.Items {
-		if ns := &twins.Items[i]; peering.IsTwin(ns) {
+	for i := range namespaces.Items {
+		if ns := &namespaces.Items[i]; peering.IsMapped(ns) {
 			if _, err := l.of(ctx, tenantOf(ns), wire.ClusterID(ns.Labels[wire.LabelRemoteCluster])); err != nil {
 				return nil, err
 			}

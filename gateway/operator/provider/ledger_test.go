@@ -157,7 +157,7 @@ func TestNeverMoreThanWasGranted(t *testing.T) {
 
 func TestMostTwins(t *testing.T) {
 	wanted := map[string]string{}
-	for n := range offload.MostTwins {
+	for n := range offload.MostMapped {
 		wanted[fmt.Sprint("twin-", n)] = "x"
 	}
 	rome := &authv1beta1.Tenant{Spec: authv1beta1.TenantSpec{ClusterID: "rome"}}

@@ -85,17 +85,17 @@ func setUpMapped(mgr ctrl.Manager, recorder events.EventRecorder, home string, s
 
 // caches keeps only what is in mapped namespaces. The manager's caches keep other objects of the same kinds.
 func caches() cache.Options {
-	twin := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelTwin: "true"})}
+	mapped := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelMapped: "true"})}
 	written, _ := labels.NewRequirement(peering.LabelPodOrigin, selection.Exists, nil) // does not fail: the label is a constant
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Namespace{}:           twin,
-			&corev1.ResourceQuota{}:       untouched(twin),
-			&corev1.LimitRange{}:          untouched(twin),
-			&networkingv1.NetworkPolicy{}: untouched(twin),
-			&rbacv1.RoleBinding{}:         untouched(twin),
-			&discoveryv1.EndpointSlice{}:  untouched(twin),
+			&corev1.Namespace{}:           mapped,
+			&corev1.ResourceQuota{}:       untouched(mapped),
+			&corev1.LimitRange{}:          untouched(mapped),
+			&networkingv1.NetworkPolicy{}: untouched(mapped),
+			&rbacv1.RoleBinding{}:         untouched(mapped),
+			&discoveryv1.EndpointSlice{}:  untouched(mapped),
 			&corev1.Service{}:             {Label: labels.NewSelector().Add(*written)}, // of consumers: an admission policy makes them set this label
 			&corev1.Pod{}:                 {Label: labels.SelectorFromSet(labels.Set{peering.LabelMadeBy: peering.MadeByShadowPod}), Transform: slimPod},
 		},
@@ -231,8 +231,8 @@ func (b *base) endSoon(ctx context.Context, p *corev1.Pod) error {
 }
 
 // tenantOf returns the tenant namespace of the consumer that a mapped namespace belongs to.
-func tenantOf(twin *corev1.Namespace) string {
-	namespace, _, _ := strings.Cut(twin.Annotations[peering.AnnotationMapped], "/")
+func tenantOf(mapped *corev1.Namespace) string {
+	namespace, _, _ := strings.Cut(mapped.Annotations[peering.AnnotationMapped], "/")
 	return namespace
 }
 
@@ -249,13 +249,13 @@ func (b *base) network(ctx context.Context, namespace string) (*networkingv1beta
 // mapped namespaces name, which may be gone.
 func (b *base) mapsIn(ctx context.Context, namespace string) (out []reconcile.Request) {
 	var all offloadingv1beta1.NamespaceMapList
-	var twins corev1.NamespaceList
-	if err := errors.Join(b.client.List(ctx, &all, client.InNamespace(namespace)), b.client.List(ctx, &twins)); err != nil {
+	var namespaces corev1.NamespaceList
+	if err := errors.Join(b.client.List(ctx, &all, client.InNamespace(namespace)), b.client.List(ctx, &namespaces)); err != nil {
 		return nil // only when the cache has stopped
 	}
-	for i := range twins.Items {
-		if of := tenantOf(&twins.Items[i]); namespace == "" || of == namespace {
-			out = append(out, mapNamed(&twins.Items[i])...)
+	for i := range namespaces.Items {
+		if of := tenantOf(&namespaces.Items[i]); namespace == "" || of == namespace {
+			out = append(out, mapNamed(&namespaces.Items[i])...)
 		}
 	}
 	for i := range all.Items {

@@ -46,24 +46,24 @@ type namespaces struct {
 }
 
 func (r *namespaces) setup(mgr ctrl.Manager) error {
-	ofTwin := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	ofMapped := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return r.mapOf(ctx, o.GetNamespace())
 	})
 	ofTenant := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return r.mapsIn(ctx, o.GetNamespace())
 	})
-	twin := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { return mapNamed(o) })
+	mapped := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { return mapNamed(o) })
 	// The NetworkPolicies of mapped namespaces list nodes and ranges of this cluster.
 	all := control.Soon(func(ctx context.Context, _ client.Object) []reconcile.Request { return r.mapsIn(ctx, "") })
 	access := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == wire.ConsumerAccessName })
 	return ctrl.NewControllerManagedBy(mgr).Named("twin").
 		WithOptions(control.Workers(4)).
 		WatchesRawSource(source.Kind[client.Object](r.cache, &offloadingv1beta1.NamespaceMap{}, r.seen.Seen(&handler.EnqueueRequestForObject{}))).
-		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.Namespace{}, twin)).
-		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.ResourceQuota{}, ofTwin, control.UnlessUsed())).
-		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.LimitRange{}, ofTwin)).
-		WatchesRawSource(source.Kind[client.Object](r.cache, &networkingv1.NetworkPolicy{}, ofTwin)).
-		WatchesRawSource(source.Kind[client.Object](r.cache, &rbacv1.RoleBinding{}, ofTwin)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.Namespace{}, mapped)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.ResourceQuota{}, ofMapped, control.UnlessUsed())).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &corev1.LimitRange{}, ofMapped)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &networkingv1.NetworkPolicy{}, ofMapped)).
+		WatchesRawSource(source.Kind[client.Object](r.cache, &rbacv1.RoleBinding{}, ofMapped)).
 		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &rbacv1.RoleBinding{}, ofTenant, access)).
 		Watches(&authv1beta1.Tenant{}, r.seen.Seen(ofTenant)).
 		Watches(&authv1beta1.ResourceSlice{}, r.seen.Seen(ofTenant)).
@@ -94,18 +94,18 @@ func rangeNews(home string) predicate.Predicate {
 	})
 }
 
-// mapNamed is the map that a twin names.
-func mapNamed(twin client.Object) []reconcile.Request {
-	namespace, name, ok := strings.Cut(twin.GetAnnotations()[peering.AnnotationMapped], "/")
+// mapNamed is the NamespaceMap that a mapped namespace names.
+func mapNamed(mapped client.Object) []reconcile.Request {
+	namespace, name, ok := strings.Cut(mapped.GetAnnotations()[peering.AnnotationMapped], "/")
 	if !ok {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}}
 }
 
-func (r *namespaces) mapOf(ctx context.Context, twin string) []reconcile.Request {
+func (r *namespaces) mapOf(ctx context.Context, mapped string) []reconcile.Request {
 	ns := &corev1.Namespace{}
-	if r.client.Get(ctx, client.ObjectKey{Name: twin}, ns) != nil {
+	if r.client.Get(ctx, client.ObjectKey{Name: mapped}, ns) != nil {
 		return nil // no mapped namespace, or gone
 	}
 	return mapNamed(ns)
@@ -117,7 +117,7 @@ func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.reader.Get(ctx, req.NamespacedName, m); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("read NamespaceMap %s: %w", req, err)
 	}
-	there, err := r.twinsOf(ctx, req)
+	there, err := r.mappedOf(ctx, req)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -162,15 +162,15 @@ func (r *namespaces) guarded(ctx context.Context) error {
 	return nil
 }
 
-// twinsOf returns the mapped namespaces of a map, by their names.
-func (r *namespaces) twinsOf(ctx context.Context, req ctrl.Request) (map[string]*corev1.Namespace, error) {
+// mappedOf returns the mapped namespaces of a map, by their names.
+func (r *namespaces) mappedOf(ctx context.Context, req ctrl.Request) (map[string]*corev1.Namespace, error) {
 	var all corev1.NamespaceList
 	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list namespaces of consumers: %w", err)
 	}
 	out := map[string]*corev1.Namespace{}
 	for i := range all.Items {
-		if ns := &all.Items[i]; peering.IsTwin(ns) && ns.Annotations[peering.AnnotationMapped] == req.String() {
+		if ns := &all.Items[i]; peering.IsMapped(ns) && ns.Annotations[peering.AnnotationMapped] == req.String() {
 			out[ns.Name] = ns.DeepCopy()
 		}
 	}
@@ -180,8 +180,8 @@ func (r *namespaces) twinsOf(ctx context.Context, req ctrl.Request) (map[string]
 // unasked handles mapped namespaces whose map is gone. They stay: if somebody has deleted the map here, or
 // this cluster was restored from a backup, the consumer creates the map again. They are removed with the
 // Tenant, or when the consumer was seen to give up both its map and its last ResourceSlice.
-func (r *namespaces) unasked(ctx context.Context, namespace string, twins map[string]*corev1.Namespace, givenUp bool) error {
-	return r.each(ctx, twins, func(ctx context.Context, ns *corev1.Namespace) error {
+func (r *namespaces) unasked(ctx context.Context, namespace string, namespaces map[string]*corev1.Namespace, givenUp bool) error {
+	return r.each(ctx, namespaces, func(ctx context.Context, ns *corev1.Namespace) error {
 		t, err := r.tenant(ctx, namespace, wire.ClusterID(ns.Labels[wire.LabelRemoteCluster]))
 		switch {
 		case err != nil:
@@ -195,9 +195,9 @@ func (r *namespaces) unasked(ctx context.Context, namespace string, twins map[st
 	})
 }
 
-func (r *namespaces) each(ctx context.Context, twins map[string]*corev1.Namespace, do func(context.Context, *corev1.Namespace) error) error {
+func (r *namespaces) each(ctx context.Context, namespaces map[string]*corev1.Namespace, do func(context.Context, *corev1.Namespace) error) error {
 	var errs []error
-	for _, ns := range twins {
+	for _, ns := range namespaces {
 		errs = append(errs, do(ctx, ns))
 	}
 	return errors.Join(errs...)
@@ -235,7 +235,7 @@ func (r *namespaces) endPods(ctx context.Context, ns *corev1.Namespace) error {
 
 func (r *namespaces) withdraw(ctx context.Context, ns *corev1.Namespace) error {
 	b := &rbacv1.RoleBinding{}
-	if err := r.client.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: wire.TwinAccessName}, b); err != nil {
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: wire.MappedAccessName}, b); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	return control.Delete(ctx, r.client, b)
@@ -332,13 +332,13 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 		m.problems[original] = why
 		return offloadingv1beta1.MappingCreationLoopBackOff, nil
 	}
-	switch err := offload.TwinName(name, m.home, m.tenant.id(), m.tenant.Annotations[peering.AnnotationAnyName] == "true"); {
+	switch err := offload.MappedName(name, m.home, m.tenant.id(), m.tenant.Annotations[peering.AnnotationAnyName] == "true"); {
 	case err != nil:
 		return refused(err)
 	case wanted[name] != "":
 		return refused(fmt.Errorf("namespace %s stands for %s already", name, wanted[name]))
-	case len(wanted) >= offload.MostTwins:
-		return refused(fmt.Errorf("%d namespaces are the most that a consumer may have", offload.MostTwins))
+	case len(wanted) >= offload.MostMapped:
+		return refused(fmt.Errorf("%d namespaces are the most that a consumer may have", offload.MostMapped))
 	}
 	ns := m.there[name]
 	if ns == nil {
@@ -379,7 +379,7 @@ const rightsLag = 5 * time.Second
 
 // create creates a mapped namespace. An existing namespace of this name belongs to somebody else, as a rule.
 func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Namespace, error) {
-	ns := peering.Twin(m.of, m.tenant.id(), original, name)
+	ns := peering.MappedNamespace(m.of, m.tenant.id(), original, name)
 	err := m.client.Create(ctx, ns, client.FieldOwner(control.Manager))
 	if err == nil {
 		return ns, nil
@@ -394,7 +394,7 @@ func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Na
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read namespace %s: %w", name, err)
-	case peering.IsTwin(live) && live.Annotations[peering.AnnotationMapped] == peering.TwinOf(m.of):
+	case peering.IsMapped(live) && live.Annotations[peering.AnnotationMapped] == peering.MapName(m.of):
 		return live, nil
 	}
 	return nil, fmt.Errorf("there is a namespace %s already", name)
@@ -409,17 +409,17 @@ func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, erro
 	if err := m.label(ctx, ns); err != nil {
 		return false, err
 	}
-	if _, err := control.Apply(ctx, m.client, peering.TwinOperatorAccess(ns, m.home)); err != nil {
+	if _, err := control.Apply(ctx, m.client, peering.MappedOperatorAccess(ns, m.home)); err != nil {
 		return false, err
 	}
-	if _, err := control.Apply(ctx, m.client, peering.TwinLimits(ns, offload.LeastCPU, offload.LeastMemory, offload.LeastStorage)); err != nil {
+	if _, err := control.Apply(ctx, m.client, peering.MappedLimits(ns, offload.LeastCPU, offload.LeastMemory, offload.LeastStorage)); err != nil {
 		return false, err
 	}
-	if _, err := control.Apply(ctx, m.client, peering.TwinPolicy(ns, m.conf, m.own)); err != nil {
+	if _, err := control.Apply(ctx, m.client, peering.MappedPolicy(ns, m.conf, m.own)); err != nil {
 		return false, err
 	}
 	counted := true
-	for _, want := range peering.TwinQuotas(ns, m.tenant.granted) {
+	for _, want := range peering.MappedQuotas(ns, m.tenant.granted) {
 		q, err := control.Apply(ctx, m.client, want)
 		if err != nil {
 			return false, err
@@ -441,7 +441,7 @@ func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, erro
 		m.problems[ns.Annotations[peering.AnnotationOriginal]] = fmt.Errorf("%s has no access with a ResourceSlice here now", m.tenant.id())
 		return false, m.withdraw(ctx, ns)
 	}
-	if _, err := control.Apply(ctx, m.client, peering.TwinAccess(ns, m.tenant.users)); err != nil {
+	if _, err := control.Apply(ctx, m.client, peering.MappedAccess(ns, m.tenant.users)); err != nil {
 		return false, err
 	}
 	return counted, nil
@@ -453,7 +453,7 @@ const countedAgain = time.Second
 // label restores labels that others have changed. It does not apply: an apply would create a namespace that
 // is gone.
 func (m *mapping) label(ctx context.Context, ns *corev1.Namespace) error {
-	want := peering.Twin(m.of, m.tenant.id(), ns.Annotations[peering.AnnotationOriginal], ns.Name)
+	want := peering.MappedNamespace(m.of, m.tenant.id(), ns.Annotations[peering.AnnotationOriginal], ns.Name)
 	if ns.Labels[peering.LabelEnforce] == "restricted" { // an admin has chosen it
 		want.Labels[peering.LabelEnforce] = "restricted"
 	}
@@ -479,7 +479,7 @@ func (m *mapping) report(ctx context.Context) error {
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
-			return fmt.Errorf("report on NamespaceMap %s: %w", peering.TwinOf(m.of), err)
+			return fmt.Errorf("report on NamespaceMap %s: %w", peering.MapName(m.of), err)
 		}
 	}
 	return client.IgnoreNotFound(control.Complain(ctx, m.client, m.recorder, m.of, peering.ProblemsOf(m.problems)))

@@ -67,7 +67,7 @@ type asked struct {
 	key    client.ObjectKey
 	shadow *offloadingv1beta1.ShadowPod // nil if it is gone
 	pod    *corev1.Pod                  // nil if there is none
-	twin   *corev1.Namespace
+	mapped *corev1.Namespace
 	id     wire.ClusterID
 	tenant *tenant
 	books  *account
@@ -107,7 +107,7 @@ func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.end(ctx, in) // the pod of an earlier ShadowPod of this name
 	case in.pod != nil:
 		return ctrl.Result{}, r.follow(ctx, in)
-	case in.twin.DeletionTimestamp != nil || offload.Ended(in.shadow.Status.Phase):
+	case in.mapped.DeletionTimestamp != nil || offload.Ended(in.shadow.Status.Phase):
 		in.books.leave(in.key)
 		return ctrl.Result{}, nil
 	}
@@ -116,8 +116,8 @@ func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // read reads what the decision depends on; nil if the namespace is no mapped namespace of ours.
 func (r *shadowPods) read(ctx context.Context, key client.ObjectKey) (*asked, error) {
-	in := &asked{key: key, twin: &corev1.Namespace{}}
-	if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, in.twin); apierrors.IsNotFound(err) || err == nil && !peering.IsTwin(in.twin) {
+	in := &asked{key: key, mapped: &corev1.Namespace{}}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, in.mapped); apierrors.IsNotFound(err) || err == nil && !peering.IsMapped(in.mapped) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", key.Namespace, err)
@@ -136,8 +136,8 @@ func (r *shadowPods) read(ctx context.Context, key client.ObjectKey) (*asked, er
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("read pod %s: %w", key, err)
 	}
-	namespace := tenantOf(in.twin)
-	in.id = wire.ClusterID(in.twin.Labels[wire.LabelRemoteCluster])
+	namespace := tenantOf(in.mapped)
+	in.id = wire.ClusterID(in.mapped.Labels[wire.LabelRemoteCluster])
 	var err error
 	if in.tenant, err = r.tenant(ctx, namespace, in.id); err != nil {
 		return nil, err
@@ -292,7 +292,7 @@ func (r *shadowPods) refused(ctx context.Context, in *asked, why error) (ctrl.Re
 	}
 	text = strings.TrimPrefix(text, fmt.Sprintf("pods %q is forbidden: ", in.key.Name))
 	says := func(begins string) bool { return apierrors.IsForbidden(why) && strings.HasPrefix(text, begins) }
-	young := time.Since(in.twin.CreationTimestamp.Time) < laggingTime
+	young := time.Since(in.mapped.CreationTimestamp.Time) < laggingTime
 	switch {
 	case says("unable to create new content in namespace "): // the namespace is being deleted
 		return ctrl.Result{}, nil

@@ -246,7 +246,7 @@ func (in *sliceRequest) resources() (corev1.ResourceList, error) {
 	if class := s.Spec.Class; class != authv1beta1.ResourceSliceClassDefault && class != authv1beta1.ResourceSliceClassUnknown {
 		return nil, fmt.Errorf("class %q is nobody's here: want %q", class, authv1beta1.ResourceSliceClassDefault)
 	}
-	purses, err := in.purses()
+	purses, err := in.budgets()
 	if err != nil {
 		return nil, err
 	}
@@ -260,12 +260,12 @@ func (in *sliceRequest) resources() (corev1.ResourceList, error) {
 	return grant(s.Spec.Resources, purses)
 }
 
-func (in *sliceRequest) purses() ([]purse, error) {
+func (in *sliceRequest) budgets() ([]budget, error) {
 	spent, all := in.spent(), corev1.ResourceList{}
 	for _, of := range spent {
 		add(all, of)
 	}
-	purses := []purse{
+	purses := []budget{
 		{whose: "the nodes of " + string(in.home), holds: capacity(in.nodes), spent: all, only: true},
 		{whose: "all consumers together may", holds: in.lend, spent: all},
 	}
@@ -274,7 +274,7 @@ func (in *sliceRequest) purses() ([]purse, error) {
 		if err != nil {
 			return nil, fmt.Errorf("annotation %s of its Tenant: %w", peering.AnnotationLend, err)
 		}
-		purses = append(purses, purse{whose: string(in.tenant.Spec.ClusterID) + " may", holds: most, spent: spent[in.slice.Namespace]})
+		purses = append(purses, budget{whose: string(in.tenant.Spec.ClusterID) + " may", holds: most, spent: spent[in.slice.Namespace]})
 	}
 	return purses, nil
 }

@@ -15,7 +15,7 @@ import (
 type View struct {
 	Consumer, Provider string // cluster IDs
 	Node               string
-	Twin               string // the mapped namespace, "" if there is none
+	Mapped             string // the mapped namespace, "" if there is none
 	// Going means that the provider has not deleted the former mapped namespace yet: pods may still run there.
 	Going bool
 	// Unsaid means that a mapped namespace is requested, and the provider's answer is not known: running
@@ -48,11 +48,11 @@ type Action struct {
 // ShadowPod and remote pod of this name for this node. Each may be nil.
 func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now time.Time) (a Action) {
 	switch {
-	case v.Twin == "" && v.Unsaid && pod != nil && pod.Status.Phase == corev1.PodRunning:
+	case v.Mapped == "" && v.Unsaid && pod != nil && pod.Status.Phase == corev1.PodRunning:
 		return v.blind(pod, now)
-	case v.Twin == "" && v.Going && pod != nil && pod.DeletionTimestamp != nil && !over(pod):
+	case v.Mapped == "" && v.Going && pod != nil && pod.DeletionTimestamp != nil && !over(pod):
 		return a // if the pod were gone here, it might be created elsewhere while it still runs there
-	case v.Twin == "":
+	case v.Mapped == "":
 		return NotOffloaded(pod, "namespace "+nameOf(pod)+" is not offloaded to "+v.Node, now)
 	case !v.Known:
 		return v.blind(pod, now)

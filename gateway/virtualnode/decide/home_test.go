@@ -21,7 +21,7 @@ import (
 
 var (
 	start = time.Unix(1000, 0)
-	view  = View{Consumer: "rome", Provider: "milan", Node: "milan", Twin: "demo-rome", Known: true}
+	view  = View{Consumer: "rome", Provider: "milan", Node: "milan", Mapped: "demo-rome", Known: true}
 )
 
 func pod(change ...func(*corev1.Pod)) *corev1.Pod {
@@ -248,7 +248,7 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 	over := pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
 	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 	nowhere := view
-	nowhere.Twin = ""
+	nowhere.Mapped = ""
 	leaving := nowhere
 	leaving.Going = true
 	unsaid := nowhere

@@ -94,7 +94,7 @@ func Stays(o metav1.Object, kind corev1.SecretType) bool {
 // provider, they would steer programs that look into all namespaces.
 func (v View) meta(name, version string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: v.Twin, Name: name, Labels: map[string]string{peering.LabelPodOrigin: v.Consumer, peering.LabelPodDestination: v.Provider},
+		Namespace: v.Mapped, Name: name, Labels: map[string]string{peering.LabelPodOrigin: v.Consumer, peering.LabelPodDestination: v.Provider},
 		Annotations: map[string]string{peering.AnnotationVersion: version},
 	}
 }

@@ -1,7 +1,7 @@
 // Package decide has the decisions of a consumer about offloaded pods: what to request of the provider for a
 // pod that is bound to a virtual node, and which status the pod gets here. It is pure.
 //
-// The twin is the mapped namespace. A ShadowPod in it makes the provider run the remote pod (copied), which
+// A ShadowPod in the mapped namespace makes the provider run the remote pod (copied), which
 // has the same name.
 package decide
 
@@ -42,7 +42,7 @@ func ShadowOf(o *offloadingv1beta1.ShadowPod) *Shadow {
 
 // Same reports whether a ShadowPod requests the same pod as this one would.
 func Same(o *offloadingv1beta1.ShadowPod, pod *corev1.Pod) bool {
-	return Unfit(&pod.Spec) == "" && equality.Semantic.DeepEqual(o.Spec.Pod, abroad(&pod.Spec))
+	return Unfit(&pod.Spec) == "" && equality.Semantic.DeepEqual(o.Spec.Pod, requested(&pod.Spec))
 }
 
 // notSent are prefixes of labels and annotations that have a meaning only in the pod's own cluster, or by
@@ -64,8 +64,8 @@ func sent(all map[string]string) map[string]string {
 func ShadowPod(pod *corev1.Pod, v View) *offloadingv1beta1.ShadowPod {
 	o := &offloadingv1beta1.ShadowPod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "ShadowPod"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: v.Twin, Name: pod.Name, Labels: sent(pod.Labels), Annotations: sent(pod.Annotations)},
-		Spec:       offloadingv1beta1.ShadowPodSpec{Pod: abroad(&pod.Spec)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.Mapped, Name: pod.Name, Labels: sent(pod.Labels), Annotations: sent(pod.Annotations)},
+		Spec:       offloadingv1beta1.ShadowPodSpec{Pod: requested(&pod.Spec)},
 	}
 	o.Labels[peering.LabelPodOrigin], o.Labels[peering.LabelPodDestination], o.Labels[peering.LabelPodNode] = v.Consumer, v.Provider, v.Node
 	o.Annotations[peering.AnnotationPodOf] = string(pod.UID)
@@ -88,8 +88,8 @@ var left = []string{
 	"ReadinessGates", "Overhead", "OS", "EphemeralContainers",
 }
 
-// abroad returns the part of a spec that is requested.
-func abroad(s *corev1.PodSpec) corev1.PodSpec {
+// requested returns the part of a spec that is requested.
+func requested(s *corev1.PodSpec) corev1.PodSpec {
 	var out corev1.PodSpec
 	from, to := reflect.ValueOf(s.DeepCopy()).Elem(), reflect.ValueOf(&out).Elem()
 	for _, name := range asked {

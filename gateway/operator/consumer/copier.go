@@ -34,12 +34,12 @@ import (
 
 // A provider that does not answer holds its worker for 5 s of every 20 s, so 100 such providers don't hold
 // up the others.
-const abroadWorkers = 32
+const copierWorkers = 32
 
-// abroad copies this cluster's ResourceSlices and NamespaceMaps to providers, and copies the answers of the
+// copier copies this cluster's ResourceSlices and NamespaceMaps to providers, and copies the answers of the
 // providers back. It uses no finalizers: an object whose deletion was seen here is deleted on the provider
 // when the two lists are compared next, or by the provider together with the Tenant.
-type abroad struct {
+type copier struct {
 	client   client.Client
 	reader   client.Reader // not cached
 	recorder events.EventRecorder
@@ -49,7 +49,7 @@ type abroad struct {
 	answers  answers
 }
 
-func (r *abroad) setup(mgr ctrl.Manager) error {
+func (r *copier) setup(mgr ctrl.Manager) error {
 	r.answers.told = make(chan event.GenericEvent)
 	if err := mgr.Add(manager.RunnableFunc(r.answers.run)); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (r *abroad) setup(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: o.GetNamespace()}}}
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("slice-abroad").
-		WithOptions(control.Workers(abroadWorkers)).
+		WithOptions(control.Workers(copierWorkers)).
 		For(&corev1.Namespace{}).
 		Watches(&authv1beta1.Identity{}, namespace).
 		Watches(&authv1beta1.ResourceSlice{}, r.seen.Seen(namespace)).
@@ -68,7 +68,7 @@ func (r *abroad) setup(mgr ctrl.Manager) error {
 }
 
 // Reconcile compares the requests in a tenant namespace with their copies on the provider.
-func (r *abroad) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ns := &corev1.Namespace{}
 	if err := r.client.Get(ctx, req.NamespacedName, ns); apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil {
 		r.answers.leave(req.Name)
@@ -102,7 +102,7 @@ func (r *abroad) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 // namespaces from the cache. The cache shares the latter with its other readers: callers compare names and
 // ages, and must not change anything. If the cache has a slice, it has all older ones, because slices reach
 // it in the order of their creation.
-func (r *abroad) slices(ctx context.Context, namespace string) ([]authv1beta1.ResourceSlice, error) {
+func (r *copier) slices(ctx context.Context, namespace string) ([]authv1beta1.ResourceSlice, error) {
 	var here, everywhere authv1beta1.ResourceSliceList
 	of := client.MatchingLabels{peering.LabelReplication: "true"}
 	if err := errors.Join(r.reader.List(ctx, &here, client.InNamespace(namespace), of), r.client.List(ctx, &everywhere, of, client.UnsafeDisableDeepCopy)); err != nil {
@@ -119,7 +119,7 @@ func (r *abroad) slices(ctx context.Context, namespace string) ([]authv1beta1.Re
 
 // tidy deletes the Identities whose ResourceSlice is gone. Kubernetes' garbage collector would delete them
 // too, but discovers new kinds only every 30 s.
-func (r *abroad) tidy(ctx context.Context, identities []authv1beta1.Identity, slices []authv1beta1.ResourceSlice) error {
+func (r *copier) tidy(ctx context.Context, identities []authv1beta1.Identity, slices []authv1beta1.ResourceSlice) error {
 	there := map[string]bool{}
 	for i := range slices {
 		there[string(slices[i].UID)] = slices[i].DeletionTimestamp == nil
@@ -135,7 +135,7 @@ func (r *abroad) tidy(ctx context.Context, identities []authv1beta1.Identity, sl
 }
 
 // compare sends the requests of a tenant namespace to the provider, and copies the answers back.
-func (r *abroad) compare(ctx context.Context, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice) error {
+func (r *copier) compare(ctx context.Context, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice) error {
 	private, err := r.keys.private(ctx)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func first(s *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice) *authv
 }
 
 // show creates or updates the provider's copy c of one slice, and copies the answer back.
-func (r *abroad) show(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, s, c *authv1beta1.ResourceSlice, private []byte, id wire.ClusterID) error {
+func (r *copier) show(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, s, c *authv1beta1.ResourceSlice, private []byte, id wire.ClusterID) error {
 	subject := peering.SliceUser(s.Name, id)
 	request, err := subject.Request(private, rand.Reader)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 
 // Names for the objects that a provider has for a consumer.
 const (
-	// LabelTwin marks a mapped namespace, and the objects that limit it.
-	LabelTwin = "liqo-tui.dev/twin"
+	// LabelMapped marks a mapped namespace, and the objects that limit it.
+	LabelMapped = "liqo-tui.dev/twin"
 	// AnnotationOriginal on a mapped namespace is the name of the consumer's namespace.
 	AnnotationOriginal = "liqo.io/original-name"
 	// AnnotationAnyName on a Tenant allows mapped namespaces of any free name.
@@ -42,31 +42,31 @@ const (
 	ShadowEndpointsCounted corev1.ResourceName = "count/shadowendpointslices.offloading.liqo.io"
 )
 
-// TwinOf returns the value of [AnnotationMapped] for the mapped namespaces of a map: its namespace/name.
-func TwinOf(m *offloadingv1beta1.NamespaceMap) string { return m.Namespace + "/" + m.Name }
+// MapName returns the value of [AnnotationMapped] for the mapped namespaces of a map: its namespace/name.
+func MapName(m *offloadingv1beta1.NamespaceMap) string { return m.Namespace + "/" + m.Name }
 
-// Twin returns a mapped namespace.
-func Twin(m *offloadingv1beta1.NamespaceMap, consumer wire.ClusterID, original, name string) *corev1.Namespace {
+// MappedNamespace returns a mapped namespace.
+func MappedNamespace(m *offloadingv1beta1.NamespaceMap, consumer wire.ClusterID, original, name string) *corev1.Namespace {
 	return &corev1.Namespace{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,
 			Labels: map[string]string{
-				LabelTwin: "true", wire.LabelRemoteCluster: string(consumer), LabelEnforce: LevelEnforced, wire.LabelManagedBy: wire.OperatorName,
+				LabelMapped: "true", wire.LabelRemoteCluster: string(consumer), LabelEnforce: LevelEnforced, wire.LabelManagedBy: wire.OperatorName,
 			},
-			Annotations: map[string]string{wire.AnnotationCreated: name, AnnotationMapped: TwinOf(m), AnnotationOriginal: original},
+			Annotations: map[string]string{wire.AnnotationCreated: name, AnnotationMapped: MapName(m), AnnotationOriginal: original},
 		},
 	}
 }
 
-// IsTwin reports whether our operator has made a namespace as a mapped namespace. The operator changes no others.
-func IsTwin(ns wire.Object) bool {
-	return render.CreatedByUs(ns) && ns.GetLabels()[LabelTwin] == "true" && ns.GetAnnotations()[AnnotationMapped] != ""
+// IsMapped reports whether our operator has made a namespace as a mapped namespace. The operator changes no others.
+func IsMapped(ns wire.Object) bool {
+	return render.CreatedByUs(ns) && ns.GetLabels()[LabelMapped] == "true" && ns.GetAnnotations()[AnnotationMapped] != ""
 }
 
-func twinMeta(twin *corev1.Namespace, name string) metav1.ObjectMeta {
-	m := operatorMeta(twin.Name, name, twin.Labels[wire.LabelRemoteCluster])
-	m.Labels[LabelTwin] = "true"
+func mappedMeta(mapped *corev1.Namespace, name string) metav1.ObjectMeta {
+	m := operatorMeta(mapped.Name, name, mapped.Labels[wire.LabelRemoteCluster])
+	m.Labels[LabelMapped] = "true"
 	return m
 }
 
@@ -78,17 +78,17 @@ func binding(meta metav1.ObjectMeta, subjects []rbacv1.Subject) *rbacv1.RoleBind
 }
 
 // TwinAccess gives the users of a consumer's slices their rights in a mapped namespace.
-func TwinAccess(twin *corev1.Namespace, users []string) *rbacv1.RoleBinding {
+func MappedAccess(mapped *corev1.Namespace, users []string) *rbacv1.RoleBinding {
 	var subjects []rbacv1.Subject
 	for _, name := range slices.Sorted(slices.Values(users)) {
 		subjects = append(subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name})
 	}
-	return binding(twinMeta(twin, wire.TwinAccessName), subjects)
+	return binding(mappedMeta(mapped, wire.MappedAccessName), subjects)
 }
 
 // TwinOperatorAccess gives the operator in namespace home its rights in a mapped namespace.
-func TwinOperatorAccess(twin *corev1.Namespace, home string) *rbacv1.RoleBinding {
-	return binding(twinMeta(twin, wire.TwinOperatorName), []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: wire.OperatorName}})
+func MappedOperatorAccess(mapped *corev1.Namespace, home string) *rbacv1.RoleBinding {
+	return binding(mappedMeta(mapped, wire.MappedOperatorName), []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: wire.OperatorName}})
 }
 
 // How many objects a consumer may have in a mapped namespace, besides pods: without a limit, a consumer
@@ -100,10 +100,10 @@ const (
 
 // TwinQuotas are a second limit: no mapped namespace has more than all slices of its consumer together.
 // Liqo's kinds have a quota of their own, because Kubernetes discovers them later.
-func TwinQuotas(twin *corev1.Namespace, granted corev1.ResourceList) []*corev1.ResourceQuota {
+func MappedQuotas(mapped *corev1.Namespace, granted corev1.ResourceList) []*corev1.ResourceQuota {
 	of := func(name string, hard corev1.ResourceList) *corev1.ResourceQuota {
 		return &corev1.ResourceQuota{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"}, ObjectMeta: twinMeta(twin, name), Spec: corev1.ResourceQuotaSpec{Hard: hard},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"}, ObjectMeta: mappedMeta(mapped, name), Spec: corev1.ResourceQuotaSpec{Hard: hard},
 		}
 	}
 	count := func(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }
@@ -115,15 +115,15 @@ func TwinQuotas(twin *corev1.Namespace, granted corev1.ResourceList) []*corev1.R
 	}
 	pods := granted[corev1.ResourcePods]
 	return []*corev1.ResourceQuota{
-		of(wire.TwinAccessName, hard),
-		of(wire.TwinAccessName+"-asked", corev1.ResourceList{ShadowPodsCounted: count(max(mostShadowPods, 2*pods.Value())), ShadowEndpointsCounted: count(2 * mostObjects)}),
+		of(wire.MappedAccessName, hard),
+		of(wire.MappedAccessName+"-asked", corev1.ResourceList{ShadowPodsCounted: count(max(mostShadowPods, 2*pods.Value())), ShadowEndpointsCounted: count(2 * mostObjects)}),
 	}
 }
 
 // TwinLimits give an amount to every container that states none, whoever creates its pod.
-func TwinLimits(twin *corev1.Namespace, cpu, memory, disk resource.Quantity) *corev1.LimitRange {
+func MappedLimits(mapped *corev1.Namespace, cpu, memory, disk resource.Quantity) *corev1.LimitRange {
 	return &corev1.LimitRange{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: twinMeta(twin, wire.TwinAccessName),
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: mappedMeta(mapped, wire.MappedAccessName),
 		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 			Type:           corev1.LimitTypeContainer,
 			Min:            corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")},
@@ -140,9 +140,9 @@ var notOutside = []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0
 // TwinPolicy limits the connections of the pods in a mapped namespace: to and from the consumer's mapped
 // namespaces and its pods at home, and to DNS and the internet. conf is nil if the clusters are not
 // connected; own are the ranges and addresses of this cluster.
-func TwinPolicy(twin *corev1.Namespace, conf *networkingv1beta1.Configuration, own []netip.Prefix) *networkingv1.NetworkPolicy {
+func MappedPolicy(mapped *corev1.Namespace, conf *networkingv1beta1.Configuration, own []netip.Prefix) *networkingv1.NetworkPolicy {
 	theirs := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
-		LabelTwin: "true", wire.LabelRemoteCluster: twin.Labels[wire.LabelRemoteCluster],
+		LabelMapped: "true", wire.LabelRemoteCluster: mapped.Labels[wire.LabelRemoteCluster],
 	}}}}
 	if conf != nil && conf.Status.Remote != nil {
 		for _, cidr := range slices.Concat(conf.Status.Remote.CIDR.Pod, conf.Status.Remote.CIDR.External) {
@@ -164,7 +164,7 @@ func TwinPolicy(twin *corev1.Namespace, conf *networkingv1beta1.Configuration, o
 	}
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
-		ObjectMeta: twinMeta(twin, wire.TwinAccessName),
+		ObjectMeta: mappedMeta(mapped, wire.MappedAccessName),
 		Spec: networkingv1.NetworkPolicySpec{
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 			Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: theirs}},

@@ -24,7 +24,7 @@ func TestARestartListsOwnSlicesByNamespace(t *testing.T) {
 	}
 	reader, lists := lendingtest.Counting(t, live...)
 	cached, _ := lendingtest.Counting(t, known...)
-	r := &abroad{client: cached, reader: reader}
+	r := &copier{client: cached, reader: reader}
 	for i := range providers {
 		namespace := fmt.Sprint("liqo-tenant-provider-", i)
 		all, err := r.slices(t.Context(), namespace)

@@ -13,13 +13,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-func twin() *corev1.Namespace {
-	return peering.Twin(&offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "milan"}}, "rome", "demo", "demo-rome")
+func mapped() *corev1.Namespace {
+	return peering.MappedNamespace(&offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "milan"}}, "rome", "demo", "demo-rome")
 }
 
 // A label proves nothing: whoever may label a namespace must not have it deleted.
 func TestWhichNamespacesAreTwins(t *testing.T) {
-	if !peering.IsTwin(twin()) {
+	if !peering.IsMapped(mapped()) {
 		t.Error("it is none")
 	}
 	for what, change := range map[string]func(*corev1.Namespace){
@@ -28,8 +28,8 @@ func TestWhichNamespacesAreTwins(t *testing.T) {
 		"whose annotation is else": func(n *corev1.Namespace) { n.Name = "other" },
 		"of no map":                func(n *corev1.Namespace) { delete(n.Annotations, "liqo.io/managed-by-namespace-map") },
 	} {
-		ns := twin()
-		if change(ns); peering.IsTwin(ns) {
+		ns := mapped()
+		if change(ns); peering.IsMapped(ns) {
 			t.Errorf("one %s is a twin", what)
 		}
 	}
@@ -41,7 +41,7 @@ func TestWhatATwinReaches(t *testing.T) {
 		CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"253.18.0.0/16"}, External: []networkingv1beta1.CIDR{"253.19.0.0/16"}},
 	}}}
 	own := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("203.0.113.7/32"), netip.MustParsePrefix("fd00::/8")}
-	p := peering.TwinPolicy(twin(), conf, own)
+	p := peering.MappedPolicy(mapped(), conf, own)
 	if len(p.Spec.PolicyTypes) != 2 || len(p.Spec.PodSelector.MatchLabels) != 0 {
 		t.Errorf("it is not about all pods, both ways: %+v", p.Spec)
 	}
@@ -65,7 +65,7 @@ func TestWhatATwinReaches(t *testing.T) {
 	if slices.Contains(outside.Except, "10.244.0.0/16") || slices.Contains(outside.Except, "fd00::/8") {
 		t.Errorf("said twice, or of another family: %v", outside.Except)
 	}
-	if p := peering.TwinPolicy(twin(), nil, nil); len(p.Spec.Ingress[0].From) != 1 {
+	if p := peering.MappedPolicy(mapped(), nil, nil); len(p.Spec.Ingress[0].From) != 1 {
 		t.Errorf("without a connection: %+v", p.Spec.Ingress)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// MostTwins is how many mapped namespaces a consumer may have on a provider.
-const MostTwins = 100
+// MostMapped is how many mapped namespaces a consumer may have on a provider.
+const MostMapped = 100
 
 // reserved are prefixes of namespaces that consumers don't get.
 var reserved = []string{"kube-", "openshift-", "liqo"}
@@ -39,11 +39,11 @@ var programs = []string{
 	"prometheus", "rook-ceph", "sealed-secrets", "tekton-pipelines", "traefik", "trivy", "vault", "velero",
 }
 
-// TwinName says why a consumer can't have a mapped namespace of this name; nil if the name is allowed. home
+// MappedName says why a consumer can't have a mapped namespace of this name; nil if the name is allowed. home
 // is the operator's namespace. A name has to end in the consumer's ID, unless an admin allows any name: the
 // pods of the whole cluster search namespaces first when they resolve names of other domains, so a Service
 // github in a namespace com would answer for github.com.
-func TwinName(name, home string, consumer wire.ClusterID, any bool) error {
+func MappedName(name, home string, consumer wire.ClusterID, any bool) error {
 	if why := validation.IsDNS1123Label(name); len(why) > 0 {
 		return fmt.Errorf("%q is no name of a namespace", name)
 	}
