@@ -71,6 +71,29 @@ func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
 	}
 }
 
+// Only paths that begin with a folder of the repository are looked at: others are of the
+// folder that was named before.
+func TestFilesOfThePagesForContributorsExist(t *testing.T) {
+	all := pages(t)
+	seen := 0
+	for page, text := range all {
+		if page != "CONTRIBUTING.md" && page != "ARCHITECTURE.md" && !strings.HasPrefix(page, filepath.Join("docs", "design")) {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`((?:build|charts|cmd|docs|examples|flows|gateway|internal|kube|render|testdata|tui)/[A-Za-z0-9_./*-]+)`").FindAllStringSubmatch(text, -1) {
+			seen++
+			found, err := filepath.Glob(filepath.Join("..", "..", m[1]))
+			inCommands, _ := filepath.Glob(m[1]) // testdata of the command
+			if err != nil || len(found)+len(inCommands) == 0 {
+				t.Errorf("%s names %s, which is not there (%v)", page, m[1], err)
+			}
+		}
+	}
+	if seen < 80 {
+		t.Errorf("got %d paths, want all of them", seen)
+	}
+}
+
 // A command is in a block, or between backquotes, and may go on in the next line.
 var commands = regexp.MustCompile("(?m)(?:^ {4}(?:bin/)?|`(?:bin/)?)(liqo-tui [a-z][^`\n\\\\]*(?:\\\\\n[^`\n\\\\]*)*)")
 
