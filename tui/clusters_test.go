@@ -49,7 +49,7 @@ func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
 		d.keys("pause", "enter")
 		d.wait(30 * time.Second)
 		d.at(wizard.Live)
-		d.has("connected: each gateway gets answers")
+		d.has("untested: each gateway gets answers")
 	})
 }
 

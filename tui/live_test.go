@@ -50,7 +50,7 @@ func TestAClusterThatStopsAnsweringIsAStateOfItsSide(t *testing.T) {
 		d.has("Live", "A says connected, B says not answering", "does not answer", "sees rome's pods")
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = nil })
 		d.wait(3 * time.Second)
-		d.has("connected: each gateway gets answers")
+		d.has("untested: each gateway gets answers")
 	})
 }
 
@@ -84,7 +84,7 @@ func TestAReportThatIsTooOldLooksStale(t *testing.T) {
 	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.NoReports = true })
 		d.wait(20 * time.Second)
-		d.has("connected: each gateway gets answers")
+		d.has("untested: each gateway gets answers")
 		d.wait(25 * time.Second)
 		d.has("B says stale", "it said Connected", "and nothing since")
 	})

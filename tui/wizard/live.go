@@ -155,7 +155,7 @@ func (s liveScreen) verdict(c scene) []string {
 	}
 	if v.State == view.Connected || v.State == view.Untested {
 		why, _, _ := strings.Cut(v.Why, "; tested from pod to pod") // which the next line says
-		text = "connected: " + why
+		text = v.State.String() + ": " + why
 	}
 	mark := draw.PairMarks[v.State]
 	lines := c.Theme.Wrap(c.Theme.Glyphs[mark]+" "+text, c.Width, 2)

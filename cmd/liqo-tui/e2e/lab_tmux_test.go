@@ -57,7 +57,7 @@ func TestLabWizard(t *testing.T) {
 		time.Sleep(time.Second) // an Enter that comes at once may belong to the one before, and is none
 		s.Press("Enter")
 		s.Wait(30*time.Second, "Apply", "done", "now:")
-		s.Wait(120*time.Second, "connected: each gateway gets answers")
+		s.Wait(120*time.Second, "each gateway gets answers")
 		s.Wait(60*time.Second, "verified: packets pass between pods both ways")
 		s.Resize(120, 40)
 		s.Wait(30*time.Second, strings.Repeat("─", 100))
@@ -72,11 +72,11 @@ func TestLabWizard(t *testing.T) {
 		way := l.detour(t, "lab-milan")
 		s := openTerminal(t, 80, 24, nil, program, "wizard", "--kubeconfig", way.kubeconfig, "--context", "lab-rome",
 			"--remote-kubeconfig", way.kubeconfig, "--remote-context", "lab-milan")
-		s.Wait(20*time.Second, "connected: each gateway gets answers")
+		s.Wait(20*time.Second, "each gateway gets answers")
 		way.close()
 		s.Wait(40*time.Second, "not answering", "connected")
 		way.open(t)
-		s.Wait(40*time.Second, "connected: each gateway gets answers")
+		s.Wait(40*time.Second, "each gateway gets answers")
 		s.Press("q")
 		s.Exit(30 * time.Second)
 	})
@@ -111,7 +111,7 @@ func TestLabWizard(t *testing.T) {
 				again.Screen()
 			}
 		}
-		again.Wait(120*time.Second, "connected: each gateway gets answers")
+		again.Wait(120*time.Second, "each gateway gets answers")
 		again.Press("q")
 		again.Exit(30 * time.Second)
 	})

@@ -28,7 +28,7 @@ func (s *terminal) agree() {
 func (l lab) testOtherTerminals(t *testing.T, program string) {
 	t.Run("over SSH, a live connection is changed", func(t *testing.T) {
 		s := l.wizardOn(t, program, "SSH_TTY=/dev/pts/9")
-		s.Wait(30*time.Second, "Live", "connected: each gateway gets answers")
+		s.Wait(30*time.Second, "Live", "each gateway gets answers")
 		s.Press("e")
 		s.Wait(30*time.Second, "▸ Gateway server on")
 		s.Press("Up", "Up") // to the last field but one
@@ -36,7 +36,7 @@ func (l lab) testOtherTerminals(t *testing.T, program string) {
 		s.Press("C-u", "1", "3", "0", "0", "Enter")
 		s.Wait(30*time.Second, "network connect", "--mtu 1300")
 		s.agree()
-		s.Wait(120*time.Second, "Live", "connected: each gateway gets answers", "MTU 1300")
+		s.Wait(120*time.Second, "Live", "each gateway gets answers", "MTU 1300")
 		s.Press("q")
 		if code := s.Exit(30 * time.Second); code != "0" {
 			t.Errorf("got exit code %s, want 0", code)
