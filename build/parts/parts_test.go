@@ -204,3 +204,11 @@ func write(t *testing.T, file, text string) {
 		t.Fatal(err)
 	}
 }
+
+func TestAMovedFileHasNotChanged(t *testing.T) {
+	const lines = "M\tMakefile\nR097\tcmd/a_test.go\tcmd/e2e/a_test.go\nA\tcmd/e2e/b_test.go\nD\tcmd/b_test.go\n? new.go\n"
+	want := []string{"Makefile", "cmd/e2e/b_test.go", "cmd/b_test.go", "new.go"}
+	if got := changedFiles(lines); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
