@@ -61,7 +61,7 @@ func (p *controlPlane) startPlane(ctx context.Context) error {
 	if err := p.nodes.join(ctx); err != nil {
 		return err
 	}
-	return p.runControllers()
+	return p.runControllers() //nolint:contextcheck // they outlive the test that starts them
 }
 
 // user is a kubeconfig for a new user, by way of what can be cut.

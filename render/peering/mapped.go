@@ -77,7 +77,7 @@ func binding(meta metav1.ObjectMeta, subjects []rbacv1.Subject) *rbacv1.RoleBind
 	}
 }
 
-// TwinAccess gives the users of a consumer's slices their rights in a mapped namespace.
+// MappedAccess gives the users of a consumer's slices their rights in a mapped namespace.
 func MappedAccess(mapped *corev1.Namespace, users []string) *rbacv1.RoleBinding {
 	var subjects []rbacv1.Subject
 	for _, name := range slices.Sorted(slices.Values(users)) {
@@ -86,7 +86,7 @@ func MappedAccess(mapped *corev1.Namespace, users []string) *rbacv1.RoleBinding 
 	return binding(mappedMeta(mapped, wire.MappedAccessName), subjects)
 }
 
-// TwinOperatorAccess gives the operator in namespace home its rights in a mapped namespace.
+// MappedOperatorAccess gives the operator in namespace home its rights in a mapped namespace.
 func MappedOperatorAccess(mapped *corev1.Namespace, home string) *rbacv1.RoleBinding {
 	return binding(mappedMeta(mapped, wire.MappedOperatorName), []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: wire.OperatorName}})
 }
@@ -98,7 +98,7 @@ const (
 	mostShadowPods = 1000 // or twice the granted pods, if that is more; ShadowPods that wait are included
 )
 
-// TwinQuotas are a second limit: no mapped namespace has more than all slices of its consumer together.
+// MappedQuotas are a second limit: no mapped namespace has more than all slices of its consumer together.
 // Liqo's kinds have a quota of their own, because Kubernetes discovers them later.
 func MappedQuotas(mapped *corev1.Namespace, granted corev1.ResourceList) []*corev1.ResourceQuota {
 	of := func(name string, hard corev1.ResourceList) *corev1.ResourceQuota {
@@ -120,7 +120,7 @@ func MappedQuotas(mapped *corev1.Namespace, granted corev1.ResourceList) []*core
 	}
 }
 
-// TwinLimits give an amount to every container that states none, whoever creates its pod.
+// MappedLimits give an amount to every container that states none, whoever creates its pod.
 func MappedLimits(mapped *corev1.Namespace, cpu, memory, disk resource.Quantity) *corev1.LimitRange {
 	return &corev1.LimitRange{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: mappedMeta(mapped, wire.MappedAccessName),
@@ -137,7 +137,7 @@ func MappedLimits(mapped *corev1.Namespace, cpu, memory, disk resource.Quantity)
 // metadata servers of clouds, which give identities to nodes.
 var notOutside = []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/4", "240.0.0.0/4"}
 
-// TwinPolicy limits the connections of the pods in a mapped namespace: to and from the consumer's mapped
+// MappedPolicy limits the connections of the pods in a mapped namespace: to and from the consumer's mapped
 // namespaces and its pods at home, and to DNS and the internet. conf is nil if the clusters are not
 // connected; own are the ranges and addresses of this cluster.
 func MappedPolicy(mapped *corev1.Namespace, conf *networkingv1beta1.Configuration, own []netip.Prefix) *networkingv1.NetworkPolicy {
