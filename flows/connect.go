@@ -26,9 +26,9 @@ func PlanConnect(p Params, f Facts) Plan {
 		plan.Params.Peering = whole
 		return plan
 	}
-	install, expected, installs := installation(p, f)
+	install, expected, asks := installation(p, f)
 	plan := planConnect(p, expected)
-	plan.Installs = installs
+	plan.Asks = asks
 	if plan.Failure() != nil {
 		return plan
 	}

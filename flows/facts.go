@@ -168,8 +168,8 @@ type ClusterFacts struct {
 	// EventsRead are the namespaces whose warnings were asked for, with why they are
 	// not known; "" if they are. Of other namespaces nothing is known.
 	EventsRead map[string]string
-	// Installation is nil until a plan has asked for it: [Plan.Installs].
-	Installation *InstallationFacts
+	// Installation is the answer to [AskInstallation].
+	Installation Answer[InstallationFacts]
 	// ImageTrial is nil until a plan has asked for it: [Step.Try].
 	ImageTrial *trial.Image
 	// APITrial is nil until a plan has asked for it: [Step.Asks].

@@ -15,8 +15,23 @@ type Installation interface {
 	PlacesAgents() bool
 	// Bring is what a plan for a connection has of the installation on a side: its
 	// steps, the cluster as the rest of the plan may count on it, and whether the
-	// plan has to know what is there of an installation.
-	Bring(side Side, c ClusterFacts) (steps []Step, expected ClusterFacts, installs bool)
+	// plan has to know what is there of an installation: [AskInstallation].
+	Bring(side Side, c ClusterFacts) (steps []Step, expected ClusterFacts, asks bool)
+}
+
+// AskInstallation asks what is there of an installation of ours.
+type AskInstallation struct{ Side Side }
+
+// On implements [Question].
+func (q AskInstallation) On() Side { return q.Side }
+
+// Terms implements [Question].
+func (q AskInstallation) Terms() Terms { return Terms{} }
+
+func (q AskInstallation) slot(f *Facts) slot { return q.in(f) }
+
+func (q AskInstallation) in(f *Facts) *Answer[InstallationFacts] {
+	return &f.Sides[q.Side].Installation
 }
 
 // InstallationFacts are what is there of an installation of ours, or in its place.
@@ -70,17 +85,18 @@ const SeeManagers = "ask for the right to list deployments there: the Role that 
 
 // installation is what it takes to bring our operator to the sides that want
 // it, and the facts as a plan may count on them.
-func installation(p Params, f Facts) (steps []Step, expected Facts, installs [2]bool) {
+func installation(p Params, f Facts) (steps []Step, expected Facts, asks []Question) {
 	sides := f.Sides
 	for side, i := range p.Install {
 		if i != nil {
-			var part []Step
-			part, sides[side], installs[side] = i.Bring(Side(side), sides[side])
-			steps = append(steps, part...)
+			part, expected, ask := i.Bring(Side(side), sides[side])
+			if steps, sides[side] = append(steps, part...), expected; ask {
+				asks = append(asks, AskInstallation{Side(side)})
+			}
 		}
 	}
 	f.Sides[A], f.Sides[B] = sides[A], sides[B]
-	return steps, f, installs
+	return steps, f, asks
 }
 
 // Expected are the facts as a plan of p may count on them: where it installs our

@@ -136,9 +136,8 @@ type Plan struct {
 	// Kept says, a sentence each, what stays as it is although it is not the default,
 	// or what is likely to be chosen; of a removal, what stays without an agent on a node.
 	Kept []string
-	// Installs are the sides of whose installation the plan has to know:
-	// [ClusterFacts.Installation].
-	Installs [2]bool
+	// Asks are what the plan has to know, whether the facts have the answers or not.
+	Asks []Question
 	// Policies are the sides of whose NetworkPolicies it has to know: [ClusterFacts.Policies].
 	Policies [2]bool
 	// Replaces says of which clusters others of the same ID take the place, a sentence each. It

@@ -24,15 +24,12 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/collect"
-	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
-
-var _ engine.InstallationReader = (*Cluster)(nil)
 
 // Installation reads what there is of our installation, or in its place. Nothing of
 // it is watched besides what every observation is made of: it is needed by few

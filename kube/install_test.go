@@ -213,7 +213,9 @@ func TestAnOlderKubernetesIsInstalledWithoutPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := install.Plan(render.InstallParams{ClusterID: "rome", Image: "none"}, flows.Facts{Sides: [2]flows.ClusterFacts{{Namespace: "liqo", Installation: &installation}}})
+	f := flows.Facts{Sides: [2]flows.ClusterFacts{{Namespace: "liqo"}}}
+	flows.Read(flows.AskInstallation{Side: flows.A}, installation).Store(&f, f.At)
+	plan := install.Plan(render.InstallParams{ClusterID: "rome", Image: "none"}, f)
 	rights, _ := plan.Step("rights-a")
 	if len(rights.Want) == 0 || slices.ContainsFunc(rights.Want, render.Optional) {
 		t.Errorf("got %v, want all but the policy", rights.Want)

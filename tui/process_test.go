@@ -24,7 +24,6 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
-	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -63,6 +62,7 @@ type processResult struct {
 
 // memoryCluster is a cluster whose facts somebody else changes.
 type memoryCluster struct {
+	engine.Absent
 	mu      sync.Mutex
 	facts   flows.ClusterFacts
 	changed chan struct{}
@@ -74,14 +74,6 @@ func (c *memoryCluster) Observe(context.Context) (flows.ClusterFacts, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.facts, nil
-}
-
-func (*memoryCluster) Apply(context.Context, []wire.Object) ([]flows.Change, error) {
-	return nil, nil
-}
-
-func (*memoryCluster) Delete(context.Context, []wire.Object) ([]flows.Change, error) {
-	return nil, nil
 }
 
 func (c *memoryCluster) Changed() <-chan struct{} { return c.changed }

@@ -91,5 +91,6 @@ func versionsOn(ctx context.Context, c clusterFlags) (v report.ClusterVersions, 
 	if err != nil {
 		return v, err
 	}
-	return report.VersionsOf(ctx, cluster, f)
+	i, err := cluster.Installation(ctx)
+	return report.VersionsOf(f, i), err
 }

@@ -80,12 +80,6 @@ type Logger interface {
 	Logs(ctx context.Context, pod flows.PodFacts, lines int) (string, error)
 }
 
-// InstallationReader reads what is there of an installation of ours, for the plans
-// that ask for it by [flows.Plan.Installs].
-type InstallationReader interface {
-	Installation(context.Context) (flows.InstallationFacts, error)
-}
-
 // Inspector says what a namespace holds besides a connection's own objects. It is
 // an ability that a [Cluster] may have: a namespace goes with all that is in it,
 // so a run asks before it deletes one.

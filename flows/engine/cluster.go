@@ -29,6 +29,9 @@ type Cluster interface {
 	// more are no error. One that was made again since is a conflict, as is a
 	// namespace that was changed: it stays, and the next Observe sees it.
 	Delete(context.Context, []wire.Object) ([]flows.Change, error)
+	// Ask answers a question. An error is why the cluster does not know: [ErrNoWay] where
+	// it never does. One that means that the cluster can't be used wraps a [flows.Problem].
+	Ask(context.Context, flows.Question) (flows.Reply, error)
 	// Changed receives after something worth observing has happened; several
 	// happenings may be one value.
 	Changed() <-chan struct{}
@@ -67,6 +70,11 @@ func (a Absent) Apply(context.Context, []wire.Object) ([]flows.Change, error) {
 // Delete is never called: what is not there has no steps.
 func (a Absent) Delete(context.Context, []wire.Object) ([]flows.Change, error) {
 	return nil, errors.New("delete: the other cluster was not asked")
+}
+
+// Ask says that nobody was asked.
+func (a Absent) Ask(context.Context, flows.Question) (flows.Reply, error) {
+	return nil, errors.New("the other cluster was not asked")
 }
 
 // Changed never receives.

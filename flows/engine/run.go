@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -122,6 +123,7 @@ type runner struct {
 	apis     [2]*trial.API
 	contents [2]*flows.Contents
 	policies [2]*policy.Facts
+	answers  Answers
 	looked   [2]flows.Status // of the step when its namespace was looked into
 
 	mu sync.Mutex // guards applied, which both sides write
@@ -186,11 +188,15 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	if err != nil {
 		return flows.Facts{}, flows.Plan{}, err
 	}
+	r.answers.AddTo(&facts)
 	facts.Measured, facts.Contents = r.measured, r.contents
 	facts.Sides[flows.A].ImageTrial, facts.Sides[flows.B].ImageTrial = r.images[flows.A], r.images[flows.B]
 	facts.Sides[flows.A].APITrial, facts.Sides[flows.B].APITrial = r.apis[flows.A], r.apis[flows.B]
 	facts.Sides[flows.A].Policies, facts.Sides[flows.B].Policies = r.policies[flows.A], r.policies[flows.B]
-	p := r.plan(facts)
+	p, err := r.ask(ctx, &facts)
+	if err != nil {
+		return facts, p, err
+	}
 	asked, err := r.readMore(ctx, p, &facts)
 	if asked && err == nil {
 		p = r.plan(facts)
@@ -205,8 +211,27 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	return facts, p, err
 }
 
-// readMore has the clusters say what there is of our installation, and once in a run
-// which NetworkPolicies there are, where the plan has to know it.
+// ask plans, asks what the plan has to know, and plans again, until there is nothing left
+// to ask. Each question is asked once.
+func (r *runner) ask(ctx context.Context, f *flows.Facts) (flows.Plan, error) {
+	asked := map[flows.Question]bool{}
+	for {
+		p := r.plan(*f)
+		open := slices.DeleteFunc(p.Open(*f), func(q flows.Question) bool { return asked[q] })
+		if len(open) == 0 {
+			return p, nil
+		}
+		for _, q := range open {
+			asked[q] = true
+		}
+		if err := r.answers.Ask(ctx, open, f, r.clusters, r.options.Now); err != nil {
+			return p, err
+		}
+	}
+}
+
+// readMore has the clusters say once in a run which NetworkPolicies there are, where the
+// plan has to know it.
 func (r *runner) readMore(ctx context.Context, p flows.Plan, f *flows.Facts) (asked bool, err error) {
 	for side := range f.Sides {
 		c := &f.Sides[side]
@@ -219,20 +244,6 @@ func (r *runner) readMore(ctx context.Context, p flows.Plan, f *flows.Facts) (as
 			}
 			c.Policies, r.policies[side], asked = &found, &found, true
 		}
-		reader, ok := r.clusters[side].(InstallationReader)
-		if !p.Installs[side] || !ok || c.Problem != nil {
-			continue
-		}
-		found, err := reader.Installation(ctx)
-		if ctx.Err() != nil {
-			return asked, ctx.Err()
-		}
-		if problem, ok := errors.AsType[*flows.Problem](err); ok {
-			c.Problem = problem
-		} else if err != nil {
-			return asked, err
-		}
-		c.Installation, asked = &found, true
 	}
 	return asked, nil
 }

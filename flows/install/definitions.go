@@ -31,7 +31,7 @@ func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *f
 
 // others are the definitions that another program has put on the cluster.
 func (i *Installation) others(c flows.ClusterFacts) (all []flows.DefinitionFacts) {
-	if c.Installation == nil {
+	if c.Installation.Value() == nil {
 		return c.Definitions
 	}
 	for _, o := range i.objects {

@@ -32,7 +32,7 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
 		return plan
 	}
-	plan.A, plan.Installs[flows.A] = cmp.Or(c.ID, p.ClusterID), true
+	plan.A, plan.Asks = cmp.Or(c.ID, p.ClusterID), []flows.Question{flows.AskInstallation{Side: flows.A}}
 	if c.Software == flows.Liqo {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUnfit, "installation", flows.FailedPreflight,
 			"Liqo's controller-manager already connects this cluster, and two operators would fight over the same objects",
@@ -116,19 +116,19 @@ const (
 )
 
 // Bring implements [flows.Installation].
-func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flows.Step, expected flows.ClusterFacts, installs bool) {
+func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flows.Step, expected flows.ClusterFacts, asks bool) {
 	if c.Problem != nil || c.Software == flows.Liqo {
 		return nil, c, false
 	}
 	expected, wanted := c, i.params
 	broken := c.Software == flows.Operator && c.Operator.Problem != ""
-	if broken && c.Installation != nil { // with another image, it may work
+	if broken && c.Installation.Value() != nil { // with another image, it may work
 		if mended, err := New(complete(c, i.params)); err == nil {
 			i = mended
 		}
 	}
 	steps = i.steps(side, c)
-	if c.Software == flows.Operator && (!broken || c.Installation == nil) {
+	if c.Software == flows.Operator && (!broken || c.Installation.Value() == nil && c.Installation.Unknown() == "") {
 		// Its Deployment is applied last of all: where it exists, nothing is
 		// missing, and bringing one up to date that works is another command's.
 		for k := range steps {
@@ -285,8 +285,8 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 // in whole peerings: rights, and the way to its proxy. What it gave to consumers ends with the roles.
 func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows.Step {
 	var all []flows.Step
-	if c.Installation != nil {
-		for _, o := range c.Installation.Objects {
+	if c.Installation.Value() != nil {
+		for _, o := range c.Installation.Value().Objects {
 			wanted := slices.ContainsFunc(i.objects, func(w wire.Object) bool { return flows.RefTo(w) == flows.RefTo(o) })
 			if !wanted && partOf(o) == stepRights && render.MadeByUs(o) {
 				all = append(all, flows.Remove(side, stepFormer, flows.RefTo(o), o, ""))
@@ -298,13 +298,19 @@ func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows
 	return s
 }
 
+// seeInstallation is what to do where nobody knows what is installed.
+const seeInstallation = "ask the cluster's administrator for the right to read it"
+
 // obstacle is what the installation can't be applied for, nil if it can.
 func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	if why := c.Unseen(); why != "" { // a second operator would fight with the first
 		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess,
 			fmt.Sprintf("whether Liqo or the liqo-tui operator is installed on %s is not known: %s", c.Context, why), flows.SeeManagers))
 	}
-	if c.Software == flows.NoSoftware || c.Installation != nil {
+	if why := c.Installation.Unknown(); why != "" {
+		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess, "what is installed is not known: "+why, seeInstallation))
+	}
+	if c.Software == flows.NoSoftware || c.Installation.Value() != nil {
 		for _, s := range []*flows.Step{flows.InstalledElsewhere(side, c), installNamespace(side, c, i.params.Namespace), i.newer(side, c), UnusableDefinition(side, i.others(c))} {
 			if s != nil {
 				return s
@@ -356,12 +362,12 @@ func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	}
 	was := render.OperatorParams(d).Peering
 	switch {
-	case c.Installation.Tenants > 0 && was.Provides() && !role.Provides():
-		return fmt.Sprintf("clusters that have access to it: %d", c.Installation.Tenants)
-	case c.Installation.Identities > 0 && was.Consumes() && !role.Consumes():
-		return fmt.Sprintf("clusters that it has access to: %d", c.Installation.Identities)
-	case c.Installation.Unknown != "" && (was.Provides() && !role.Provides() || was.Consumes() && !role.Consumes()):
-		return "who would lose access is not known: " + c.Installation.Unknown
+	case c.Installation.Value().Tenants > 0 && was.Provides() && !role.Provides():
+		return fmt.Sprintf("clusters that have access to it: %d", c.Installation.Value().Tenants)
+	case c.Installation.Value().Identities > 0 && was.Consumes() && !role.Consumes():
+		return fmt.Sprintf("clusters that it has access to: %d", c.Installation.Value().Identities)
+	case c.Installation.Value().Unknown != "" && (was.Provides() && !role.Provides() || was.Consumes() && !role.Consumes()):
+		return "who would lose access is not known: " + c.Installation.Value().Unknown
 	}
 	return ""
 }
@@ -383,7 +389,7 @@ func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
 func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) flows.Step {
 	var all []flows.Step
 	for _, o := range i.objects {
-		if partOf(o) != id || c.Installation != nil && slices.Contains(c.Installation.Unserved, flows.RefTo(o).Kind) {
+		if partOf(o) != id || c.Installation.Value() != nil && slices.Contains(c.Installation.Value().Unserved, flows.RefTo(o).Kind) {
 			continue
 		}
 		live := object(c, flows.RefTo(o).Kind, o.GetName())
@@ -462,7 +468,7 @@ func (i *Installation) home(side flows.Side, c flows.ClusterFacts) flows.Step {
 
 // served reports whether all definitions can be used.
 func (i *Installation) served(c flows.ClusterFacts) bool {
-	if c.Installation == nil {
+	if c.Installation.Value() == nil {
 		return c.HasCRDs
 	}
 	return c.HasCRDs && !slices.ContainsFunc(i.objects, func(o wire.Object) bool {
@@ -500,7 +506,7 @@ func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flow
 // rollout is what an operator that was told something new still has to do, "" for
 // nothing.
 func (i *Installation) rollout(c flows.ClusterFacts) string {
-	if c.Installation == nil {
+	if c.Installation.Value() == nil {
 		return ""
 	}
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
@@ -508,7 +514,7 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 	case d == nil:
 		return "the operator is not there"
 	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 1 || d.Status.AvailableReplicas < 1 || d.Status.Replicas > d.Status.UpdatedReplicas:
-		return waiting(c.Installation, "the operator starts", wire.OperatorName)
+		return waiting(c.Installation.Value(), "the operator starts", wire.OperatorName)
 	}
 	missing, made := map[string]bool{wire.NetworkPodCIDR: true, wire.NetworkServiceCIDR: true}, map[string]bool{}
 	for _, n := range ranges(c) {
@@ -552,7 +558,7 @@ func (i *Installation) fabricRuns(side flows.Side, c flows.ClusterFacts) flows.S
 	case f == nil:
 		s.Status, s.Reason, s.Code = flows.Blocked, "needs the fabric", ""
 	case f.Status.ObservedGeneration < f.Generation || f.Status.DesiredNumberScheduled == 0 || f.Status.NumberReady == 0 || f.Status.UpdatedNumberScheduled < able || f.Status.NumberReady < able:
-		s.Reason = waiting(c.Installation, fmt.Sprintf("it runs on %d of %d nodes", f.Status.NumberReady, able), wire.FabricName)
+		s.Reason = waiting(c.Installation.Value(), fmt.Sprintf("it runs on %d of %d nodes", f.Status.NumberReady, able), wire.FabricName)
 		if others := c.NoAgentOn(); others != "" {
 			s.Reason += "; " + others
 		}

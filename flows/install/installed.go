@@ -28,10 +28,10 @@ func waiting(f *flows.InstallationFacts, seen, program string) string {
 // object finds an object of the installation; nil if it is not there. Names are
 // unique by kind: all is in one namespace, or in none.
 func object(c flows.ClusterFacts, kind, name string) wire.Object {
-	if c.Installation == nil {
+	if c.Installation.Value() == nil {
 		return nil
 	}
-	for _, o := range c.Installation.Objects {
+	for _, o := range c.Installation.Value().Objects {
 		if o.GetName() == name && flows.RefTo(o).Kind == kind {
 			return o
 		}
@@ -65,10 +65,10 @@ func typed[T any, O interface {
 
 // ranges are the Networks of the cluster itself.
 func ranges(c flows.ClusterFacts) (all []*ipamv1alpha1.Network) {
-	if c.Installation == nil {
+	if c.Installation.Value() == nil {
 		return nil
 	}
-	for _, o := range c.Installation.Objects {
+	for _, o := range c.Installation.Value().Objects {
 		if n := typed[ipamv1alpha1.Network](o); n != nil && n.Labels[wire.LabelNetworkType] != "" {
 			all = append(all, n)
 		}
@@ -134,8 +134,8 @@ func (i *Installation) stated(kind string) []string {
 // none.
 func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	peers, hosts, unknown := len(c.Configurations), 0, ""
-	if c.Installation != nil {
-		hosts, unknown = c.Installation.Hosts, c.Installation.Unknown
+	if c.Installation.Value() != nil {
+		hosts, unknown = c.Installation.Value().Hosts, c.Installation.Value().Unknown
 	}
 	for _, n := range ranges(c) {
 		external := n.Name == wire.NetworkExternalCIDR && string(n.Spec.CIDR) != i.external()
@@ -167,11 +167,11 @@ func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.S
 // gateways wait until those that have our templates are as the templates say now.
 // The operator replaces one after the other.
 func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates flows.Step, at time.Time) (steps []flows.Step) {
-	if c.Installation == nil {
+	if c.Installation.Value() == nil {
 		return nil
 	}
-	for k := range c.Installation.Gateways {
-		d := &c.Installation.Gateways[k]
+	for k := range c.Installation.Value().Gateways {
+		d := &c.Installation.Value().Gateways[k]
 		if !fromOurTemplate(c, d) {
 			continue
 		}

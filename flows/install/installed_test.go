@@ -195,7 +195,7 @@ func TestAnOperatorThatMayGiveAccessStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		there.Unknown = c.hidden
-		f.Sides[flows.A].Installation = &there
+		flows.Read(flows.AskInstallation{Side: flows.A}, there).Store(&f, f.At)
 		plan := planned(render.InstallParams{Peering: c.role})(f)
 		reason := ""
 		if s := plan.Failure(); s != nil {
@@ -274,8 +274,11 @@ func TestUninstallRefusesWhatNobodyWouldCleanUp(t *testing.T) {
 // unreadable is a cluster whose installation may not be read.
 type unreadable struct{ *flowtest.Cluster }
 
-func (unreadable) Installation(context.Context) (flows.InstallationFacts, error) {
-	return flows.InstallationFacts{Unknown: "ada may not get deployments.apps"}, nil
+func (u unreadable) Ask(ctx context.Context, q flows.Question) (flows.Reply, error) {
+	if q, ok := q.(flows.AskInstallation); ok {
+		return flows.Read(q, flows.InstallationFacts{Unknown: "ada may not get deployments.apps"}), nil
+	}
+	return u.Cluster.Ask(ctx, q)
 }
 
 // TestARangeThatSomebodyWasToldOfStays has ranges that an admin states anew.
@@ -307,7 +310,7 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 			f := flowtest.Facts(pair)
 			reserved.Labels[wire.LabelManagedBy] = wire.ManagedBy
 			f.Sides[flows.A].Configurations, f.Sides[flows.A].ExternalCIDR = c.peers, "10.80.0.0/16"
-			f.Sides[flows.A].Installation = &flows.InstallationFacts{Hosts: c.hosts, Unknown: c.hides, Objects: append([]wire.Object{external, reserved}, pods...)}
+			flows.Read(flows.AskInstallation{Side: flows.A}, flows.InstallationFacts{Hosts: c.hosts, Unknown: c.hides, Objects: append([]wire.Object{external, reserved}, pods...)}).Store(&f, f.At)
 			p := planned(c.p)(f)
 			reason := ""
 			if s := p.Failure(); s != nil {
@@ -373,7 +376,7 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 		},
 	} {
 		f := flowtest.Facts(flowtest.NewPair())
-		f.Sides[flows.A].Installation = &flows.InstallationFacts{Objects: c.objects, Waiting: waiting}
+		flows.Read(flows.AskInstallation{Side: flows.A}, flows.InstallationFacts{Objects: c.objects, Waiting: waiting}).Store(&f, f.At)
 		f.Sides[flows.A].Nodes = c.nodes
 		if s, ok := planned(c.p)(f).Step(c.step); !ok || s.Reason != want || (s.Status == flows.Done) != c.done {
 			t.Errorf("got %s, %q, want %q", s.Status, s.Reason, want)
@@ -399,7 +402,7 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "tunnel", Image: image}}
 		d.Status = appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
 		found.Gateways = []appsv1.Deployment{d}
-		f.Sides[flows.A].Installation = &found
+		flows.Read(flows.AskInstallation{Side: flows.A}, found).Store(&f, f.At)
 		server := render.GatewayServer(render.ServerParams{Tenant: render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}, Template: render.TemplateRef{Name: template, Namespace: "liqo"}})
 		connection := networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan"}}
 		connection.Status.Value = networkingv1beta1.Connected
@@ -498,5 +501,32 @@ func TestAnInstallationTakesNothingOver(t *testing.T) {
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Code() != flows.CodeOwnership || !strings.Contains(failed.Step.Reason, theirs.Name) || failed.Changed {
 		t.Errorf("got %v, want a refusal that names %s", err, theirs.Name)
+	}
+}
+
+// silent is a cluster that can't say what is installed.
+type silent struct{ *flowtest.Cluster }
+
+func (silent) Ask(context.Context, flows.Question) (flows.Reply, error) { return nil, engine.ErrNoWay }
+
+func TestNothingIsDoneWhereNobodyKnowsWhatIsInstalled(t *testing.T) {
+	brought, err := install.New(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := flowtest.NodePort()
+	params.Install[flows.A] = brought
+	for name, plan := range map[string]func(flows.Facts) flows.Plan{
+		"install":   planned(render.InstallParams{}),
+		"uninstall": install.PlanRemoval,
+		"connect":   flowtest.Connect(params),
+	} {
+		pair := flowtest.NewPair()
+		pair.A.Bare()
+		err := engine.Run(t.Context(), plan, silent{pair.A}, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
+		failed, ok := errors.AsType[*flows.StepError](err)
+		if !ok || failed.Step.Kind != flows.FailedAccess || !strings.Contains(failed.Step.Reason, engine.ErrNoWay.Error()) || len(pair.Log()) > 0 {
+			t.Errorf("%s: got %v, and wrote %v", name, err, pair.Log())
+		}
 	}
 }

@@ -35,9 +35,13 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 	if s := flows.InstalledElsewhere(flows.A, c); s != nil {
 		return refuse(flows.FailedPreflight, flows.CodeUnfit, s.Reason, s.Hint)
 	}
-	plan.Installs[flows.A] = true
-	if c.Installation != nil && c.Installation.Unknown != "" {
-		return refuse(flows.FailedAccess, flows.CodeForbidden, c.Installation.Unknown, "ask the cluster's administrator for the right to read it")
+	plan.Asks = []flows.Question{flows.AskInstallation{Side: flows.A}}
+	unknown := c.Installation.Unknown()
+	if found := c.Installation.Value(); found != nil {
+		unknown = found.Unknown
+	}
+	if unknown != "" {
+		return refuse(flows.FailedAccess, flows.CodeForbidden, unknown, seeInstallation)
 	}
 	if s := byHelm(c); s != nil {
 		plan.Steps = []flows.Step{*s}
@@ -46,7 +50,7 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 	if why := endsAccess(c, render.PeeringNone); why != "" {
 		return refuse(flows.FailedPreflight, flows.CodeUnfit, why, "run liqo-tui unpeer for each")
 	}
-	rest := c.Installation == nil
+	rest := c.Installation.Value() == nil
 	// The rights go before what the programs write: they may still be ending.
 	for _, id := range []string{stepOperator, stepFabric, stepRights, stepTemplates, stepSettings} {
 		s := removePart(c, id)
@@ -59,11 +63,11 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 
 // removePart removes what is ours of one part of the installation.
 func removePart(c flows.ClusterFacts, id string) flows.Step {
-	if c.Installation == nil {
+	if c.Installation.Value() == nil {
 		return flows.Step{ID: flows.IDOf(flows.A, id), Side: flows.A, Action: flows.Delete, Title: titleOf(id), Status: flows.Blocked, Reason: "needs to be looked for"}
 	}
 	var all []flows.Step
-	for _, o := range c.Installation.Objects {
+	for _, o := range c.Installation.Value().Objects {
 		if partOf(o) == id && render.MadeByUs(o) {
 			all = append(all, flows.Remove(flows.A, id, flows.RefTo(o), o, ""))
 		}

@@ -68,7 +68,7 @@ func TestUpgrades(t *testing.T) {
 					change(o)
 				}
 			}
-			f.Sides[flows.A].Installation = &found
+			flows.Read(flows.AskInstallation{Side: flows.A}, found).Store(&f, f.At)
 			plan := planned(render.InstallParams{Image: "example.org/gateway:v2"})(f)
 			failed := plan.Failure()
 			if c.refused != "" {
@@ -113,7 +113,7 @@ func TestAnUpgradeChangesTheTemplatesWhenTheNewOperatorWorks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Sides[flows.A].Installation = &found
+		flows.Read(flows.AskInstallation{Side: flows.A}, found).Store(&f, f.At)
 		return f
 	}
 	if templates, operator := of(seen()); templates.Status != flows.Blocked || operator.Status == flows.Done {
@@ -141,11 +141,11 @@ func TestAnUpgradeChangesTheTemplatesWhenTheNewOperatorWorks(t *testing.T) {
 		t.Errorf("done in the order %v, %v", order, err)
 	}
 	f := seen()
-	for i, o := range f.Sides[flows.A].Installation.Objects { // a new operator that does not start
+	for i, o := range f.Sides[flows.A].Installation.Value().Objects { // a new operator that does not start
 		if d, ok := o.(*appsv1.Deployment); ok {
 			d = d.DeepCopy()
 			d.Status.AvailableReplicas, d.Status.UpdatedReplicas = 0, 0
-			f.Sides[flows.A].Installation.Objects[i] = d
+			f.Sides[flows.A].Installation.Value().Objects[i] = d
 		}
 	}
 	templates, _ := planned(render.InstallParams{Image: "example.org/gateway:v2", GatewayReplicas: 2})(f).Step("templates-a")

@@ -21,10 +21,19 @@ var (
 	_ engine.DryRunner = (*Cluster)(nil)
 	_ engine.Reviewer  = (*Cluster)(nil)
 
-	_ engine.InstallationReader = (*Cluster)(nil)
-	_ engine.ImageTrier         = (*Cluster)(nil)
-	_ engine.APIAsker           = (*Cluster)(nil)
+	_ engine.ImageTrier = (*Cluster)(nil)
+	_ engine.APIAsker   = (*Cluster)(nil)
 )
+
+// Ask implements [engine.Cluster].
+func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error) {
+	switch q := q.(type) {
+	case flows.AskInstallation:
+		found, err := c.Installation(ctx)
+		return flows.Read(q, found), err
+	}
+	return nil, engine.ErrNoWay
+}
 
 // AskAPI implements [engine.APIAsker].
 func (c *Cluster) AskAPI(_ context.Context, url string) trial.API {

@@ -29,7 +29,7 @@ func (c *Cluster) Bare() {
 	})
 }
 
-// Installation implements [engine.InstallationReader].
+// Installation is the answer to [flows.AskInstallation].
 func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, error) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()

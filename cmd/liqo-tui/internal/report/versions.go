@@ -2,12 +2,10 @@ package report
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -48,14 +46,9 @@ type GatewayVersion struct {
 	Image     string `json:"image"`
 }
 
-// VersionsOf are those of one cluster. What could not be read is a problem of it, too.
-func VersionsOf(ctx context.Context, c engine.InstallationReader, f flows.ClusterFacts) (ClusterVersions, error) {
+// VersionsOf are those of one cluster.
+func VersionsOf(f flows.ClusterFacts, i flows.InstallationFacts) ClusterVersions {
 	v := ClusterVersions{Context: f.Context.Name, ClusterID: f.ID, Kubernetes: f.Version, Software: f.Software.String(), Version: f.Operator.Version}
-	i, err := c.Installation(ctx)
-	if err != nil {
-		v.Problem = err.Error()
-		return v, err
-	}
 	for _, d := range i.Gateways {
 		g := GatewayVersion{Namespace: d.Namespace, Name: d.Name}
 		if c := d.Spec.Template.Spec.Containers; len(c) > 0 {
@@ -63,7 +56,7 @@ func VersionsOf(ctx context.Context, c engine.InstallationReader, f flows.Cluste
 		}
 		v.Gateways = append(v.Gateways, g)
 	}
-	return v, nil
+	return v
 }
 
 // Print writes them as text.

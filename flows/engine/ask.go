@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+)
+
+// ErrNoWay is why a [Cluster] has no answer to a question that it does not know.
+var ErrNoWay = errors.New("this program has no way to find out")
+
+// Answers are what clusters have said, for the observations that follow.
+type Answers struct{ kept []answer }
+
+type answer struct {
+	question flows.Question
+	reply    flows.Reply
+	at       time.Time
+}
+
+// AddTo adds the answers to the facts. Where two questions have the same place, the one
+// that was asked last counts.
+func (a *Answers) AddTo(f *flows.Facts) {
+	for _, k := range a.kept {
+		k.reply.Store(f, k.at)
+	}
+}
+
+// Ask asks the clusters side by side, and adds what they say to the facts. The error is of
+// ctx: that a cluster does not know is an answer, too.
+func (a *Answers) Ask(ctx context.Context, questions []flows.Question, f *flows.Facts, clusters [2]Cluster, now func() time.Time) error {
+	replies, errs := make([]flows.Reply, len(questions)), make([]error, len(questions))
+	var asking sync.WaitGroup
+	for i, q := range questions {
+		asking.Go(func() { replies[i], errs[i] = clusters[q.On()].Ask(ctx, q) })
+	}
+	asking.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for i, q := range questions {
+		if problem, lost := errors.AsType[*flows.Problem](errs[i]); lost {
+			f.Sides[q.On()].Problem = problem
+			continue
+		}
+		if errs[i] != nil {
+			replies[i] = flows.Unknown(q, errs[i].Error())
+		}
+		a.keep(answer{q, replies[i], now()})
+		replies[i].Store(f, now())
+	}
+	return nil
+}
+
+func (a *Answers) keep(k answer) {
+	if k.question.Terms().Lasts {
+		a.kept = append(slices.DeleteFunc(a.kept, func(o answer) bool { return o.question == k.question }), k)
+	}
+}

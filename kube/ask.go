@@ -1,0 +1,18 @@
+package kube
+
+import (
+	"context"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
+)
+
+// Ask implements [engine.Cluster].
+func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error) {
+	switch q := q.(type) {
+	case flows.AskInstallation:
+		found, err := c.Installation(ctx)
+		return flows.Read(q, found), err
+	}
+	return nil, engine.ErrNoWay
+}
