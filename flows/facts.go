@@ -174,8 +174,8 @@ type ClusterFacts struct {
 	ImageTrial *trial.Image
 	// APITrial is nil until a plan has asked for it: [Step.Asks].
 	APITrial *trial.API
-	// Policies are nil unless they were asked for.
-	Policies *policy.Facts
+	// Policies are the answer to [AskPolicies].
+	Policies Answer[policy.Facts]
 	// Delegation and Lending are nil unless they were asked for.
 	Delegation *DelegationFacts
 	Lending    *lending.Facts

@@ -55,6 +55,15 @@ type InstallationFacts struct {
 	Unknown string
 }
 
+// InstallationUnknown says why not all of an installation is known; "" if it is, or nobody
+// has asked.
+func (c ClusterFacts) InstallationUnknown() string {
+	if f := c.Installation.Value(); f != nil {
+		return f.Unknown
+	}
+	return c.Installation.Unknown()
+}
+
 // DefinitionFacts are a definition of one of Liqo's kinds that is another
 // program's.
 type DefinitionFacts struct {

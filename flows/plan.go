@@ -138,8 +138,6 @@ type Plan struct {
 	Kept []string
 	// Asks are what the plan has to know, whether the facts have the answers or not.
 	Asks []Question
-	// Policies are the sides of whose NetworkPolicies it has to know: [ClusterFacts.Policies].
-	Policies [2]bool
 	// Replaces says of which clusters others of the same ID take the place, a sentence each. It
 	// takes a yes of its own.
 	Replaces []string
@@ -244,13 +242,6 @@ func (p Plan) Foresaw(later Plan) bool {
 		before, known := p.Step(s.ID)
 		return !known || before.Status == Done || before.Action != s.Action || before.Object != s.Object
 	})
-}
-
-// Lacks reports whether the plan has to know a side's NetworkPolicies, and does not yet:
-// what it interrupts may be more.
-func (p Plan) Lacks(side Side, f Facts) bool {
-	c := f.Sides[side]
-	return p.Policies[side] && c.Policies == nil && c.Problem == nil
 }
 
 // Interrupts says which traffic the plan interrupts, a sentence each.

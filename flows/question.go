@@ -89,10 +89,13 @@ func (r unknown) Store(f *Facts, at time.Time) {
 	r.question.slot(f).leave(r.question, r.why, at)
 }
 
-// Open are the questions of the plan that the facts have no answer to. A cluster that
-// can't be used has none.
-func (p Plan) Open(f Facts) (open []Question) {
-	for _, q := range p.Asks {
+// Open are the questions of the plan that the facts have no answer to.
+func (p Plan) Open(f Facts) []Question { return Open(f, p.Asks) }
+
+// Open are those of the questions that the facts have no answer to. A cluster that can't be
+// used is not asked.
+func Open(f Facts, questions []Question) (open []Question) {
+	for _, q := range questions {
 		if f.Sides[q.On()].Problem == nil && !q.slot(&f).Answers(q) {
 			open = append(open, q)
 		}

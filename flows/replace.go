@@ -120,7 +120,7 @@ func Uninterrupting(plan func(Facts) Plan) func(Facts) Plan {
 	begun := false
 	return func(f Facts) Plan {
 		p := plan(f)
-		if begun || p.Failure() != nil || p.Lacks(A, f) || p.Lacks(B, f) {
+		if begun || p.Failure() != nil || len(p.Open(f)) > 0 { // what it interrupts may be more
 			return p
 		}
 		if interrupts := p.Interrupts(); len(interrupts) > 0 {

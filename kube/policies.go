@@ -10,11 +10,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 )
-
-var _ engine.PolicyReader = (*Cluster)(nil)
 
 // policyMakers have policies of their own besides Kubernetes', by the API group that
 // shows that they are there.

@@ -106,6 +106,7 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 	s.Observed(f)
 	var results []check.Result
 	var observe lookFunc
+	var answers engine.Answers
 	switch {
 	case err != nil:
 	case o.firewall:
@@ -118,7 +119,8 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 	case o.pre:
 		results, f, err = o.before(ctx, s, f, a, b, c)
 	default:
-		if f, err = engine.ReadPolicies(ctx, f, a, b); err != nil {
+		policies := []flows.Question{flows.AskPolicies{Side: flows.A}, flows.AskPolicies{Side: flows.B}}
+		if err = answers.Ask(ctx, policies, &f, [2]engine.Cluster{a, b}, time.Now); err != nil {
 			break
 		}
 		if f, err = engine.ReadWarnings(ctx, f, a, b); err != nil {
@@ -129,7 +131,7 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 			if err != nil {
 				return now, err
 			}
-			now.Sides[flows.A].Policies, now.Sides[flows.B].Policies = f.Sides[flows.A].Policies, f.Sides[flows.B].Policies
+			answers.AddTo(&now)
 			return engine.ReadWarnings(ctx, now, a, b)
 		}
 		results, f, err = diagnose(ctx, f, observe, func(ctx context.Context) error { return awaitMovement(ctx, s) })

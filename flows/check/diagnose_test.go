@@ -258,12 +258,13 @@ func TestDiagnose(t *testing.T) {
 					From: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "240.160.0.0/16"}}},
 				}}}},
 			}
-			f.Sides[flows.B].Policies = &policy.Facts{Policies: policies, Others: []string{"Calico"}}
+			found := policy.Facts{Policies: policies, Others: []string{"Calico"}}
 			for range 12 {
-				f.Sides[flows.B].Policies.Count("shop", nil)
-				f.Sides[flows.B].Policies.Count("bank", nil)
+				found.Count("shop", nil)
+				found.Count("bank", nil)
 			}
-			f.Sides[flows.A].Policies = &policy.Facts{Unknown: "you may not list networkpolicies"}
+			flows.Read(flows.AskPolicies{Side: flows.B}, found).Store(f, f.At)
+			flows.Read(flows.AskPolicies{Side: flows.A}, policy.Facts{Unknown: "you may not list networkpolicies"}).Store(f, f.At)
 		}},
 		"stale": {
 			facts: func(f *flows.Facts) {

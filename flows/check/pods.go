@@ -128,12 +128,12 @@ const maxGroups = 10
 // wanted nobody knows, so it is a warning.
 func (in diagnosis) policies(side flows.Side) Result {
 	c, other := in.cluster(side), in.cluster(side.Other()).ID
-	f := c.Policies
-	switch {
+	f := c.Policies.Value()
+	switch why := c.PoliciesUnknown(); {
+	case why != "":
+		return result(Inconclusive, "they can't be read: "+why)
 	case f == nil:
 		return result(Inconclusive, NotRead)
-	case f.Unknown != "":
-		return result(Inconclusive, "they can't be read: "+f.Unknown)
 	}
 	others := ""
 	if len(f.Others) > 0 {

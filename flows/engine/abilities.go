@@ -7,10 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -87,13 +84,6 @@ type Inspector interface {
 	Inspect(context.Context, render.Tenant) (flows.Contents, error)
 }
 
-// PolicyReader is a cluster that can say which NetworkPolicies isolate pods. It is an
-// optional ability of a [Cluster].
-type PolicyReader interface {
-	// What may not be read is in the facts. The error is of ctx.
-	Policies(context.Context) (policy.Facts, error)
-}
-
 // WarningReader reads what Kubernetes warns of in one namespace. It is an optional
 // ability of a [Cluster].
 type WarningReader interface {
@@ -129,24 +119,4 @@ func ReadWarnings(ctx context.Context, f flows.Facts, a, b Cluster) (flows.Facts
 	}
 	g.Wait() // before f is copied
 	return f, ctx.Err()
-}
-
-// ReadPolicies adds to the facts of both sides what only a diagnosis needs: which
-// policies isolate pods.
-func ReadPolicies(ctx context.Context, f flows.Facts, a, b Cluster) (flows.Facts, error) {
-	var g errgroup.Group
-	for side, cluster := range [2]Cluster{a, b} {
-		reader, ok := cluster.(PolicyReader)
-		facts := &f.Sides[side]
-		if !ok || facts.Problem != nil {
-			continue
-		}
-		g.Go(func() error {
-			p, err := reader.Policies(ctx)
-			facts.Policies = &p
-			return err
-		})
-	}
-	err := g.Wait() // before f is copied
-	return f, err
 }

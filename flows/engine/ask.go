@@ -30,9 +30,10 @@ func (a *Answers) AddTo(f *flows.Facts) {
 	}
 }
 
-// Ask asks the clusters side by side, and adds what they say to the facts. The error is of
-// ctx: that a cluster does not know is an answer, too.
+// Ask asks the clusters side by side what the facts have no answer to, and adds what they
+// say. The error is of ctx: that a cluster does not know is an answer, too.
 func (a *Answers) Ask(ctx context.Context, questions []flows.Question, f *flows.Facts, clusters [2]Cluster, now func() time.Time) error {
+	questions = flows.Open(*f, questions)
 	replies, errs := make([]flows.Reply, len(questions)), make([]error, len(questions))
 	var asking sync.WaitGroup
 	for i, q := range questions {

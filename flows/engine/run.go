@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
@@ -122,7 +121,6 @@ type runner struct {
 	images   [2]*trial.Image
 	apis     [2]*trial.API
 	contents [2]*flows.Contents
-	policies [2]*policy.Facts
 	answers  Answers
 	looked   [2]flows.Status // of the step when its namespace was looked into
 
@@ -192,18 +190,11 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	facts.Measured, facts.Contents = r.measured, r.contents
 	facts.Sides[flows.A].ImageTrial, facts.Sides[flows.B].ImageTrial = r.images[flows.A], r.images[flows.B]
 	facts.Sides[flows.A].APITrial, facts.Sides[flows.B].APITrial = r.apis[flows.A], r.apis[flows.B]
-	facts.Sides[flows.A].Policies, facts.Sides[flows.B].Policies = r.policies[flows.A], r.policies[flows.B]
 	p, err := r.ask(ctx, &facts)
 	if err != nil {
 		return facts, p, err
 	}
-	asked, err := r.readMore(ctx, p, &facts)
-	if asked && err == nil {
-		p = r.plan(facts)
-	}
-	if err == nil {
-		asked, err = r.inspect(ctx, p)
-	}
+	asked, err := r.inspect(ctx, p)
 	if asked && err == nil {
 		facts.Contents = r.contents
 		p = r.plan(facts)
@@ -228,24 +219,6 @@ func (r *runner) ask(ctx context.Context, f *flows.Facts) (flows.Plan, error) {
 			return p, err
 		}
 	}
-}
-
-// readMore has the clusters say once in a run which NetworkPolicies there are, where the
-// plan has to know it.
-func (r *runner) readMore(ctx context.Context, p flows.Plan, f *flows.Facts) (asked bool, err error) {
-	for side := range f.Sides {
-		c := &f.Sides[side]
-		if p.Lacks(flows.Side(side), *f) {
-			found := policy.Facts{Unknown: "this program has no way to read them"}
-			if reader, ok := r.clusters[side].(PolicyReader); ok {
-				if found, err = reader.Policies(ctx); err != nil {
-					return asked, err
-				}
-			}
-			c.Policies, r.policies[side], asked = &found, &found, true
-		}
-	}
-	return asked, nil
 }
 
 // failure is the error of a plan that can't go on, nil for others.

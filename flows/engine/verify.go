@@ -125,15 +125,15 @@ func blamePolicies(ctx context.Context, f flows.Facts, clusters [2]Cluster, v *v
 	}
 	ctx, cancel := context.WithTimeout(ctx, policiesTimeout)
 	defer cancel()
-	f, err := ReadPolicies(ctx, f, clusters[0], clusters[1])
-	if err != nil {
+	var answers Answers
+	if answers.Ask(ctx, []flows.Question{flows.AskPolicies{Side: flows.A}, flows.AskPolicies{Side: flows.B}}, &f, clusters, time.Now) != nil {
 		return // the result stands without
 	}
 	for _, from := range []flows.Side{flows.A, flows.B} {
 		there := f.Sides[from.Other()]
 		peer := there.Peer(f.Sides[from].ID)
-		if way := &v.Directions[from]; way.Problem != "" && way.Received == 0 && there.Policies != nil {
-			way.Problem += verify.ClosedBy(*there.Policies, peer.Configuration, render.ProbeLabels(peer.Tenant.Remote), peer.Tenant.Namespace)
+		if way := &v.Directions[from]; way.Problem != "" && way.Received == 0 && there.Policies.Value() != nil {
+			way.Problem += verify.ClosedBy(*there.Policies.Value(), peer.Configuration, render.ProbeLabels(peer.Tenant.Remote), peer.Tenant.Namespace)
 		}
 	}
 }

@@ -219,7 +219,12 @@ type guarded struct {
 	policies policy.Facts
 }
 
-func (g guarded) Policies(context.Context) (policy.Facts, error) { return g.policies, nil }
+func (g guarded) Ask(ctx context.Context, q flows.Question) (flows.Reply, error) {
+	if q, ok := q.(flows.AskPolicies); ok {
+		return flows.Read(q, g.policies), nil
+	}
+	return g.probing.Ask(ctx, q)
+}
 
 func TestAFailedVerificationNamesThePolicyThatKeepsPodsOut(t *testing.T) {
 	p, c := probingPair(t)

@@ -36,12 +36,8 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 		return refuse(flows.FailedPreflight, flows.CodeUnfit, s.Reason, s.Hint)
 	}
 	plan.Asks = []flows.Question{flows.AskInstallation{Side: flows.A}}
-	unknown := c.Installation.Unknown()
-	if found := c.Installation.Value(); found != nil {
-		unknown = found.Unknown
-	}
-	if unknown != "" {
-		return refuse(flows.FailedAccess, flows.CodeForbidden, unknown, seeInstallation)
+	if why := c.InstallationUnknown(); why != "" {
+		return refuse(flows.FailedAccess, flows.CodeForbidden, why, seeInstallation)
 	}
 	if s := byHelm(c); s != nil {
 		plan.Steps = []flows.Step{*s}

@@ -20,14 +20,18 @@ import (
 type Equipped struct{ *Cluster }
 
 var (
-	_ engine.Prober       = Equipped{}
-	_ engine.Logger       = Equipped{}
-	_ engine.PolicyReader = Equipped{}
-	_ engine.Finder       = Equipped{}
+	_ engine.Prober = Equipped{}
+	_ engine.Logger = Equipped{}
+	_ engine.Finder = Equipped{}
 )
 
-// Policies implements [engine.PolicyReader]: there are none.
-func (Equipped) Policies(ctx context.Context) (policy.Facts, error) { return policy.Facts{}, ctx.Err() }
+// Ask implements [engine.Cluster]: there are no NetworkPolicies.
+func (c Equipped) Ask(ctx context.Context, q flows.Question) (flows.Reply, error) {
+	if q, ok := q.(flows.AskPolicies); ok {
+		return flows.Read(q, policy.Facts{}), ctx.Err()
+	}
+	return c.Cluster.Ask(ctx, q)
+}
 
 // Logs implements [engine.Logger].
 func (c Equipped) Logs(ctx context.Context, pod flows.PodFacts, lines int) (string, error) {

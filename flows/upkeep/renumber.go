@@ -108,7 +108,9 @@ func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 	plan.B = r.Peer
 	c := p.connection(r, f)
 	for _, side := range p.sides() {
-		plan.Policies[side] = len(r.Leave[side]) > 0
+		if len(r.Leave[side]) > 0 {
+			plan.Asks = append(plan.Asks, flows.AskPolicies{Side: side})
+		}
 	}
 	for _, side := range p.sides() {
 		if s := unrenumberable(c, side); s != nil {
@@ -206,12 +208,13 @@ func (r renumbering) plan() (steps []flows.Step, kept []string) {
 // their authors': nobody changes them here.
 func (r renumbering) policies(becomes []check.Becomes) string {
 	const rule = "NetworkPolicies that name it have to name the new range before the change"
-	f := r.c.Facts.Sides[r.side].Policies
-	switch {
+	c := r.c.Facts.Sides[r.side]
+	f := c.Policies.Value()
+	switch why := c.PoliciesUnknown(); {
+	case why != "":
+		return rule + "; they can't be read: " + why
 	case f == nil:
 		return rule
-	case f.Unknown != "":
-		return rule + "; they can't be read: " + f.Unknown
 	}
 	text := "no NetworkPolicy names it alone"
 	if names, _ := r.outdated(becomes); len(names) > 0 {
@@ -226,7 +229,7 @@ func (r renumbering) policies(becomes []check.Becomes) string {
 // outdated are the NetworkPolicies that name a range that is left and not the next one,
 // and which ranges they need.
 func (r renumbering) outdated(becomes []check.Becomes) (names []string, next []netip.Prefix) {
-	f := r.c.Facts.Sides[r.side].Policies
+	f := r.c.Facts.Sides[r.side].Policies.Value()
 	if f == nil {
 		return nil, nil
 	}

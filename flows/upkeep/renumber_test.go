@@ -139,30 +139,32 @@ func TestRenumberNamesPoliciesThatNameTheRange(t *testing.T) {
 	f := flowtest.Facts(p)
 	params := upkeep.RenumberParams{LocalOnly: true, Keep: time.Hour}
 	r := upkeep.StartRenumbering(params, f)
-	if plan := upkeep.Renumber(params, r, f); !plan.Policies[flows.A] || plan.Policies[flows.B] || !strings.Contains(strings.Join(plan.Kept, " "), "NetworkPolicies that name it have to") {
-		t.Errorf("unread: got %v, %q", plan.Policies, plan.Kept)
+	if plan := upkeep.Renumber(params, r, f); !slices.Equal(plan.Open(f), []flows.Question{flows.AskPolicies{Side: flows.A}}) || !strings.Contains(strings.Join(plan.Kept, " "), "NetworkPolicies that name it have to") {
+		t.Errorf("unread: got %v, %q", plan.Open(f), plan.Kept)
 	}
 	next := predicted(t, upkeep.Renumber(params, r, f), "renumber-a")[0]
-	allowing := func(cidrs ...networkingv1beta1.CIDR) *policy.Facts {
+	ask := flows.AskPolicies{Side: flows.A}
+	allowing := func(cidrs ...networkingv1beta1.CIDR) flows.Reply {
 		web := networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 		for _, cidr := range cidrs {
 			web.Spec.Ingress = append(web.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{
 				From: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: string(cidr)}}},
 			})
 		}
-		return &policy.Facts{Policies: []networkingv1.NetworkPolicy{web}, Others: []string{"Calico"}}
+		return flows.Read(ask, policy.Facts{Policies: []networkingv1.NetworkPolicy{web}, Others: []string{"Calico"}})
 	}
 	now := seenBy(p.A).Pod[0]
 	for name, c := range map[string]struct {
-		facts            *policy.Facts
+		reply            flows.Reply
 		interrupts, kept string
 	}{
 		"the range":         {allowing(now), "on rome, NetworkPolicy shop/web would no longer match milan: name " + string(next) + " in it", "before the change, such as shop/web; policies of Calico are not read"},
 		"both":              {allowing(now, next), "", "no NetworkPolicy names it alone; policies of Calico are not read"},
 		"another range":     {allowing("240.0.7.0/24"), "", "no NetworkPolicy names it alone"},
-		"may not be listed": {&policy.Facts{Unknown: "forbidden"}, "", "they can't be read: forbidden"},
+		"may not be listed": {flows.Read(ask, policy.Facts{Unknown: "forbidden"}), "", "they can't be read: forbidden"},
+		"nobody can tell":   {flows.Unknown(ask, "no way"), "", "they can't be read: no way"},
 	} {
-		f.Sides[flows.A].Policies = c.facts
+		c.reply.Store(&f, f.At)
 		plan := upkeep.Renumber(params, r, f)
 		if got := strings.Join(plan.Interrupts(), " "); !strings.Contains(got, c.interrupts) || c.interrupts == "" && got != "" {
 			t.Errorf("%s: got %q as what is interrupted, want %q", name, got, c.interrupts)
