@@ -170,10 +170,10 @@ type ClusterFacts struct {
 	EventsRead map[string]string
 	// Installation is the answer to [AskInstallation].
 	Installation Answer[InstallationFacts]
-	// ImageTrial is nil until a plan has asked for it: [Step.Try].
-	ImageTrial *trial.Image
-	// APITrial is nil until a plan has asked for it: [Step.Asks].
-	APITrial *trial.API
+	// ImageTrial is the answer to [AskImage].
+	ImageTrial Answer[trial.Image]
+	// APITrial is the answer to [AskAPI].
+	APITrial Answer[trial.API]
 	// Policies are the answer to [AskPolicies].
 	Policies Answer[policy.Facts]
 	// Delegation and Lending are nil unless they were asked for.

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -87,12 +86,8 @@ type Step struct {
 	Objects []wire.Object
 	// Inspect is a namespace whose contents decide the step: [Facts.Contents].
 	Inspect *render.Tenant
-	// Try is an image that a node has to pull before the plan changes anything; nil once
-	// that was tried: [ClusterFacts.ImageTrial].
-	Try *trial.ImageTry
-	// Asks is the URL of the other cluster's API server that a pod of this side asks before
-	// the plan changes anything; "" once that was tried: [ClusterFacts.APITrial].
-	Asks string
+	// Asks is what the step has to know; nil for nothing. See [Plan.Asks].
+	Asks Question
 	// Diff is what applying changes, as a unified diff.
 	Diff string
 	// Judged is set where the API server has tried the step's objects, which changed
@@ -136,7 +131,8 @@ type Plan struct {
 	// Kept says, a sentence each, what stays as it is although it is not the default,
 	// or what is likely to be chosen; of a removal, what stays without an agent on a node.
 	Kept []string
-	// Asks are what the plan has to know, whether the facts have the answers or not.
+	// Asks are what the plan has to know besides what its steps ask, whether the facts have
+	// the answers or not.
 	Asks []Question
 	// Replaces says of which clusters others of the same ID take the place, a sentence each. It
 	// takes a yes of its own.

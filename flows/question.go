@@ -1,6 +1,9 @@
 package flows
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Question is something that a plan has to know and that an observation does not have. A
 // plan lists its questions, the engine asks those that are open, and plans again.
@@ -19,6 +22,11 @@ type Terms struct {
 	// Lasts is set where a run asks once. Other answers hold for one observation: what a
 	// run changes, changes them.
 	Lasts bool
+	// RunsPods is set where a cluster runs pods to find out: that is for the first moment
+	// at which a run may change something.
+	RunsPods bool
+	// Within bounds the time that it takes; 0 for no bound.
+	Within time.Duration
 }
 
 // Answer is what is known of a question. The zero value is unread: nobody has asked. Then
@@ -36,6 +44,9 @@ func (a Answer[T]) Value() *T { return a.value }
 // Unknown is why nobody knows, as the end of a sentence; "" if there is a value, or nobody
 // has asked.
 func (a Answer[T]) Unknown() string { return a.unknown }
+
+// Asked reports whether anybody has asked.
+func (a Answer[T]) Asked() bool { return a.to != nil }
 
 // At is when that was found out.
 func (a Answer[T]) At() time.Time { return a.at }
@@ -89,8 +100,22 @@ func (r unknown) Store(f *Facts, at time.Time) {
 	r.question.slot(f).leave(r.question, r.why, at)
 }
 
-// Open are the questions of the plan that the facts have no answer to.
-func (p Plan) Open(f Facts) []Question { return Open(f, p.Asks) }
+// Open are the questions of the plan that the facts have no answer to, those left out that
+// take pods.
+func (p Plan) Open(f Facts) []Question { return p.open(f, false) }
+
+// Trials are those that take pods.
+func (p Plan) Trials(f Facts) []Question { return p.open(f, true) }
+
+func (p Plan) open(f Facts, pods bool) []Question {
+	all := slices.Clone(p.Asks)
+	for _, s := range p.Steps {
+		if s.Asks != nil {
+			all = append(all, s.Asks)
+		}
+	}
+	return slices.DeleteFunc(Open(f, all), func(q Question) bool { return q.Terms().RunsPods != pods })
+}
 
 // Open are those of the questions that the facts have no answer to. A cluster that can't be
 // used is not asked.

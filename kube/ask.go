@@ -16,6 +16,10 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 	case flows.AskPolicies:
 		found, err := c.Policies(ctx)
 		return flows.Read(q, found), err
+	case flows.AskImage:
+		return q.Reply(c.TryImage(ctx, *q.Try)), nil
+	case flows.AskAPI:
+		return q.Reply(c.AskAPI(ctx, q.URL)), nil
 	}
 	return nil, engine.ErrNoWay
 }

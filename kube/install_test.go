@@ -23,7 +23,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
-	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -32,8 +31,11 @@ import (
 // nodeless is a cluster where no pod runs: to wait for one would take a minute.
 type nodeless struct{ *Cluster }
 
-func (nodeless) TryImage(_ context.Context, try trial.ImageTry) trial.Image {
-	return trial.Image{Image: try.Image, Unknown: "there is no node"}
+func (n nodeless) Ask(ctx context.Context, q flows.Question) (flows.Reply, error) {
+	if q, ok := q.(flows.AskImage); ok {
+		return flows.Unknown(q, "there is no node"), nil
+	}
+	return n.Cluster.Ask(ctx, q)
 }
 
 // installed has what install does on a cluster where nothing runs: all is applied,

@@ -28,11 +28,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-var (
-	_ engine.ImageTrier = (*Cluster)(nil)
-	_ engine.Reacher    = (*Cluster)(nil)
-	_ engine.APIAsker   = (*Cluster)(nil)
-)
+var _ engine.Reacher = (*Cluster)(nil)
 
 const (
 	// unscheduledFor is how long a pod may be without a node that takes it. A scheduler

@@ -119,8 +119,7 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 	case o.pre:
 		results, f, err = o.before(ctx, s, f, a, b, c)
 	default:
-		policies := []flows.Question{flows.AskPolicies{Side: flows.A}, flows.AskPolicies{Side: flows.B}}
-		if err = answers.Ask(ctx, policies, &f, [2]engine.Cluster{a, b}, time.Now); err != nil {
+		if err = answers.Ask(ctx, &f, [2]engine.Cluster{a, b}, flows.AskPolicies{Side: flows.A}, flows.AskPolicies{Side: flows.B}); err != nil {
 			break
 		}
 		if f, err = engine.ReadWarnings(ctx, f, a, b); err != nil {
@@ -178,7 +177,8 @@ func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts
 			return nil, f, &flows.StepError{Step: *failed, Cluster: f.Sides[failed.Side].Name()}
 		}
 	}
-	if _, err := engine.TryImages(ctx, flows.PlanConnect(p, f), &f, a, b, 0); err != nil {
+	var answers engine.Answers
+	if err := answers.Ask(ctx, &f, [2]engine.Cluster{a, b}, flows.PlanConnect(p, f).Trials(f)...); err != nil {
 		return nil, f, err
 	}
 	if o.probe && len(flows.NoAnswer(f, flows.A, flows.B)) == 0 {

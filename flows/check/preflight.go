@@ -13,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
@@ -205,15 +206,16 @@ func (in preflight) triesImage(side flows.Side) bool {
 
 // image says whether a node could pull the image that the plan installs.
 func (in preflight) image(side flows.Side) Result {
-	switch t := in.cluster(side).ImageTrial; {
+	c := in.cluster(side).ImageTrial
+	switch t := c.Value(); {
 	case !in.triesImage(side):
 		return pass("nothing is installed") // and nobody is told
+	case c.Unknown() != "":
+		return result(Inconclusive, trial.NotTried+c.Unknown())
 	case t == nil:
 		return result(Inconclusive, "a node pulls it before anything is applied")
 	case t.Failed != "":
 		return result(Fail, t.Text(), command.Texts(t.Fix()...)...)
-	case t.Unknown != "":
-		return result(Inconclusive, t.Text())
 	default:
 		return pass(t.Text())
 	}

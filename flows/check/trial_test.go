@@ -64,9 +64,10 @@ func TestTrialsAreJudged(t *testing.T) {
 				tc.params(&params)
 			}
 			f := factsOf(pair)
-			tried, err := engine.TryImages(t.Context(), flows.PlanConnect(params, f), &f, pair.A, pair.B, 0)
-			if err != nil || tried != tc.bare {
-				t.Fatalf("images: got %v, %v", tried, err)
+			var answers engine.Answers
+			trials := flows.PlanConnect(params, f).Trials(f)
+			if err := answers.Ask(t.Context(), &f, [2]engine.Cluster{pair.A, pair.B}, trials...); err != nil || len(trials) > 0 != tc.bare {
+				t.Fatalf("images: got %v, %v", trials, err)
 			}
 			if !tc.bare {
 				reach, err := engine.TryReach(t.Context(), params, f, pair.A, pair.B, "", pair.Now)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,7 +15,14 @@ import (
 var ErrNoWay = errors.New("this program has no way to find out")
 
 // Answers are what clusters have said, for the observations that follow.
-type Answers struct{ kept []answer }
+type Answers struct {
+	// Limit bounds what a question may take, where its terms do; 0 for no other bound.
+	Limit time.Duration
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+
+	kept []answer
+}
 
 type answer struct {
 	question flows.Question
@@ -32,12 +40,12 @@ func (a *Answers) AddTo(f *flows.Facts) {
 
 // Ask asks the clusters side by side what the facts have no answer to, and adds what they
 // say. The error is of ctx: that a cluster does not know is an answer, too.
-func (a *Answers) Ask(ctx context.Context, questions []flows.Question, f *flows.Facts, clusters [2]Cluster, now func() time.Time) error {
+func (a *Answers) Ask(ctx context.Context, f *flows.Facts, clusters [2]Cluster, questions ...flows.Question) error {
 	questions = flows.Open(*f, questions)
 	replies, errs := make([]flows.Reply, len(questions)), make([]error, len(questions))
 	var asking sync.WaitGroup
 	for i, q := range questions {
-		asking.Go(func() { replies[i], errs[i] = clusters[q.On()].Ask(ctx, q) })
+		asking.Go(func() { replies[i], errs[i] = a.ask(ctx, clusters[q.On()], q) })
 	}
 	asking.Wait()
 	if ctx.Err() != nil {
@@ -51,10 +59,27 @@ func (a *Answers) Ask(ctx context.Context, questions []flows.Question, f *flows.
 		if errs[i] != nil {
 			replies[i] = flows.Unknown(q, errs[i].Error())
 		}
-		a.keep(answer{q, replies[i], now()})
-		replies[i].Store(f, now())
+		k := answer{q, replies[i], a.now()}
+		k.reply.Store(f, k.at)
+		a.keep(k)
 	}
 	return nil
+}
+
+func (a *Answers) ask(ctx context.Context, c Cluster, q flows.Question) (flows.Reply, error) {
+	if within := q.Terms().Within; within > 0 {
+		limited, cancel := context.WithTimeout(ctx, min(within, cmp.Or(a.Limit, within)))
+		defer cancel()
+		ctx = limited
+	}
+	return c.Ask(ctx, q)
+}
+
+func (a *Answers) now() time.Time {
+	if a.Now == nil {
+		return time.Now()
+	}
+	return a.Now()
 }
 
 func (a *Answers) keep(k answer) {

@@ -142,8 +142,8 @@ func (t *reachTrial) start(ctx context.Context, side flows.Side, image string) e
 		r.Service.LoadBalancerIP = t.params.LoadBalancerIP
 	}
 	if c := t.facts.Sides[side]; c.Software != flows.Operator {
-		if r.Image = image; image == "" && c.ImageTrial != nil {
-			r.Image = c.ImageTrial.Image // which is to be installed
+		if r.Image = image; image == "" {
+			r.Image = c.TriedImage() // which is to be installed
 		}
 	}
 	t.pods[side], err = reacher.StartReach(ctx, r)

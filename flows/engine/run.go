@@ -11,7 +11,6 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
-	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 )
 
@@ -98,6 +97,7 @@ func newRunner(plan func(flows.Facts) flows.Plan, a, b Cluster, emit func(Event)
 		plan: plan, clusters: [2]Cluster{a, b}, emit: emit, options: o, started: o.Now(),
 		applied: map[flows.StepID]applied{}, waits: map[flows.StepID]wait{}, heard: map[heard]time.Time{}, again: map[flows.StepID]bool{},
 	}
+	r.answers = Answers{Limit: o.Timeout, Now: o.Now}
 	r.deadline = r.started.Add(o.Timeout)
 	return r
 }
@@ -118,8 +118,6 @@ type runner struct {
 	again    map[flows.StepID]bool
 	measured *flows.Measurement
 	tries    int // to measure
-	images   [2]*trial.Image
-	apis     [2]*trial.API
 	contents [2]*flows.Contents
 	answers  Answers
 	looked   [2]flows.Status // of the step when its namespace was looked into
@@ -147,13 +145,9 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	if p.MeasureNext() {
 		return false, r.measure(ctx, facts)
 	}
-	if tried, err := TryImages(ctx, p, &facts, r.clusters[flows.A], r.clusters[flows.B], r.options.Timeout); tried || err != nil {
+	if trials := p.Trials(facts); len(trials) > 0 {
+		err := r.answers.Ask(ctx, &facts, r.clusters, trials...)
 		r.deadline = r.options.Now().Add(r.options.Timeout) // nothing was changed so far
-		r.images = [2]*trial.Image{facts.Sides[flows.A].ImageTrial, facts.Sides[flows.B].ImageTrial}
-		return false, err
-	}
-	if asked, err := askAPIs(ctx, p, &facts, r.clusters); asked || err != nil {
-		r.apis = [2]*trial.API{facts.Sides[flows.A].APITrial, facts.Sides[flows.B].APITrial}
 		return false, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -188,8 +182,6 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	}
 	r.answers.AddTo(&facts)
 	facts.Measured, facts.Contents = r.measured, r.contents
-	facts.Sides[flows.A].ImageTrial, facts.Sides[flows.B].ImageTrial = r.images[flows.A], r.images[flows.B]
-	facts.Sides[flows.A].APITrial, facts.Sides[flows.B].APITrial = r.apis[flows.A], r.apis[flows.B]
 	p, err := r.ask(ctx, &facts)
 	if err != nil {
 		return facts, p, err
@@ -215,7 +207,7 @@ func (r *runner) ask(ctx context.Context, f *flows.Facts) (flows.Plan, error) {
 		for _, q := range open {
 			asked[q] = true
 		}
-		if err := r.answers.Ask(ctx, open, f, r.clusters, r.options.Now); err != nil {
+		if err := r.answers.Ask(ctx, f, r.clusters, open...); err != nil {
 			return p, err
 		}
 	}

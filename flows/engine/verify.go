@@ -126,7 +126,7 @@ func blamePolicies(ctx context.Context, f flows.Facts, clusters [2]Cluster, v *v
 	ctx, cancel := context.WithTimeout(ctx, policiesTimeout)
 	defer cancel()
 	var answers Answers
-	if answers.Ask(ctx, []flows.Question{flows.AskPolicies{Side: flows.A}, flows.AskPolicies{Side: flows.B}}, &f, clusters, time.Now) != nil {
+	if answers.Ask(ctx, &f, clusters, flows.AskPolicies{Side: flows.A}, flows.AskPolicies{Side: flows.B}) != nil {
 		return // the result stands without
 	}
 	for _, from := range []flows.Side{flows.A, flows.B} {

@@ -40,16 +40,20 @@ func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []f
 	if d := installed[appsv1.Deployment](c, wire.OperatorName); d != nil {
 		runs = c.Operator.Problem == "" && render.OperatorParams(d).Image == i.params.Image
 	}
-	if c.ImageTrial == nil && (!changes || runs) {
+	if !c.ImageTrial.Asked() && (!changes || runs) {
 		return nil
 	}
 	s := flows.Step{
 		ID: ImageStep(side), Side: side, Action: flows.Wait, Title: "image", Status: flows.Waiting, Code: flows.CodeImage,
 		Reason: "a node pulls " + i.params.Image + " first",
 	}
-	switch t := c.ImageTrial; {
-	case t == nil || t.Image != i.params.Image:
-		s.Try = &trial.ImageTry{Image: i.params.Image, Pods: i.params.Pods.ForOperator(), Agents: i.params.Pods.ForFabric(), Kinds: kinds(c)}
+	switch t, unknown := c.ImageTrial.Value(), c.ImageTrial.Unknown(); {
+	case c.TriedImage() != i.params.Image:
+		s.Asks = flows.AskImage{Side: side, Try: &trial.ImageTry{
+			Image: i.params.Image, Pods: i.params.Pods.ForOperator(), Agents: i.params.Pods.ForFabric(), Kinds: kinds(c),
+		}}
+	case unknown != "":
+		s.Status, s.Reason, s.Code = flows.Done, trial.NotTried+unknown, ""
 	case t.Failed != "":
 		s.Fail(flows.FailedPreflight, flows.CodeImage, t.Text(), strings.Join(t.Fix(), "; or "))
 	default:

@@ -14,7 +14,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
-	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -155,11 +154,14 @@ type slowNode struct {
 	ends time.Duration // until the trial has to end
 }
 
-func (s *slowNode) TryImage(ctx context.Context, try trial.ImageTry) trial.Image {
-	at, _ := ctx.Deadline()
-	s.ends = time.Until(at)
-	s.pair.Advance(time.Hour)
-	return trial.Image{Image: try.Image, Unknown: "it is still being pulled"}
+func (s *slowNode) Ask(ctx context.Context, q flows.Question) (flows.Reply, error) {
+	if q, ok := q.(flows.AskImage); ok {
+		at, _ := ctx.Deadline()
+		s.ends = time.Until(at)
+		s.pair.Advance(time.Hour)
+		return flows.Unknown(q, "it is still being pulled"), nil
+	}
+	return s.Cluster.Ask(ctx, q)
 }
 
 func TestASlowPullTakesNoTimeFromTheInstallation(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -16,7 +17,7 @@ import (
 // answer otherwise. The step is nil if nothing is to be decided.
 func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 	tried, url := p.Facts.Sides[p.con].APITrial, ""
-	if l := p.lending(p.pro); p.params.InBand == "" && p.params.ProxyURL == "" && len(l.Proxies) > 0 && (tried != nil || p.accepted() == nil) {
+	if l := p.lending(p.pro); p.params.InBand == "" && p.params.ProxyURL == "" && len(l.Proxies) > 0 && (tried.Asked() || p.accepted() == nil) {
 		url = p.apiServer()
 	}
 	if url == "" {
@@ -24,15 +25,16 @@ func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 	}
 	s := p.wait(p.con, "way", fmt.Sprintf("way to the API server of %s", p.id(p.pro)), check.Identity)
 	switch {
-	case tried == nil:
-		s.Asks, s.Reason = url, "a pod asks it before anything is changed"
+	case !tried.Asked():
+		s.Asks, s.Reason = flows.AskAPI{Side: p.con, URL: url}, "a pod asks it before anything is changed"
 		return &s, []string{fmt.Sprintf("if pods of %s don't reach %s, access goes through the tunnel, as with --in-band", p.id(p.con), url)}
-	case tried.Unknown != "":
-		s.Reason = "not tried: " + tried.Unknown
-	case tried.Problem != "":
+	case tried.Unknown() != "":
+		s.Reason = trial.NotTried + tried.Unknown()
+	case tried.Value().Problem != "":
+		problem := tried.Value().Problem
 		p.params.InBand = yes
-		s.Reason = "through the tunnel: " + tried.Problem
-		notes = append(notes, fmt.Sprintf("access goes through the tunnel, since pods of %s don't reach %s: %s", p.id(p.con), url, tried.Problem))
+		s.Reason = "through the tunnel: " + problem
+		notes = append(notes, fmt.Sprintf("access goes through the tunnel, since pods of %s don't reach %s: %s", p.id(p.con), url, problem))
 	default:
 		s.Reason = "a pod was answered by " + url
 	}

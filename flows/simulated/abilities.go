@@ -20,9 +20,6 @@ var (
 	_ engine.Forcer    = (*Cluster)(nil)
 	_ engine.DryRunner = (*Cluster)(nil)
 	_ engine.Reviewer  = (*Cluster)(nil)
-
-	_ engine.ImageTrier = (*Cluster)(nil)
-	_ engine.APIAsker   = (*Cluster)(nil)
 )
 
 // Ask implements [engine.Cluster].
@@ -31,12 +28,15 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 	case flows.AskInstallation:
 		found, err := c.Installation(ctx)
 		return flows.Read(q, found), err
+	case flows.AskImage:
+		return q.Reply(c.tryImage(*q.Try)), nil
+	case flows.AskAPI:
+		return q.Reply(c.askAPI(q.URL)), nil
 	}
 	return nil, engine.ErrNoWay
 }
 
-// AskAPI implements [engine.APIAsker].
-func (c *Cluster) AskAPI(_ context.Context, url string) trial.API {
+func (c *Cluster) askAPI(url string) trial.API {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	c.asked++
@@ -54,8 +54,7 @@ func (c *Cluster) Asked() int {
 	return c.asked
 }
 
-// TryImage implements [engine.ImageTrier].
-func (c *Cluster) TryImage(_ context.Context, try trial.ImageTry) trial.Image {
+func (c *Cluster) tryImage(try trial.ImageTry) trial.Image {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	c.images = append(c.images, try)

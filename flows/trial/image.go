@@ -120,11 +120,14 @@ func some(nodes []string) string {
 	return strings.Join(nodes, "")
 }
 
+// NotTried begins why nobody knows what a trial would find.
+const NotTried = "not tried: "
+
 // Text is what was found, in one sentence.
 func (t Image) Text() string {
 	switch {
 	case t.Unknown != "":
-		return "not tried: " + t.Unknown
+		return NotTried + t.Unknown
 	case t.Failed != "":
 		what := fmt.Sprintf("node %s can't run %s", t.Node, t.Image)
 		if name := causeOf(t.Failed).name; name != "" {

@@ -14,28 +14,30 @@ import (
 
 // tries are what short-lived pods have found for a pair before it is connected.
 type tries struct {
-	id     int // of the latest
-	pair   [2]flows.ContextRef
-	began  time.Time
-	stop   context.CancelFunc // of the one under way; nil for none
-	images [2]*trial.Image
-	reach  *trial.Reach
+	id      int // of the latest
+	pair    [2]flows.ContextRef
+	began   time.Time
+	stop    context.CancelFunc // of the one under way; nil for none
+	answers engine.Answers
+	reach   *trial.Reach
 }
 
 // Messages of a trial.
 type (
 	tryMsg   struct{} // it is asked for
 	triedMsg struct {
-		id    int
-		facts flows.Facts // with what was found
-		err   error
+		id      int
+		answers engine.Answers // what was found
+		reach   *trial.Reach
+		err     error
 	}
 )
 
 // addTo adds to the facts of a pair what was found for it.
 func (t tries) addTo(f flows.Facts, pair [2]flows.ContextRef) flows.Facts {
 	if t.pair == pair {
-		f.Sides[flows.A].ImageTrial, f.Sides[flows.B].ImageTrial, f.Reach = t.images[flows.A], t.images[flows.B], t.reach
+		t.answers.AddTo(&f)
+		f.Reach = t.reach
 	}
 	return f
 }
@@ -57,11 +59,11 @@ func (w Wizard) try(c scene) (Wizard, tea.Cmd) {
 	id, params, plan, now := w.tried.id, w.params, flows.PlanConnect(w.params, f), c.Clock
 	return w, func() tea.Msg {
 		defer stop()
-		msg := triedMsg{id: id, facts: f}
-		if _, msg.err = engine.TryImages(ctx, plan, &msg.facts, a, b, 0); msg.err == nil {
+		msg := triedMsg{id: id, answers: engine.Answers{Now: now}}
+		if msg.err = msg.answers.Ask(ctx, &f, [2]engine.Cluster{a, b}, plan.Trials(f)...); msg.err == nil {
 			var reach trial.Reach
-			reach, msg.err = engine.TryReach(ctx, params, msg.facts, a, b, "", now)
-			msg.facts.Reach = &reach
+			reach, msg.err = engine.TryReach(ctx, params, f, a, b, "", now)
+			msg.reach = &reach
 		}
 		return msg
 	}
@@ -76,7 +78,7 @@ func (w Wizard) takeTrial(e session.Env, msg triedMsg) Wizard {
 	if msg.err != nil {
 		e.Post(session.NoteMsg("Trying has failed: " + msg.err.Error()))
 	}
-	w.tried.images, w.tried.reach = [2]*trial.Image{msg.facts.Sides[flows.A].ImageTrial, msg.facts.Sides[flows.B].ImageTrial}, msg.facts.Reach
+	w.tried.answers, w.tried.reach = msg.answers, msg.reach
 	if w.tried.pair == w.pair && w.Planned(e) {
 		w = w.suggest(e).replan(e)
 	}

@@ -1,0 +1,43 @@
+package flows
+
+import (
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/flows/trial"
+)
+
+// AskImage has nodes pull an image.
+type AskImage struct {
+	Side Side
+	Try  *trial.ImageTry
+}
+
+// imageTimeout is longer than a node takes to pull some ten MB from a registry that is
+// far away. A pull that takes longer holds nothing up: the installation waits for it, too.
+const imageTimeout = time.Minute
+
+// On implements [Question].
+func (q AskImage) On() Side { return q.Side }
+
+// Terms implements [Question].
+func (q AskImage) Terms() Terms { return Terms{Lasts: true, RunsPods: true, Within: imageTimeout} }
+
+func (q AskImage) slot(f *Facts) slot { return q.in(f) }
+
+func (q AskImage) in(f *Facts) *Answer[trial.Image] { return &f.Sides[q.Side].ImageTrial }
+
+// Reply is what became of the trial. One that was not made has no answer.
+func (q AskImage) Reply(t trial.Image) Reply {
+	if t.Unknown != "" {
+		return Unknown(q, t.Unknown)
+	}
+	return Read(q, t)
+}
+
+// TriedImage is the image that [ClusterFacts.ImageTrial] is about; "" for none.
+func (c ClusterFacts) TriedImage() string {
+	if q, ok := c.ImageTrial.to.(AskImage); ok {
+		return q.Try.Image
+	}
+	return ""
+}
