@@ -51,9 +51,8 @@ type Facts struct {
 	// Judged is the plan with what the API servers say of its objects, nil before they
 	// were asked.
 	Judged *Plan
-	// Contents are what a side's namespace holds besides, nil before a step has
-	// asked for it by [Step.Inspect].
-	Contents [2]*Contents
+	// Contents are the answers to [AskContents], by Side.
+	Contents [2]Answer[Contents]
 }
 
 // Measurement is what became of packets between pods.

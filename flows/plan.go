@@ -12,7 +12,6 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
-	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
@@ -84,8 +83,6 @@ type Step struct {
 	// Objects of these are to be applied, or deleted, now: when the step is Ready.
 	// Of a Replace they are those to delete.
 	Objects []wire.Object
-	// Inspect is a namespace whose contents decide the step: [Facts.Contents].
-	Inspect *render.Tenant
 	// Asks is what the step has to know; nil for nothing. See [Plan.Asks].
 	Asks Question
 	// Diff is what applying changes, as a unified diff.

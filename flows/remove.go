@@ -312,7 +312,7 @@ const KeptBecause = "kept: "
 // there is gone, if nobody else has put anything into it: what Liqo's
 // authentication and offloading keep there would go with it, and so would anything
 // of an admin's.
-func RemoveNamespace(side Side, what string, live *corev1.Namespace, tenant render.Tenant, contents *Contents, rest bool) Step {
+func RemoveNamespace(side Side, what string, live *corev1.Namespace, tenant render.Tenant, contents Answer[Contents], rest bool) Step {
 	s := Remove(side, what, ObjectRef{Kind: kindNamespace, Name: tenant.Namespace}, live, "")
 	switch {
 	case s.Status == Waiting:
@@ -322,12 +322,12 @@ func RemoveNamespace(side Side, what string, live *corev1.Namespace, tenant rend
 	case s.Status == Done:
 	case !render.CreatedByUs(live):
 		s.Status, s.Reason, s.Objects = Done, KeptBecause+"liqo-tui did not create it", nil
-	case contents != nil && contents.Keeps() != "":
-		s.Status, s.Reason, s.Objects = Done, KeptBecause+contents.Keeps(), nil
+	case keepsNamespace(contents) != "":
+		s.Status, s.Reason, s.Objects = Done, KeptBecause+keepsNamespace(contents), nil
 	default:
-		s.Inspect = &tenant
+		s.Asks = AskContents{Side: side, Tenant: tenant, Last: !rest}
 		switch {
-		case contents == nil:
+		case !contents.Asked():
 			s.Status, s.Reason, s.Objects = Blocked, "needs the other deletions; kept if anything else is in it", nil
 		case rest:
 			s.Status, s.Reason, s.Objects = Blocked, "needs the other deletions", nil

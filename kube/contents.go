@@ -14,11 +14,8 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/contents"
-	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/render"
 )
-
-var _ engine.Inspector = (*Cluster)(nil)
 
 const (
 	// inspectAtOnce bounds the requests that are under way: a cluster serves a

@@ -10,7 +10,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
-	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // What follows are abilities that a [Cluster] may have besides: ask for them by
@@ -75,13 +74,6 @@ func Review(ctx context.Context, clusters [2]Cluster, needs [2][]rights.Permissi
 type Logger interface {
 	// Logs are the last lines of a gateway's pod.
 	Logs(ctx context.Context, pod flows.PodFacts, lines int) (string, error)
-}
-
-// Inspector says what a namespace holds besides a connection's own objects. It is
-// an ability that a [Cluster] may have: a namespace goes with all that is in it,
-// so a run asks before it deletes one.
-type Inspector interface {
-	Inspect(context.Context, render.Tenant) (flows.Contents, error)
 }
 
 // WarningReader reads what Kubernetes warns of in one namespace. It is an optional

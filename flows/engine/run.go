@@ -118,9 +118,7 @@ type runner struct {
 	again    map[flows.StepID]bool
 	measured *flows.Measurement
 	tries    int // to measure
-	contents [2]*flows.Contents
 	answers  Answers
-	looked   [2]flows.Status // of the step when its namespace was looked into
 
 	mu sync.Mutex // guards applied, which both sides write
 }
@@ -181,16 +179,8 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 		return flows.Facts{}, flows.Plan{}, err
 	}
 	r.answers.AddTo(&facts)
-	facts.Measured, facts.Contents = r.measured, r.contents
+	facts.Measured = r.measured
 	p, err := r.ask(ctx, &facts)
-	if err != nil {
-		return facts, p, err
-	}
-	asked, err := r.inspect(ctx, p)
-	if asked && err == nil {
-		facts.Contents = r.contents
-		p = r.plan(facts)
-	}
 	return facts, p, err
 }
 
@@ -251,28 +241,6 @@ func (r *runner) verify(ctx context.Context, _ flows.Facts) (flows.Measurement, 
 	m := v.Measurement()
 	m.OK = m.OK && (!r.options.Strict || v.Verdict() == verify.Works)
 	return m, err
-}
-
-// inspect has the clusters say what namespaces hold, for the steps that depend on
-// it: when they are first planned, so that the plan says it, and again just before
-// they are done, since anybody may have put something there meanwhile.
-func (r *runner) inspect(ctx context.Context, p flows.Plan) (asked bool, err error) {
-	for _, s := range p.Steps {
-		if s.Inspect == nil || r.contents[s.Side] != nil && r.looked[s.Side] == s.Status {
-			continue
-		}
-		contents := flows.Contents{Unknown: "this program can't look into it"}
-		if inspector, ok := r.clusters[s.Side].(Inspector); ok {
-			if contents, err = inspector.Inspect(ctx, *s.Inspect); ctx.Err() != nil {
-				return true, ctx.Err()
-			}
-			if err != nil {
-				contents = flows.Contents{Unknown: err.Error()}
-			}
-		}
-		r.contents[s.Side], r.looked[s.Side], asked = &contents, s.Status, true
-	}
-	return asked, nil
 }
 
 func (r *runner) send(p flows.Plan, at time.Time, changes []flows.Change) {

@@ -30,7 +30,11 @@ func Reset(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOption
 // Facts are of clusters whose namespaces were looked into, and hold nothing of
 // others.
 func Facts(p *Pair) flows.Facts {
-	return flows.Facts{Sides: [2]flows.ClusterFacts{p.A.Facts(), p.B.Facts()}, At: p.Now(), Contents: [2]*flows.Contents{{}, {}}}
+	f := flows.Facts{Sides: [2]flows.ClusterFacts{p.A.Facts(), p.B.Facts()}, At: p.Now()}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		flows.Read(flows.AskContents{Side: side}, flows.Contents{}).Store(&f, f.At)
+	}
+	return f
 }
 
 // Recorder keeps the events of a run.

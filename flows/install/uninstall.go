@@ -53,7 +53,11 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 		rest = rest || s.Status != flows.Done
 		plan.Steps = append(plan.Steps, s)
 	}
-	plan.Steps = append(plan.Steps, flows.RemoveNamespace(flows.A, stepHome, c.FindNamespace(c.Namespace), render.Tenant{Namespace: c.Namespace}, f.Contents[flows.A], rest))
+	home := flows.RemoveNamespace(flows.A, stepHome, c.FindNamespace(c.Namespace), render.Tenant{Namespace: c.Namespace}, f.Contents[flows.A], rest)
+	if c.Installation.Value() == nil {
+		home.Asks = nil // whether anything else is there is known next
+	}
+	plan.Steps = append(plan.Steps, home)
 	return plan
 }
 

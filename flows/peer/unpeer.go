@@ -93,7 +93,7 @@ func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flow
 // withoutContents are facts in which nobody has looked into the namespaces: that is
 // for when the peering is gone from them.
 func withoutContents(f flows.Facts) flows.Facts {
-	f.Contents = [2]*flows.Contents{}
+	f.Contents = [2]flows.Answer[flows.Contents]{}
 	return f
 }
 
@@ -110,7 +110,7 @@ func behind(steps []flows.Step, done bool) []flows.Step {
 	}
 	for i := range steps {
 		s := &steps[i]
-		s.Inspect = nil
+		s.Asks = nil
 		if s.Status == flows.Ready || s.Status == flows.Waiting {
 			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the peering to be removed", nil
 		}

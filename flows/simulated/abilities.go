@@ -28,6 +28,8 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 	case flows.AskInstallation:
 		found, err := c.Installation(ctx)
 		return flows.Read(q, found), err
+	case flows.AskContents:
+		return flows.Read(q, c.inspect(q.Tenant)), nil
 	case flows.AskImage:
 		return q.Reply(c.tryImage(*q.Try)), nil
 	case flows.AskAPI:

@@ -208,11 +208,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	return c.everything(), nil
 }
 
-// Inspect implements [engine.Inspector].
-func (c *Cluster) Inspect(ctx context.Context, tenant render.Tenant) (flows.Contents, error) {
-	if err := ctx.Err(); err != nil {
-		return flows.Contents{}, err
-	}
+func (c *Cluster) inspect(tenant render.Tenant) flows.Contents {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	var all []contents.Object
@@ -222,7 +218,7 @@ func (c *Cluster) Inspect(ctx context.Context, tenant render.Tenant) (flows.Cont
 			all = append(all, contents.Object{Group: gvk.Group, Kind: gvk.Kind, Object: r.object})
 		}
 	}
-	return flows.Contents{Others: contents.Foreign(tenant, all)}, nil
+	return flows.Contents{Others: contents.Foreign(tenant, all)}
 }
 
 // pace lets a tick pass if the cluster was observed since the last one. So two
