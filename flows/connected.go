@@ -84,7 +84,7 @@ func touchesSpec(e metav1.ManagedFieldsEntry) bool {
 // verified is done by a packet that was measured from pod to pod.
 func (c Connection) verified() Step {
 	s := Step{ID: "verified", Side: A, Action: Verify, Title: "packets from pod to pod"}
-	m := c.Facts.Measured
+	m := c.Facts.Measured.Value()
 	switch {
 	case c.Connected(A).Status != Done || c.Connected(B).Status != Done:
 		s.Status, s.Reason = Blocked, "needs both Connections"

@@ -44,8 +44,8 @@ func (r ContextRef) String() string {
 type Facts struct {
 	Sides [2]ClusterFacts // by Side
 	At    time.Time
-	// Measured is the packet that was sent from pod to pod, nil before that.
-	Measured *Measurement
+	// Measured is the answer to [AskPackets].
+	Measured Answer[Measurement]
 	// Reach is what pods have tried of the ways between the clusters, nil before that.
 	Reach *trial.Reach
 	// Judged is the plan with what the API servers say of its objects, nil before they
@@ -53,14 +53,6 @@ type Facts struct {
 	Judged *Plan
 	// Contents are the answers to [AskContents], by Side.
 	Contents [2]Answer[Contents]
-}
-
-// Measurement is what became of packets between pods.
-type Measurement struct {
-	At     time.Time
-	OK     bool
-	Result string // one sentence
-	Hint   string // if it isn't OK
 }
 
 // ClusterFacts are what is known of one cluster: plain values, not specific to

@@ -309,8 +309,8 @@ func connected(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achi
 		fmt.Fprintf(&b, "All is applied on %s and %s; nobody waited for the connection.\n", a, z)
 	case flows.WaitVerified:
 		fmt.Fprintf(&b, "%s and %s are connected", a, z)
-		if f.Measured != nil {
-			fmt.Fprintf(&b, ": %s", f.Measured.Result)
+		if m := f.Measured.Value(); m != nil {
+			fmt.Fprintf(&b, ": %s", m.Result)
 		}
 		fmt.Fprintln(&b)
 	case flows.WaitConnected:

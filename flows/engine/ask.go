@@ -59,9 +59,8 @@ func (a *Answers) Ask(ctx context.Context, f *flows.Facts, clusters [2]Cluster, 
 		if errs[i] != nil {
 			replies[i] = flows.Unknown(q, errs[i].Error())
 		}
-		k := answer{q, replies[i], a.now()}
-		k.reply.Store(f, k.at)
-		a.keep(k)
+		replies[i].Store(f, a.now())
+		a.Keep(q, replies[i])
 	}
 	return nil
 }
@@ -82,8 +81,9 @@ func (a *Answers) now() time.Time {
 	return a.Now()
 }
 
-func (a *Answers) keep(k answer) {
-	if k.question.Terms().Lasts {
-		a.kept = append(slices.DeleteFunc(a.kept, func(o answer) bool { return o.question == k.question }), k)
+// Keep keeps the answer to a question, if it lasts.
+func (a *Answers) Keep(q flows.Question, reply flows.Reply) {
+	if q.Terms().Lasts {
+		a.kept = append(slices.DeleteFunc(a.kept, func(k answer) bool { return k.question == q }), answer{q, reply, a.now()})
 	}
 }

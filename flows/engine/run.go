@@ -116,7 +116,6 @@ type runner struct {
 	waits    map[flows.StepID]wait
 	heard    map[heard]time.Time // when that was said last
 	again    map[flows.StepID]bool
-	measured *flows.Measurement
 	tries    int // to measure
 	answers  Answers
 
@@ -179,7 +178,6 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 		return flows.Facts{}, flows.Plan{}, err
 	}
 	r.answers.AddTo(&facts)
-	facts.Measured = r.measured
 	p, err := r.ask(ctx, &facts)
 	return facts, p, err
 }
@@ -232,7 +230,7 @@ func (r *runner) measure(ctx context.Context, facts flows.Facts) error {
 	} else if r.tries++; !m.OK && r.tries < measureTries {
 		return r.wait(ctx)
 	}
-	r.measured = &m
+	r.answers.Keep(flows.AskPackets{}, flows.Read(flows.AskPackets{}, m))
 	return nil
 }
 

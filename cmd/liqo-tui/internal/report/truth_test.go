@@ -71,7 +71,7 @@ func TestNoRunTellsMoreThanWasSeen(t *testing.T) {
 						case done && strings.HasPrefix(fmt.Sprint(said["step"]), "connected-"):
 							ok = works(side)
 						case done && said["step"] == "verified":
-							ok = seen.Measured != nil && seen.Measured.OK
+							ok = seen.Measured.Value() != nil && seen.Measured.Value().OK
 						case said["milestone"] == "pod":
 							ok = peer.Pod != nil && peer.Pod.Ready
 						case said["milestone"] == "key":
@@ -85,8 +85,8 @@ func TestNoRunTellsMoreThanWasSeen(t *testing.T) {
 						t.Errorf("got %q, where no side works", text.String())
 					}
 				}, engine.Options{Now: p.Now, Timeout: time.Minute})
-				if verified := seen.Measured != nil && seen.Measured.OK; (err == nil) != verified {
-					t.Errorf("got %v, where the measurement says %+v", err, seen.Measured)
+				if verified := seen.Measured.Value() != nil && seen.Measured.Value().OK; (err == nil) != verified {
+					t.Errorf("got %v, where the measurement says %+v", err, seen.Measured.Value())
 				}
 			})
 		}

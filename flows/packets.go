@@ -1,0 +1,25 @@
+package flows
+
+import "time"
+
+// AskPackets asks what becomes of packets between pods of the two clusters. The engine
+// itself answers, once all else of a plan is done: [Plan.MeasureNext].
+type AskPackets struct{}
+
+// On implements [Question]: packets are sent both ways, and A is named first.
+func (AskPackets) On() Side { return A }
+
+// Terms implements [Question].
+func (AskPackets) Terms() Terms { return Terms{Lasts: true, RunsPods: true} }
+
+func (q AskPackets) slot(f *Facts) slot { return q.in(f) }
+
+func (AskPackets) in(f *Facts) *Answer[Measurement] { return &f.Measured }
+
+// Measurement is what became of packets between pods.
+type Measurement struct {
+	At     time.Time
+	OK     bool
+	Result string // one sentence
+	Hint   string // if it isn't OK
+}
