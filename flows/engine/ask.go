@@ -52,11 +52,12 @@ func (a *Answers) Ask(ctx context.Context, f *flows.Facts, clusters [2]Cluster, 
 		return ctx.Err()
 	}
 	for i, q := range questions {
-		if problem, lost := errors.AsType[*flows.Problem](errs[i]); lost {
+		problem, lost := errors.AsType[*flows.Problem](errs[i])
+		switch {
+		case lost && !q.Terms().RunsPods: // else it would be tried again and again
 			f.Sides[q.On()].Problem = problem
 			continue
-		}
-		if errs[i] != nil {
+		case errs[i] != nil:
 			replies[i] = flows.Unknown(q, errs[i].Error())
 		}
 		replies[i].Store(f, a.now())

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 )
 
 // told is a cluster that answers as a test says, and counts how often it was asked.
@@ -84,5 +88,40 @@ func TestNobodyAnswersForAClusterThatIsNotAsked(t *testing.T) {
 	reply, err := engine.Absent{}.Ask(t.Context(), flows.AskInstallation{Side: flows.B})
 	if reply != nil || err == nil {
 		t.Errorf("got %v, %v", reply, err)
+	}
+}
+
+// Pods are run after the approval, and a run that changes nothing runs none.
+func TestPodsTryNothingBeforeTheApproval(t *testing.T) {
+	q := flows.AskAPI{Side: flows.A, URL: "https://192.0.2.7:6443"}
+	for name, reply := range map[string]func(flows.Question) (flows.Reply, error){
+		"answered": func(flows.Question) (flows.Reply, error) { return q.Reply(trial.API{URL: q.URL}), nil },
+		"lost":     func(flows.Question) (flows.Reply, error) { return nil, &flows.Problem{Message: "gone"} },
+		"no way":   func(flows.Question) (flows.Reply, error) { return nil, engine.ErrNoWay },
+	} {
+		pair := flowtest.NewPair()
+		cluster := told{pair.A, reply, map[flows.Question]int{}}
+		plan := func(f flows.Facts) flows.Plan {
+			a := f.Sides[flows.A].APITrial
+			try := flows.Step{ID: "try", Action: flows.Wait, Status: flows.Waiting, Asks: q}
+			if a.Asked() {
+				try.Status = flows.Done
+			}
+			ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+			return flows.Plan{Steps: []flows.Step{try, flows.Ensure(flows.A, "ns", f.Sides[flows.A].FindNamespace("x"), ns)}}
+		}
+		if _, err := engine.Look(t.Context(), plan, cluster, pair.B); err != nil || cluster.asked[q] > 0 {
+			t.Errorf("%s: who only looks: got %v, asked %d times", name, err, cluster.asked[q])
+		}
+		approve := func(flows.Plan) (bool, error) {
+			if cluster.asked[q] > 0 {
+				t.Errorf("%s: pods ran before the approval", name)
+			}
+			return true, nil
+		}
+		err := engine.Run(t.Context(), plan, cluster, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now, Approve: approve})
+		if err != nil || cluster.asked[q] != 1 {
+			t.Errorf("%s: got %v, asked %d times, want once", name, err, cluster.asked[q])
+		}
 	}
 }
