@@ -1,6 +1,9 @@
 package flows_test
 
 import (
+	"reflect"
+	"strings"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -9,7 +12,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-func diff(a, b any) string { return cmp.Diff(a, b, cmpopts.EquateEmpty()) }
+// diff compares answers, too, whose fields are this package's own.
+func diff(a, b any) string {
+	return cmp.Diff(a, b, cmpopts.EquateEmpty(), cmp.Exporter(func(t reflect.Type) bool { return strings.HasPrefix(t.Name(), "Answer[") }))
+}
 
 func cidrs(text ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR { return text }
 
