@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// GatewayReporter is the program that Events of gateways' pods name.
+// GatewayReporter is the reporting program in Events that gateways' pods record.
 const GatewayReporter = "liqo-tui-gateway"
 
 // maxNote is the longest text of an Event, in bytes: Kubernetes refuses longer ones.
 const maxNote = 1024
 
-// EventAbout refers to an object of Liqo's networking, whatever its version: a recorder
-// counts Events about the same reference as one.
+// EventAbout is a reference to an object of Liqo's networking. It has no resource version:
+// a recorder counts Events with equal references as one Event.
 func EventAbout(o Object) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: networkingv1beta1.GroupVersion.String(), Kind: reflect.TypeOf(o).Elem().Name(),
@@ -23,7 +23,7 @@ func EventAbout(o Object) *corev1.ObjectReference {
 	}
 }
 
-// EventNote is text as far as an Event can hold it.
+// EventNote shortens text to the length that an Event can hold.
 func EventNote(text string) string {
 	if len(text) <= maxNote {
 		return text
@@ -32,8 +32,8 @@ func EventNote(text string) string {
 	return strings.ToValidUTF8(text[:maxNote-len(more)], "") + more
 }
 
-// ProblemEvent is the Event of a gateway whose [AnnotationProblem] has become this; ""
-// is that there is none any more.
+// ProblemEvent is the Event that tells of a gateway's new [AnnotationProblem]; problem is
+// "" if the gateway has recovered.
 func ProblemEvent(problem string) (kind, reason, said string) {
 	switch {
 	case problem == "":
@@ -44,8 +44,8 @@ func ProblemEvent(problem string) (kind, reason, said string) {
 	return corev1.EventTypeWarning, "Failing", EventNote(problem)
 }
 
-// IsOwnEvent reports whether our programs have recorded an Event, about what they also
-// say on the object itself.
+// IsOwnEvent reports whether one of our programs recorded the Event. Such an Event repeats
+// what the object itself says.
 func IsOwnEvent(e *corev1.Event) bool {
 	return e.InvolvedObject.APIVersion == networkingv1beta1.GroupVersion.String() &&
 		(e.ReportingController == GatewayReporter || e.ReportingController == OperatorName)

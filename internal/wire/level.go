@@ -6,15 +6,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// Level is of what programs write for each other: annotations, and fields of the
-// definitions. It is raised by a release that former ones would misread, so that they
-// refuse what it has installed. operator.yaml has it, too.
+// Level is the version of what programs write for each other: annotations, and fields of
+// the definitions. A release raises it if older releases would misread what it writes:
+// they then refuse its installation. operator.yaml has it, too.
 const Level = 1
 
 const annotationLevel = "liqo-tui.dev/level"
 
-// InstalledLevel is the level of an installation by its operator's Deployment; 0 for what
-// was made before there were levels.
+// InstalledLevel reads an installation's level from its operator's Deployment; 0 if the
+// installation is older than levels.
 func InstalledLevel(d *appsv1.Deployment) int {
 	level, err := strconv.Atoi(d.Annotations[annotationLevel])
 	if err != nil {

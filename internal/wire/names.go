@@ -1,6 +1,6 @@
-// Package wire has what the program of the admin and the programs in clusters say to
-// each other: names, labels and annotations of objects, IDs, ports, and what gateways,
-// nodes and operators report. It is pure: it talks to no cluster.
+// Package wire is the language between the admin's program and the programs in clusters:
+// names, labels and annotations of objects, IDs, ports, and the reports of gateways,
+// nodes and operators. It is pure: it talks to no cluster.
 //
 // Kinds, names and labels are those of Liqo v1.2.0, so that clusters which run Liqo
 // and clusters which run our operator understand each other's objects.
@@ -25,8 +25,8 @@ type Object interface {
 	runtime.Object
 }
 
-// First is the first of several by namespace and name, nil if there is none. Lists are in
-// any order, and what is judged by one of them must not change with it.
+// First returns the first item by namespace and name; nil if items is empty. Lists come in
+// any order, and a verdict that depends on one item must not change with the order.
 func First[T any, O interface {
 	*T
 	Object
@@ -47,18 +47,18 @@ const FieldManager = "liqo-tui"
 // GatewayPriorityClass is the priority of gateways' pods.
 const GatewayPriorityClass = "liqo-tui-gateway"
 
-// DefaultNamespace is where Liqo, and our operator, are installed.
+// DefaultNamespace is the namespace of Liqo's installation, and of our operator's.
 const DefaultNamespace = "liqo"
 
-// Labels and annotations that Liqo's programs look objects up by.
+// Labels by which Liqo's programs find objects.
 const (
-	LabelManaged         = "liqo.io/managed" // "true": made by a controller, of another object
+	LabelManaged         = "liqo.io/managed" // "true": a controller made it from another object
 	LabelRemoteCluster   = "liqo.io/remote-cluster-id"
 	LabelTenantNamespace = "liqo.io/tenant-namespace"
 	LabelGatewayResource = "networking.liqo.io/gateway-resource"
 	LabelGatewayName     = "networking.liqo.io/gateway-name"
-	// LabelGatewayTemplate says of the definition of a kind that its objects are
-	// templates of gateways.
+	// LabelGatewayTemplate marks the definition of a kind whose objects are templates of
+	// gateways.
 	LabelGatewayTemplate  = "networking.liqo.io/gatewaytemplate"
 	LabelGatewayNamespace = "networking.liqo.io/gateway-namespace"
 	LabelComponent        = "networking.liqo.io/component"
@@ -73,7 +73,7 @@ const (
 	LabelPartOf           = "app.kubernetes.io/part-of"
 )
 
-// Annotations of our own, for what Liqo's types have no field for.
+// Our own annotations. Liqo's types have no fields for their values.
 const (
 	// AnnotationStatus on a Connection holds a [Report], on an InternalNode a [NodeStatus].
 	AnnotationStatus = "liqo-tui.dev/status"
@@ -82,52 +82,53 @@ const (
 	// not read the Secret, which also holds the private key.
 	AnnotationPublicKey = "liqo-tui.dev/public-key"
 	// AnnotationRotateKey on a GatewayServer or GatewayClient asks the operator
-	// for a next key pair. Its value is the public key to be replaced, so that
-	// asking twice, or after it was done, changes nothing.
+	// for a next key pair. Its value is the public key to be replaced: a second
+	// request, or one that comes after the replacement, changes nothing.
 	AnnotationRotateKey = "liqo-tui.dev/rotate-key"
 	// AnnotationUseKey on a GatewayServer or GatewayClient tells the operator to
-	// replace the key pair by the next one, whose public key is its value: the
-	// peer is ready for it.
+	// replace the key pair by the next one: the peer is ready for it. The value
+	// is the next pair's public key.
 	AnnotationUseKey = "liqo-tui.dev/use-key"
-	// AnnotationNextPublicKey on a GatewayServer or GatewayClient is the base64
-	// form of the key that its next pair has; on a PublicKey, of the key that
-	// the peer is about to use.
+	// AnnotationNextPublicKey is a public key in base64: on a GatewayServer or
+	// GatewayClient, that of its next key pair; on a PublicKey, that of the
+	// peer's next key pair.
 	AnnotationNextPublicKey = "liqo-tui.dev/next-public-key"
-	// AnnotationAccount on the template of a program's pods is the UID of their ServiceAccount. An API
-	// server refuses the tokens of one that was deleted, also if there is another one of its name, and
-	// a kubelet asks for another token as late as 48 minutes after the first: the pods are replaced.
+	// AnnotationAccount on the template of a program's pods is the UID of their ServiceAccount. If the
+	// ServiceAccount is deleted and made again, the API server refuses the pods' tokens, and a kubelet
+	// may ask for new tokens only after 48 minutes: a new UID in the template replaces the pods.
 	AnnotationAccount = "liqo-tui.dev/account"
-	// AnnotationRelay on a GatewayServer is the address of a relay, host:port, that its
-	// gateway dials, because nobody can dial the gateway.
+	// AnnotationRelay on a GatewayServer is the address of a relay, host:port. The
+	// gateway dials the relay, because nobody can dial the gateway.
 	AnnotationRelay = "liqo-tui.dev/relay"
-	// AnnotationEndpoint on a GatewayServer is one sentence: why its endpoint is
-	// what it is, or what it waits for.
+	// AnnotationEndpoint on a GatewayServer is one sentence: the reason for its
+	// endpoint, or what the endpoint waits for.
 	AnnotationEndpoint = "liqo-tui.dev/endpoint"
 	// AnnotationProblem on a GatewayServer or GatewayClient is one sentence: why
-	// the operator can't make what it consists of. It starts with
+	// the operator can't make the gateway's parts. It starts with
 	// [ProblemRefused] if trying again does not help.
 	AnnotationProblem = "liqo-tui.dev/problem"
-	// AnnotationProblemOf on a Tenant or Identity is the generation that its
-	// [AnnotationProblem] is of.
+	// AnnotationProblemOf on a Tenant or Identity is the object's generation for
+	// which the operator wrote its [AnnotationProblem].
 	AnnotationProblemOf = "liqo-tui.dev/problem-of"
-	// AnnotationInvitation on a GatewayServer is the nonce of the invitations to it,
-	// which answers repeat.
+	// AnnotationInvitation on a GatewayServer is the nonce in invitations to it. Answers
+	// repeat the nonce.
 	AnnotationInvitation = "liqo-tui.dev/invitation"
-	// AnnotationCreated on a Namespace says that our program has created it: its
-	// value is the namespace's name. Only the request that creates it writes
-	// that, no apply and no manifest, so no namespace that was there before has
-	// it. See [CreatedByUs].
+	// AnnotationCreated on a Namespace says that our program has created it. Its
+	// value is the namespace's name. Only the request that creates the namespace
+	// writes the annotation; no apply and no manifest does. So a namespace that
+	// existed before does not have it. See render.CreatedByUs.
 	AnnotationCreated = "liqo-tui.dev/created"
 	// AnnotationForPeering on a Configuration or a gateway says that it was made for a
-	// whole peering, and goes with it: what was there before has no such annotation.
+	// whole peering, and is deleted with the peering. Objects that existed before the
+	// peering lack the annotation.
 	AnnotationForPeering = "liqo-tui.dev/for-peering"
-	// AnnotationPeerUID on a Configuration is the UID of the peer's namespace kube-system:
-	// which cluster it is, whatever others have its ID.
+	// AnnotationPeerUID on a Configuration is the UID of the peer's namespace kube-system.
+	// It tells the peer from another cluster with the same ID.
 	AnnotationPeerUID = "liqo-tui.dev/peer-uid"
 	// AnnotationSource on a Network says who or what stated its range.
 	AnnotationSource = "liqo-tui.dev/source"
-	// AnnotationNetworks on an InternalNode are the networks that the node knows a
-	// way to, with commas between them.
+	// AnnotationNetworks on an InternalNode are the networks that the node has
+	// routes to, with commas between them.
 	AnnotationNetworks = "liqo-tui.dev/networks"
 	// AnnotationPods on an InternalNode are the addresses of the node's pods, ranges
 	// and single ones, with commas between them.
@@ -136,25 +137,27 @@ const (
 	// commas between them.
 	AnnotationAddresses = "liqo-tui.dev/addresses"
 	// AnnotationNameservers on an InternalNode are the DNS servers that the node asks,
-	// with commas between them. Without any there is none.
+	// with commas between them. If there are none, the annotation is absent.
 	AnnotationNameservers = "liqo-tui.dev/nameservers"
-	// AnnotationMTU on an InternalNode is that of the narrowest of the node's ways to
+	// AnnotationMTU on an InternalNode is the smallest MTU of the node's routes to
 	// gateways' pods, in bytes.
 	AnnotationMTU = "liqo-tui.dev/mtu"
 	// AnnotationUnreached on an InternalNode are the gateways that do not answer the
-	// node over the fabric, with commas between them. Without any there is none.
+	// node over the fabric, with commas between them. If there are none, the annotation
+	// is absent.
 	AnnotationUnreached = "liqo-tui.dev/unreached"
-	// AnnotationNodeIPs on an InternalFabric are the addresses of the nodes that the
-	// gateway's pods are on, with commas between them.
+	// AnnotationNodeIPs on an InternalFabric are the addresses of the nodes on which the
+	// gateway's pods run, with commas between them.
 	AnnotationNodeIPs = "liqo-tui.dev/node-ips"
-	// AnnotationHosts on an InternalFabric are what is no pod, and the peer may reach by an
-	// external address, separated by commas: nodes let it in.
+	// AnnotationHosts on an InternalFabric are the addresses, with commas between them, that
+	// are not pods' and that the peer is allowed to reach by an external address: nodes let
+	// the peer's packets to them pass.
 	AnnotationHosts = "liqo-tui.dev/hosts"
-	// AnnotationHost on an InternalFabric is a gateway IP, and behind "@" the address
-	// of the node that the pod with it is on. It says nothing of another gateway IP.
+	// AnnotationHost on an InternalFabric is GATEWAY-IP@NODE-IP: the node on which the
+	// pod with this gateway IP runs. It does not hold for any other gateway IP.
 	AnnotationHost = "liqo-tui.dev/host"
 	// AnnotationGone on an InternalFabric is a gateway IP that no pod of the gateway
-	// has any more. It says nothing of another one.
+	// has any more. It does not hold for any other gateway IP.
 	AnnotationGone = "liqo-tui.dev/gone"
 	// AnnotationLeftOut on an InternalFabric says which addresses in the peer's
 	// ranges nodes don't send to the gateway, one a line, and why.
@@ -163,8 +166,8 @@ const (
 	AnnotationOperatorStatus = "liqo-tui.dev/operator-status"
 )
 
-// ProblemRefused is how an [AnnotationProblem] starts when the API server has
-// answered that it will not have a child as the gateway asks for it.
+// ProblemRefused begins an [AnnotationProblem] if the API server has refused an object
+// that the gateway asks for.
 const ProblemRefused = "refused: "
 
 // Names of programs and objects.
@@ -173,16 +176,16 @@ const (
 	OperatorName        = "liqo-tui-operator"
 	FabricName          = "liqo-tui-fabric"
 	GatewayAccessName   = "liqo-tui-gateway"
-	TenantAccessName    = "liqo-tui-tenant" // of the ClusterRole that the operator has in tenants' namespaces
+	TenantAccessName    = "liqo-tui-tenant" // the operator's ClusterRole in tenants' namespaces
 	InvitedAccessName   = "liqo-tui-operator-invited"
-	PeeringAccessName   = "liqo-tui-peering"       // of what the operator may do in a peer's namespace, for whole peerings
-	ConsumerAccessName  = "liqo-tui-consumer"      // of what a consumer may do in its namespace
-	MappedAccessName    = "liqo-tui-twin"          // of what a consumer may do in namespaces that stand for its own
-	MappedOperatorName  = "liqo-tui-twin-operator" // of what the operator may do there
+	PeeringAccessName   = "liqo-tui-peering"       // the operator's rights in a peer's namespace, for whole peerings
+	ConsumerAccessName  = "liqo-tui-consumer"      // a consumer's rights in its namespace
+	MappedAccessName    = "liqo-tui-twin"          // a consumer's rights in its mapped namespaces
+	MappedOperatorName  = "liqo-tui-twin-operator" // the operator's rights in mapped namespaces
 	ProxyName           = "liqo-tui-api-server"    // the Service of the operator's proxy to the API server
-	ProxyPort           = "8118"                   // where it listens, as Liqo's does
-	NodeAccessName      = "liqo-tui-node"          // of what the programs of virtual nodes may do; with a dash and the node's name, of each
-	OffloadedAccessName = "liqo-tui-offloaded"     // of what these programs may do in an offloaded namespace
+	ProxyPort           = "8118"                   // the proxy's port; the same as that of Liqo's proxy
+	NodeAccessName      = "liqo-tui-node"          // rights of all virtual nodes' programs; NAME-NODE: rights of one node's program
+	OffloadedAccessName = "liqo-tui-offloaded"     // rights of virtual nodes' programs in an offloaded namespace
 	ClusterIDConfigMap  = "liqo-clusterid-configmap"
 	ClusterIDAppName    = "clusterid-configmap"
 	ClusterIDKey        = "CLUSTER_ID"
@@ -191,11 +194,11 @@ const (
 	NetworkPodCIDR      = "pod-cidr"
 	NetworkServiceCIDR  = "service-cidr"
 	NetworkExternalCIDR = "external-cidr"
-	NetworkReserved     = "reserved" // an admin keeps it for something else
+	NetworkReserved     = "reserved" // an admin keeps the network for something else
 	FabricDevice        = "liqo-fabric"
 	SecretPrivateKey    = "privateKey"
 	SecretPublicKey     = "publicKey"
-	SecretNextPrivate   = "nextPrivateKey" // of the pair that is about to be used
+	SecretNextPrivate   = "nextPrivateKey" // of the next key pair
 	SecretNextPublic    = "nextPublicKey"
 )
 
@@ -205,14 +208,14 @@ const (
 	DefaultMTU  = 1340  // bytes, of the tunnel's interface
 )
 
-// Bounds of a tunnel's MTU: the smallest datagram that every IPv4 host must
-// accept, and jumbo frames.
+// Bounds of a tunnel's MTU: the datagram size that every IPv4 host must accept,
+// and the size of jumbo frames.
 const (
 	MinMTU = 576
 	MaxMTU = 9000
 )
 
-// ClusterID is the name by which a cluster is known to its peers.
+// ClusterID is a cluster's name among its peers.
 type ClusterID string
 
 var clusterIDPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
@@ -237,14 +240,14 @@ func (id ClusterID) Validate() error {
 	return nil
 }
 
-// MoreRoom is what to do where no range is left under which a peer could be seen.
+// MoreRoom is the advice to an admin whose cluster has no range left for a peer.
 const MoreRoom = "reset peerings that are no longer needed, or give the operator more ranges: liqo-tui install --pools"
 
-// sliceUser is how the users of consumers' slices end: see peering.SliceUser.
+// sliceUser matches the end of a slice user's name: see peering.SliceUser.
 var sliceUser = regexp.MustCompile(`-[0-9a-f]{12}$`)
 
-// Choose is [ClusterID.Validate] of an ID that is new: it also reports why id can be taken
-// for something else. Clusters that have such an ID keep it.
+// Choose is the [ClusterID.Validate] of new IDs: it also refuses an ID that can be
+// mistaken for another name. Clusters that already have such an ID keep it.
 func (id ClusterID) Choose() error {
 	if err := id.Validate(); err != nil {
 		return err
@@ -258,15 +261,16 @@ func (id ClusterID) Choose() error {
 	case slices.ContainsFunc([]string{"kube-", "openshift-", "liqo-"}, func(p string) bool { return strings.HasPrefix(string(id), p) }):
 		why = "begins like a namespace of Kubernetes or Liqo"
 	case slices.Contains(programNames, string(id)):
-		why = "is how namespaces and users of programs are called"
+		why = "is a usual name for namespaces and users of programs"
 	default:
 		return nil
 	}
-	return fmt.Errorf("cluster ID %q %s: peers could take the one for the other", id, why)
+	return fmt.Errorf("cluster ID %q %s: peers could mistake one for the other", id, why)
 }
 
-// programNames are what users are called, and what namespaces of common programs end in,
-// as those of a consumer end in its ID: istio-system, cert-manager, external-secrets.
+// programNames are common names of users, and ends of namespaces of common programs
+// (istio-system, cert-manager, external-secrets). A consumer's mapped namespaces end in
+// its ID, so these words can't be IDs.
 var programNames = []string{"admin", "controller", "default", "liqo", "manager", "node", "operator", "operators", "secrets", "system"}
 
 const tenantPrefix = "liqo-tenant-"
@@ -280,7 +284,7 @@ func TenantNamespaceName(remote ClusterID) string { return tenantPrefix + string
 func GatewayObjectName(gateway string) string { return "gw-" + gateway }
 
 // HostsConfigMapName is the name of the ConfigMap that tells a gateway's pod
-// which hosts its peer may reach.
+// the hosts that its peer is allowed to reach.
 func HostsConfigMapName(gateway string) string { return GatewayObjectName(gateway) + "-hosts" }
 
 // Named finds the object with want's namespace and name, as a nil pointer if there is none.
@@ -296,8 +300,8 @@ func Named[T any, O interface {
 	return nil
 }
 
-// Lasting are the annotations of an object that this program wrote to stay with it. An apply
-// that leaves them out takes them away.
+// Lasting returns the annotations that this program once wrote and that o must keep. An
+// apply without them removes them.
 func Lasting(o Object) map[string]string {
 	kept := map[string]string{}
 	for _, key := range []string{AnnotationForPeering, AnnotationInvitation, AnnotationPeerUID, AnnotationRelay} {

@@ -13,52 +13,50 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodeReport is what a node's fabric says of its node.
+// NodeReport is the report of a node's agent about its node.
 type NodeReport struct {
-	IP        netip.Addr     // where the fabric listens
-	Networks  []netip.Prefix // that the node knows a way to
-	Pods      []netip.Prefix // which addresses its pods have: ranges, and single ones
-	Addresses []netip.Addr   // that the node has
-	MTU       int            // of the narrowest of its ways to gateways' pods, in bytes; 0: not known
-	Unreached []string       // gateways that don't answer it over the fabric, as namespace/name
+	IP        netip.Addr     // the address on which the fabric listens
+	Networks  []netip.Prefix // the networks that the node has routes to
+	Pods      []netip.Prefix // the addresses of its pods: ranges, and single ones
+	Addresses []netip.Addr   // the node's own addresses
+	MTU       int            // the smallest MTU of its routes to gateways' pods, in bytes; 0: not known
+	Unreached []string       // gateways that don't answer the node over the fabric, as namespace/name
 	// Nameservers are the DNS servers that the node asks.
 	Nameservers []netip.Addr
-	Also        []netip.Prefix // of peers that have two ranges for a while: those that it has a way to
+	Also        []netip.Prefix // ranges of peers in a renumbering that the node has routes to
 	Status      NodeStatus
 }
 
-// NodeStatus is what a node's agent says of its work. It is stored as JSON in
-// [AnnotationStatus]. Fields are only ever added. An agent that is older than one of
-// them leaves it out.
+// NodeStatus is the report of a node's agent about its work. It is stored as JSON in
+// [AnnotationStatus]. Fields are only ever added. An agent that is older than a field
+// leaves the field out.
 type NodeStatus struct {
-	// Level says which rules are in force on the node: [NodeLevel], or an earlier one; 0
-	// while they are not, and from an agent that does not say it.
+	// Level says which rules are in force on the node: [NodeLevel] or less; 0 while no
+	// rules are in force, and from an agent that does not report a level.
 	Level int `json:"level,omitempty"`
-	// Problem is why the node is not set up as it has to be; "" if it is, or if that is not
-	// known.
+	// Problem is why the node is not set up as wanted; "" if it is, or if that is not known.
 	Problem string `json:"problem,omitempty"`
-	// Unfit says of gateways that the node can't follow what it does instead, and why, by
-	// namespace/name; of at most [NodeStatusMax].
+	// Unfit has, by namespace/name, the gateways whose settings the node can't use: what it
+	// does instead, and why. It has at most [NodeStatusMax] gateways.
 	Unfit map[string]string `json:"unfit,omitempty"`
-	// Refused counts the packets of peers that were for the node itself or for the
-	// gateways' own ports, by the gateway's namespace/name; nil from an agent that does not
-	// count them. It is of at most [NodeStatusMax] gateways, and of those since the node
-	// has the peer's ranges.
+	// Refused counts, by the gateway's namespace/name, the peer's packets to the node itself
+	// or to gateways' own ports; nil from an agent that does not count them. The count begins
+	// when the node learns the peer's ranges. It has at most [NodeStatusMax] gateways.
 	Refused map[string]uint64 `json:"refused"`
-	// More: Refused or Unfit is not of all gateways that it could be of.
+	// More says that Refused or Unfit leaves gateways out, because of [NodeStatusMax].
 	More bool `json:"more,omitempty"`
 }
 
-// NodeLevel is of rules that close the node's own addresses to peers. It grows when
-// nodes enforce more.
+// NodeLevel is the level of today's rules on nodes: they close the node's own addresses to
+// peers. It grows when nodes enforce more.
 const NodeLevel = 1
 
-// NodeStatusMax bounds what gateways read of each node: of how many of them it says
-// something.
+// NodeStatusMax is the largest number of gateways in each map of a NodeStatus. It bounds
+// what gateways read from each node.
 const NodeStatusMax = 32
 
-// ParseNodeStatus reads it from an InternalNode's annotations; zero if there is none, as
-// from older agents.
+// ParseNodeStatus reads a NodeStatus from an InternalNode's annotations; zero if the
+// annotation is absent, as with older agents.
 func ParseNodeStatus(annotations map[string]string) (s NodeStatus, err error) {
 	text, ok := annotations[AnnotationStatus]
 	if !ok {
@@ -70,8 +68,8 @@ func ParseNodeStatus(annotations map[string]string) (s NodeStatus, err error) {
 	return s, nil
 }
 
-// InternalNode is where that is written. The kind is Liqo's, and so are its
-// required fields.
+// InternalNode is the object that carries a NodeReport. The kind is Liqo's, and so are
+// its required fields.
 func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNode {
 	mtu := ""
 	if r.MTU > 0 {
@@ -107,7 +105,7 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 	return o
 }
 
-// NodeUnreached reads only which gateways the node can't reach, as namespace/name.
+// NodeUnreached reads only the gateways that the node can't reach, as namespace/name.
 func NodeUnreached(o metav1.Object) []string {
 	text := o.GetAnnotations()[AnnotationUnreached]
 	if text == "" {
@@ -116,12 +114,12 @@ func NodeUnreached(o metav1.Object) []string {
 	return strings.Split(text, ",")
 }
 
-// ParseNode reads what an InternalNode says. The error names what can't be read;
-// the rest counts.
+// ParseNode reads the report in an InternalNode. The error names the parts that can't be
+// read; the other parts are valid.
 func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
 	var errs [8]error
 	if r.IP, errs[0] = netip.ParseAddr(string(n.Spec.Interface.Node.IP)); errs[0] != nil {
-		errs[0] = fmt.Errorf("its address %q is none", n.Spec.Interface.Node.IP)
+		errs[0] = fmt.Errorf("its address %q is no IP address", n.Spec.Interface.Node.IP)
 	}
 	r.Networks, errs[1] = NodeNetworks(n)
 	r.Pods, errs[2] = parsed(n, AnnotationPods, netip.ParsePrefix)
@@ -138,8 +136,7 @@ func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
 	return r, errors.Join(errs[:]...)
 }
 
-// NodeNetworks reads of what an InternalNode says only the networks that the node
-// knows a way to.
+// NodeNetworks reads only the networks that the node has routes to.
 func NodeNetworks(n *networkingv1beta1.InternalNode) ([]netip.Prefix, error) {
 	return parsed(n, AnnotationNetworks, netip.ParsePrefix)
 }
@@ -154,7 +151,7 @@ func nodeAddresses(n *networkingv1beta1.InternalNode) ([]netip.Addr, error) {
 	return parsed(n, AnnotationAddresses, netip.ParseAddr)
 }
 
-// Joined is how a list is in an annotation.
+// Joined writes a list as annotations have it: with commas between the items.
 func Joined[T fmt.Stringer](items []T) string {
 	text := make([]string, len(items))
 	for i, item := range items {

@@ -6,13 +6,13 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 )
 
-// RangesText is what a cluster's ranges are in annotations: those of pods with commas
-// between them, and, behind a semicolon, the external ones.
+// RangesText writes a cluster's ranges for an annotation: the pod ranges, a semicolon, the
+// external ranges. Commas separate the ranges.
 func RangesText(c networkingv1beta1.ClusterConfigCIDR) string {
 	return joinedCIDRs(c.Pod) + ";" + joinedCIDRs(c.External)
 }
 
-// ParseRanges reads a [RangesText]. Whether they are ranges, it does not check.
+// ParseRanges reads a [RangesText]. It does not check that the parts are ranges.
 func ParseRanges(text string) networkingv1beta1.ClusterConfigCIDR {
 	pods, external, _ := strings.Cut(text, ";")
 	return networkingv1beta1.ClusterConfigCIDR{Pod: splitCIDRs(pods), External: splitCIDRs(external)}

@@ -8,8 +8,8 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 )
 
-// Relay is where a relay listens for the client of a connection. The server dials the
-// next port.
+// Relay is the address of a relay. The client of a connection dials Port, the server dials
+// Port+1.
 type Relay struct {
 	Host string // IP address or DNS name
 	Port uint16 // UDP
@@ -30,14 +30,14 @@ func ParseRelay(text string) (Relay, error) {
 	return Relay{host, uint16(n)}, nil
 }
 
-// Ends are where the client and the server of a connection dial.
+// Ends returns the relay's endpoints for the client and for the server of a connection.
 func (r Relay) Ends() (client, server networkingv1beta1.EndpointStatus) {
 	return networkingv1beta1.EndpointStatus{Addresses: []string{r.Host}, Port: int32(r.Port)},
 		networkingv1beta1.EndpointStatus{Addresses: []string{r.Host}, Port: int32(r.Port) + 1}
 }
 
-// RelayOf is the relay that a gateway server dials, as text; "" if it dials none, or
-// there is no server.
+// RelayOf returns the address of the relay that a gateway server dials; "" if it dials
+// none, or if s is nil.
 func RelayOf(s *networkingv1beta1.GatewayServer) string {
 	if s == nil {
 		return ""

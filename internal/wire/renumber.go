@@ -15,36 +15,35 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// How a cluster comes to see a peer under another range, while packets flow: an
-// admin's program asks for it by annotations of the Configuration. The operator makes
-// a second Network, and names both ranges in [AnnotationAlso]. Once nodes and gateway
-// have both, it changes the Configuration's status. The former range is kept for a
-// while.
+// A renumbering: the cluster sees a peer under another range, and packets flow meanwhile.
+// The admin's program asks for it with annotations on the Configuration. The operator makes
+// a second Network, and names both ranges in [AnnotationAlso]. Once the nodes and the
+// gateway have both ranges, the operator changes the Configuration's status. The former
+// range is kept for a while.
 const (
-	// AnnotationRenumber on a Configuration are ranges under which the peer is to be
-	// seen no longer, with commas between them. Asking for one that it does not have
-	// any more changes nothing.
+	// AnnotationRenumber on a Configuration are the peer's ranges that are to be replaced,
+	// with commas between them. A range that the peer no longer has changes nothing.
 	AnnotationRenumber = "liqo-tui.dev/renumber"
-	// AnnotationKeep on a Configuration is how long the former ranges are to work
-	// after the change, as Go writes durations.
+	// AnnotationKeep on a Configuration is a duration as Go writes it: for so long, the
+	// former ranges work after the change.
 	AnnotationKeep = "liqo-tui.dev/keep-former"
-	// AnnotationAlso are the former and the next ranges, while there are both: on a
-	// Configuration as SEEN=REAL, on an InternalFabric and on an InternalNode as SEEN
-	// only, with commas between them. On an InternalNode it means that the node has
-	// the ways.
+	// AnnotationAlso are the former and the next ranges during a renumbering, with commas
+	// between them: on a Configuration as SEEN=REAL, on an InternalFabric and on an
+	// InternalNode as SEEN only. On an InternalNode they are the ranges that the node has
+	// routes to.
 	AnnotationAlso = "liqo-tui.dev/also"
-	// AnnotationLeft on a Network is when the peer was seen under another range
-	// instead, by the operator's clock (RFC 3339).
+	// AnnotationLeft on a Network is the time when another range replaced this one, by
+	// the operator's clock (RFC 3339).
 	AnnotationLeft = "liqo-tui.dev/left"
 )
 
-// Conditions of a Configuration, which has them only where they are true.
+// Conditions of a Configuration. It has only those that are true.
 const (
 	// ConditionOverlap: the cluster needs addresses in the peer's ranges. The message
 	// lists [Overlap]s.
 	ConditionOverlap = "liqo-tui.dev/Overlap"
-	// ConditionRenumbering: the peer has two ranges. The message says what comes next,
-	// the reason is one of those below.
+	// ConditionRenumbering: the peer has two ranges. The message says what comes next. The
+	// reason is [ReasonPreparing], [ReasonFormerKept] or [ReasonNotRenumbered].
 	ConditionRenumbering = "liqo-tui.dev/Renumbering"
 )
 
@@ -56,18 +55,19 @@ const (
 	ReasonNotRenumbered = "NotRenumbered"   // there is no other range, or the request can't be read
 )
 
-// Renumbering is what an admin asks for.
+// Renumbering is an admin's request to replace ranges of a peer.
 type Renumbering struct {
-	Leave []netip.Prefix
-	Keep  time.Duration // how long the former ranges work after the change
+	Leave []netip.Prefix // the ranges to replace
+	Keep  time.Duration  // how long the former ranges work after the change
 }
 
-// Annotations are those that ask for it.
+// Annotations are the Configuration's annotations for this request.
 func (r Renumbering) Annotations() map[string]string {
 	return map[string]string{AnnotationRenumber: Joined(r.Leave), AnnotationKeep: r.Keep.String()}
 }
 
-// ParseRenumbering reads what was asked for; without Leave, nothing was.
+// ParseRenumbering reads the request from a Configuration. If Leave is empty, there is no
+// request.
 func ParseRenumbering(conf metav1.Object) (r Renumbering, err error) {
 	if r.Leave, err = parsed(conf, AnnotationRenumber, netip.ParsePrefix); err != nil {
 		return Renumbering{}, err
@@ -80,7 +80,7 @@ func ParseRenumbering(conf metav1.Object) (r Renumbering, err error) {
 	return r, nil
 }
 
-// Alias is a range of a peer, and one under which the cluster reaches it.
+// Alias is a range of a peer (Real) and the range under which the cluster sees it (Seen).
 type Alias struct{ Seen, Real netip.Prefix }
 
 func (a Alias) String() string { return a.Seen.String() + "=" + a.Real.String() }
@@ -103,7 +103,7 @@ func Also(o metav1.Object) ([]netip.Prefix, error) {
 	return parsed(o, AnnotationAlso, netip.ParsePrefix)
 }
 
-// Overlap is a range of a peer, as the cluster sees it, and what else is there.
+// Overlap is a peer's range, as the cluster sees it, and another use of the same addresses.
 type Overlap struct {
 	Range netip.Prefix
 	With  ipam.Reservation
@@ -115,11 +115,12 @@ func (o Overlap) String() string { return o.Range.String() + overlaps + o.With.S
 
 const betweenOverlaps = "; "
 
-// mostOverlaps are listed of each range: a network may have come with hundreds of nodes.
+// mostOverlaps is the largest number of overlaps that are listed for each range: a network
+// can come with hundreds of nodes.
 const mostOverlaps = 5
 
-// JoinOverlaps is the message of a [ConditionOverlap]: of each range the widest, and
-// how many there are besides.
+// JoinOverlaps is the message of a [ConditionOverlap]. It names the widest overlaps of each
+// range, and counts the others.
 func JoinOverlaps(all []Overlap) string {
 	slices.SortStableFunc(all, func(a, b Overlap) int {
 		return strings.Compare(fmt.Sprintf("%v %02d %v", a.Range, a.With.Prefix.Bits(), a.With), fmt.Sprintf("%v %02d %v", b.Range, b.With.Prefix.Bits(), b.With))
@@ -136,8 +137,8 @@ func JoinOverlaps(all []Overlap) string {
 	return strings.Join(text, betweenOverlaps)
 }
 
-// Overlaps reads a Configuration's [ConditionOverlap]. What only counts more of them
-// is left out.
+// Overlaps reads the overlaps that a Configuration's [ConditionOverlap] names. Those that
+// it only counts are left out.
 func Overlaps(conf *networkingv1beta1.Configuration) []Overlap {
 	c := meta.FindStatusCondition(conf.Status.Conditions, ConditionOverlap)
 	if c == nil || c.Status != metav1.ConditionTrue {

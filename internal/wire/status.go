@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// OperatorStatus is what the operator says of itself. It is stored as JSON in
+// OperatorStatus is the operator's report about itself. It is stored as JSON in
 // [AnnotationOperatorStatus] of its Deployment. Fields are only ever added.
 type OperatorStatus struct {
 	State OperatorState `json:"state"`
 	// Message is one sentence for people: why, and what to do.
 	Message string `json:"message"`
-	// Since is when the operator began to say this, by the clock of its node.
+	// Since is when the operator first reported this State and Message, by its node's clock.
 	Since time.Time `json:"since"`
 }
 
@@ -23,7 +23,7 @@ type OperatorState string
 const (
 	OperatorWorking    OperatorState = "Working"
 	OperatorRefusing   OperatorState = "Refusing"   // Liqo's controller-manager runs on the cluster
-	OperatorNoNetworks OperatorState = "NoNetworks" // nothing says which addresses pods or Services have
+	OperatorNoNetworks OperatorState = "NoNetworks" // the ranges of pods or of Services are not known
 )
 
 // ParseOperatorStatus reads the status from the annotations of the operator's
