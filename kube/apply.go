@@ -25,7 +25,7 @@ var (
 	_ engine.DryRunner = (*Cluster)(nil)
 )
 
-// write is how an object is made to be as wanted.
+// write has the options of a request that changes an object.
 type write struct{ force, dryRun bool }
 
 // Apply applies the objects one after another, without force: a field that
@@ -70,9 +70,9 @@ func (c *Cluster) DryRun(ctx context.Context, objects []wire.Object, force bool)
 	return out, nil
 }
 
-// place is put that takes over what our own operator owns, and nobody else: it
-// wrote that on an admin's behalf, an endpoint that it carried, or a range that
-// it found.
+// place is put, but takes over fields that our own operator owns, and no other
+// manager's. The operator wrote them on an admin's behalf: an endpoint that it
+// carried between clusters, or a range that it found.
 func (c *Cluster) place(ctx context.Context, o wire.Object, w write) (written, error) {
 	p, err := c.put(ctx, o, w)
 	other, ok := errors.AsType[*flows.ConflictError](conflict(apply.Name(o), err))
@@ -83,7 +83,7 @@ func (c *Cluster) place(ctx context.Context, o wire.Object, w write) (written, e
 	return p, err
 }
 
-// written is an object before and after it was made to be as wanted.
+// written is an object before and after a request that changes it.
 type written struct {
 	before *unstructured.Unstructured // nil if it did not exist
 	after  *unstructured.Unstructured
@@ -106,8 +106,8 @@ func (p written) diff() string {
 	return apply.Diff(p.before, p.after)
 }
 
-// put makes one object be as wanted: by a server-side apply, or where that is
-// forbidden, by creating it or updating what is there.
+// put writes one object: by a server-side apply; if that is forbidden, by a create
+// or an update.
 func (c *Cluster) put(ctx context.Context, o wire.Object, w write) (p written, err error) {
 	want, err := apply.Wanted(o)
 	if err != nil {
@@ -141,13 +141,13 @@ func (c *Cluster) put(ctx context.Context, o wire.Object, w write) (p written, e
 		p.after = after
 		return p, nil
 	case err != nil && apierrors.IsForbidden(without):
-		return p, err // neither is allowed: what we would do first says it best
+		return p, err // neither is allowed: report the apply, which is our normal way
 	}
 	return p, without
 }
 
-// adopt refuses to take over what somebody else made. With force it may be changed,
-// but does not become ours: uninstall and reset delete what is.
+// adopt refuses to change an object that somebody else made. With force the object is
+// changed, but gets no label that it is ours: uninstall and reset delete ours.
 func (w write) adopt(before, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
 	case before == nil || !render.TakesOver(before, want):
@@ -162,9 +162,9 @@ func (w write) adopt(before, want *unstructured.Unstructured) (*unstructured.Uns
 	return want, nil
 }
 
-// putNamespace creates a namespace, and records that it was us. One that exists is
-// left as it is: it is somebody else's, with whatever is in it. An apply would not
-// do, since it would label a namespace that was made a moment ago.
+// putNamespace creates a namespace, and records that we created it. A namespace that
+// exists stays unchanged: it belongs to somebody else, with all that is in it. An apply
+// is no substitute: it would label a namespace that somebody made a moment ago.
 func (c *Cluster) putNamespace(ctx context.Context, want *unstructured.Unstructured, w write) (p written, err error) {
 	p.after = want.DeepCopy()
 	p.after.SetAnnotations(map[string]string{wire.AnnotationCreated: want.GetName()})
@@ -183,15 +183,15 @@ func (c *Cluster) putNamespace(ctx context.Context, want *unstructured.Unstructu
 	return p, err
 }
 
-// onlyOurs reports whether a conflict is with our own programs alone: what those
-// find out, or carry between clusters, the admin may change.
+// onlyOurs reports whether a conflict is only with our own programs. The admin is allowed
+// to change what they find out or carry between clusters.
 func onlyOurs(err error) bool {
 	e, ok := errors.AsType[*flows.ConflictError](err)
 	return ok && !slices.ContainsFunc(e.Managers, func(m string) bool { return !isOurs(m) })
 }
 
-// isOurs reports whether a field manager is one of our programs. Requests that
-// name no manager have that of the program: liqo-gateway, in a cluster.
+// isOurs reports whether a field manager is one of our programs. If a request names no
+// manager, the API server uses the program's name: liqo-gateway, for our program in a cluster.
 func isOurs(manager string) bool {
 	return manager == wire.FieldManager || manager == wire.OperatorName || manager == "liqo-gateway"
 }
@@ -207,7 +207,7 @@ func (w write) applyOptions() []client.ApplyOption {
 	return options
 }
 
-// read is the object as it is, nil if it does not exist.
+// read returns the object from the API server; nil if it does not exist.
 func (c *Cluster) read(ctx context.Context, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(want.GroupVersionKind())
@@ -218,12 +218,12 @@ func (c *Cluster) read(ctx context.Context, want *unstructured.Unstructured) (*u
 	return live, err
 }
 
-// Delete deletes the objects that were seen; their children go with them, in the
-// background. If one is not what it was, the error is a conflict, and the next
-// Observe sees what is there instead.
+// Delete deletes the objects as they were observed. Kubernetes deletes their children in
+// the background. If an object has changed since, the error is a conflict, and the next
+// Observe sees the object that is there now.
 func (c *Cluster) Delete(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	var changes []flows.Change
-	var held error // the first pod that a budget holds: the others are evicted all the same
+	var held error // of the first pod that a disruption budget protects; the other pods are evicted all the same
 	for _, o := range objects {
 		seen, err := c.asSeen(o)
 		if err != nil {
@@ -258,11 +258,11 @@ func (c *Cluster) end(ctx context.Context, o wire.Object, seen client.Preconditi
 	return c.client.Delete(ctx, o, client.PropagationPolicy("Background"), seen)
 }
 
-// asSeen has the API server delete an object only as it was seen: by its UID, so
-// that what was made under its name since then stays. Of a namespace nothing may
-// have changed: an annotation says whether it is ours, with all that is in it. The
-// other objects are written all the time, by their operator and with reports:
-// asking for their version too would lose that race again and again.
+// asSeen returns the conditions under which the API server deletes an object. The UID must
+// be the observed one, so that a newer object with the same name stays. For a namespace,
+// the resource version must be the same, too: an annotation says whether the namespace is
+// ours, with all that is in it. Other objects are written all the time, by the operator and
+// with reports: with a condition on their version, deletions would fail again and again.
 func (c *Cluster) asSeen(o wire.Object) (client.Preconditions, error) {
 	if o.GetUID() == "" {
 		return client.Preconditions{}, nil // no API server has made it: the name is all there is
@@ -275,8 +275,8 @@ func (c *Cluster) asSeen(o wire.Object) (client.Preconditions, error) {
 	return seen, err
 }
 
-// changedError is an object that is another one by now, or changed, so that what
-// was planned for it does not hold.
+// changedError says that an object was changed or replaced since the plan was made, so
+// that the plan does not hold for it.
 type changedError struct {
 	object string
 	cause  error
@@ -293,8 +293,8 @@ func (e *changedError) Hint() string {
 	return "run the same command again: it looks at what is there now"
 }
 
-// lookAgain brings the mirror up to date with what a deletion left: nothing, or
-// an object that waits for its finalizers.
+// lookAgain updates the mirror after a deletion: the object is gone, or it waits for its
+// finalizers.
 func (c *Cluster) lookAgain(ctx context.Context, o wire.Object) error {
 	gvk, err := c.client.GroupVersionKindFor(o)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// What is kept of objects that are large, or change all the time in ways that
-// don't matter here.
+// Functions for store.keep: objects that are large, or that change all the time in ways
+// that don't matter here, are kept in part.
 
 func kept(o client.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
@@ -70,7 +70,7 @@ func keepNode(o client.Object) client.Object {
 	return out
 }
 
-// keepInternalNode leaves out those of Liqo, which say nothing of gateways.
+// keepInternalNode leaves out Liqo's InternalNodes: they say nothing about gateways.
 func keepInternalNode(o client.Object) client.Object {
 	if o.GetLabels()[wire.LabelManagedBy] != wire.ManagedBy {
 		return nil
@@ -102,6 +102,6 @@ func keepTemplate(o client.Object) client.Object {
 		return nil
 	}
 	u.SetManagedFields(nil)
-	u.SetAnnotations(nil) // where kubectl keeps all of it once more
+	u.SetAnnotations(nil) // kubectl keeps a second copy of the object there
 	return u
 }

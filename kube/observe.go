@@ -33,9 +33,9 @@ func watchFrom(version string) *metav1.ListOptions {
 	return &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}
 }
 
-// watchedKinds is everything that facts are made of. Who may only see one
-// tenant's namespace, as Liqo's peering users, sees the objects of that one; what
-// is about the cluster as a whole is then unknown.
+// watchedKinds returns a store for each kind of object that facts are made from. A user
+// with access to one tenant's namespace only, such as a peering user of Liqo, sees the
+// objects of that namespace. Facts about the whole cluster are then unknown.
 func (c *Cluster) watchedKinds() []*store {
 	s := func(kind string, newList func() client.ObjectList, options ...client.ListOption) *store {
 		return newStore(kind, newList, c.notify, options...)
@@ -50,12 +50,12 @@ func (c *Cluster) watchedKinds() []*store {
 		return st
 	}
 	here := client.InNamespace(c.namespace)
-	otherPods := selecting(wire.LabelComponent, selection.NotEquals, "gateway") // those have a mirror of their own
+	otherPods := selecting(wire.LabelComponent, selection.NotEquals, "gateway") // gateways' pods have a mirror of their own
 	managers := optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, selecting(wire.LabelAppName, selection.In, wire.OperatorName, collect.LiqoManager)), keepManager)
-	managers.minor = false // without them, a plan would install what runs
+	managers.minor = false // if they were missing, a plan would install what already runs
 	managers.narrow = func() (client.ListOption, bool) { return here, true }
 	template := func(kind string) *store {
-		// Liqo's Go type embeds the template as an object with a kind, which templates don't have.
+		// Liqo's Go type can't decode a template: it wants a kind in the embedded object, and templates have none there.
 		return optional(s(kind, func() client.ObjectList {
 			l := &unstructured.UnstructuredList{}
 			l.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(kind + "List"))
@@ -97,7 +97,8 @@ func selecting(label string, operator selection.Operator, values ...string) clie
 	return client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*r)}
 }
 
-// tenant is the one namespace to look in where all may not be seen; "" for none.
+// tenant is the only namespace to list if listing all namespaces is forbidden; "" if there
+// is no such namespace.
 func (c *Cluster) tenant() string {
 	known, _ := c.userTenant.Load().(string)
 	return cmp.Or(c.options.Tenant, known)
@@ -107,7 +108,7 @@ func (c *Cluster) tenantNamespace() (client.ListOption, bool) {
 	return client.InNamespace(c.tenant()), c.tenant() != ""
 }
 
-// Observe waits for the first answer of every watch, then says what is there.
+// Observe waits for the first answer of every watch, then returns the cluster's facts.
 func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	facts := flows.ClusterFacts{Context: c.options.Context, ContextNamespace: c.standard, Server: c.server, Namespace: c.namespace}
 	facts.Instead.Cluster, facts.Instead.User = c.options.Cluster, c.options.User
@@ -172,7 +173,8 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	return facts, c.addKeys(ctx, &facts)
 }
 
-// hide notes whose absence a check can't judge by.
+// hide records which kinds this user can't list completely, so that a check does not take
+// "not seen" for "absent".
 func hide(f *flows.ClusterFacts, s *store, tenant string) {
 	switch {
 	case s.kind == "Deployment":
@@ -183,7 +185,7 @@ func hide(f *flows.ClusterFacts, s *store, tenant string) {
 		f.AgentsUnknown = s.isHidden()
 	case s.agents:
 		f.AttendanceUnknown = s.isHidden()
-	case s.kind != "Pod" || s.narrow == nil || s.lending: // others than gateways' pods
+	case s.kind != "Pod" || s.narrow == nil || s.lending: // not the store of gateways' pods
 	case s.isHidden():
 		f.PodsHidden = true
 	case s.isNarrowed():
@@ -191,7 +193,7 @@ func hide(f *flows.ClusterFacts, s *store, tenant string) {
 	}
 }
 
-// watched are the stores of lending kinds, or those of the others.
+// watched returns the stores of lending kinds, or the stores of all other kinds.
 func (c *Cluster) watched(lending bool) []*store {
 	return slices.DeleteFunc(slices.Clone(c.kinds), func(s *store) bool { return s.lending != lending })
 }
@@ -208,7 +210,8 @@ func tried(ctx context.Context, all []*store) error {
 	return nil
 }
 
-// onOurClock has times be this machine's in what is no object of Kubernetes'.
+// onOurClock converts the times of our own facts from the cluster's clock to this
+// machine's. Kubernetes' objects in the facts keep the cluster's times.
 func onOurClock(f *flows.ClusterFacts) {
 	for i := range f.Pods {
 		if p := &f.Pods[i]; !p.Restarted.IsZero() {
@@ -226,7 +229,8 @@ func eventsOnOurClock(events []flows.EventFacts, ahead time.Duration) {
 	}
 }
 
-// resourceOf is how the API server calls a kind that it does not serve.
+// resourceOf is the resource name, as the API server writes it, of a kind that it does not
+// serve.
 func (c *Cluster) resourceOf(s *store) string {
 	gvk, err := c.client.GroupVersionKindFor(s.newList())
 	if err != nil {
@@ -240,7 +244,7 @@ func (c *Cluster) resourceOf(s *store) string {
 	return fmt.Sprintf("%s.%s/%s", mapping.Resource.Resource, gvk.Group, gvk.Version)
 }
 
-// identify asks once who the cluster is.
+// identify asks once for the cluster's UID and version.
 func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flows.Problem {
 	c.identityOnce.Lock()
 	defer c.identityOnce.Unlock()
@@ -266,7 +270,7 @@ func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flow
 	return nil
 }
 
-// user is who the API server says that we are; "" if it doesn't say.
+// user is our user name as the API server sees it; "" if it does not tell.
 func (c *Cluster) user(ctx context.Context) string {
 	var review authenticationv1.SelfSubjectReview
 	if err := c.client.Create(ctx, &review); err != nil {
@@ -275,11 +279,11 @@ func (c *Cluster) user(ctx context.Context) string {
 	return review.Status.UserInfo.Username
 }
 
-// peeringUser is how Liqo calls the users that it makes for the admin of one
-// peer: by the peer's cluster ID and 16 random bytes.
+// peeringUser matches the names of the users that Liqo makes for one peer's admin. They
+// consist of the peer's cluster ID and 16 random bytes.
 var peeringUser = regexp.MustCompile(`^liqo-peer-user-(.+)-[0-9a-f]{32}$`)
 
-// tenantOf is the namespace that a peering user was made for, by Liqo or by us; "" for
+// tenantOf returns the tenant namespace for which Liqo or we made a peering user; "" for
 // other users.
 func tenantOf(user string) string {
 	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {

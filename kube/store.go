@@ -31,28 +31,30 @@ type store struct {
 	options []client.ListOption
 	notify  func()
 
-	// keep is the part of an object that is of use, nil for none. Without it,
-	// objects are kept whole.
+	// keep returns the part of an object that the store keeps; nil if it keeps nothing
+	// of the object. If keep is nil, objects are kept whole.
 	keep func(client.Object) client.Object
-	// optional kinds may be forbidden: then nothing is known of them.
+	// optional says that Observe goes on if the user can't list the kind: then nothing
+	// is known of the kind.
 	optional bool
-	// minor kinds may fail: then what was seen last counts.
+	// minor says that Observe goes on if listing fails: then the last answer counts.
 	minor bool
-	// lending kinds are what [lending.Facts] are made of.
+	// lending says that the kind is used for lending.Facts.
 	lending bool
-	// agents: nodes' agents are among these pods.
+	// agents says that the pods in this store include the nodes' agents.
 	agents bool
-	// narrow is what to list instead where listing all is forbidden.
+	// narrow returns an option that lists fewer objects, for users who are forbidden to
+	// list all; false if there is no such option.
 	narrow func() (client.ListOption, bool)
 
 	mu       sync.Mutex
 	objects  map[types.NamespacedName]client.Object
-	sorted   []client.Object // of objects, by namespace and name; nil when they have changed
+	sorted   []client.Object // objects by namespace and name; nil if objects has changed since
 	seen     string          // the resource version up to which the API server has told everything
 	err      error           // of the last attempt; nil when the mirror is up to date
-	polled   bool            // it may not be watched
-	hidden   bool            // it may not be listed, and is optional
-	narrowed bool            // not all of it may be
+	polled   bool            // watching is forbidden or not served
+	hidden   bool            // listing failed in a way that an optional kind allows
+	narrowed bool            // the last list used narrow
 	tried    chan struct{}   // closed after the first attempt
 	once     sync.Once
 }
@@ -62,9 +64,9 @@ const (
 	minBackoff   = 200 * time.Millisecond
 	maxBackoff   = 2 * time.Second
 	listTimeout  = 15 * time.Second
-	pageSize     = 500 // of a list, as kubectl's: one answer of a large cluster takes seconds and hundreds of MB
-	// askAgain is how often what is forbidden is asked for again: somebody may
-	// give the right meanwhile.
+	pageSize     = 500 // objects in an answer, as with kubectl: a large cluster's objects in one answer take seconds and hundreds of MB
+	// askAgain is the pause before a forbidden list is tried again: somebody may have
+	// granted the right meanwhile.
 	askAgain = 30 * time.Second
 )
 
@@ -94,8 +96,8 @@ func (s *store) run(ctx context.Context, c client.WithWatch) {
 	}
 }
 
-// mirror lists, then watches until the watch ends. A nil error means that it
-// ended in the normal way.
+// mirror lists, then watches until the watch ends. The error is nil if the watch ended
+// in the normal way.
 func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	list, options, err := s.list(ctx, c)
 	// A bad request is an older API server that can't select by that field.
@@ -127,7 +129,7 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	return nil
 }
 
-// list brings the mirror up to date, and says with which options to watch on.
+// list brings the mirror up to date. It returns the options for the watch that follows.
 func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList, []client.ListOption, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -158,7 +160,7 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 		if more = list.GetContinue(); more == "" {
 			break
 		}
-		list = s.newList() // what is kept of the last one is shared
+		list = s.newList() // kept objects may share memory with the last list
 	}
 	s.mu.Lock()
 	news := s.err != nil || s.hidden || !sameVersions(s.objects, found)
@@ -172,7 +174,8 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 	return list, options, nil
 }
 
-// listOnly lists less than all. Of namespaces themselves, it reads the one.
+// listOnly lists with the narrower option only. If the kind is Namespace, it reads the one
+// namespace instead.
 func (s *store) listOnly(ctx context.Context, c client.WithWatch, only client.ListOption, list client.ObjectList, options []client.ListOption) error {
 	namespaces, ofNamespaces := list.(*corev1.NamespaceList)
 	namespace, ok := only.(client.InNamespace)
@@ -194,7 +197,7 @@ func (s *store) kept(o client.Object) client.Object {
 	return s.keep(o)
 }
 
-// poll notes that the kind may not be watched.
+// poll notes that the kind can't be watched.
 func (s *store) poll() {
 	s.mu.Lock()
 	news := !s.polled
@@ -205,7 +208,7 @@ func (s *store) poll() {
 	}
 }
 
-// hide notes that the kind may not be listed.
+// hide notes that the kind can't be listed, and forgets its objects.
 func (s *store) hide() {
 	s.mu.Lock()
 	s.objects, s.sorted, s.err, s.hidden = map[types.NamespacedName]client.Object{}, nil, nil, true
@@ -238,7 +241,7 @@ func (s *store) take(event watch.Event) {
 	}
 }
 
-// saw notes how far the watch has come.
+// saw notes the newest resource version that the watch has delivered.
 func (s *store) saw(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,23 +250,24 @@ func (s *store) saw(version string) {
 	}
 }
 
-// answer is put for what the API server answered to a request, which may overtake the
-// watch or be overtaken. What the watch has gone past is no news: the object may have
-// been deleted since, and no event would take it out again.
+// answer is put for the API server's answer to a write. The answer can be newer or older
+// than the watch. An older answer is ignored: the object may have been deleted since, and
+// no later event would remove it.
 func (s *store) answer(obj client.Object) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return compareVersions(obj.GetResourceVersion(), s.seen) > 0 && s.keepNewer(obj)
 }
 
-// put keeps what the watch brings. It reports whether anything of use has changed.
+// put keeps an object from the watch. It reports whether anything that the store keeps has
+// changed.
 func (s *store) put(obj client.Object) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.keepNewer(obj)
 }
 
-// keepNewer keeps the newer of obj and what is there; the caller has the lock.
+// keepNewer keeps obj unless the stored object is as new. The caller holds the lock.
 func (s *store) keepNewer(obj client.Object) bool {
 	if obj = s.kept(obj); obj == nil {
 		return false
@@ -277,7 +281,8 @@ func (s *store) keepNewer(obj client.Object) bool {
 	return !ok || s.keep == nil || !sameKept(old, obj)
 }
 
-// sameKept compares what keep has left of two versions of an object.
+// sameKept reports whether two versions of an object are equal in the parts that keep
+// returned.
 func sameKept(a, b client.Object) bool {
 	b = b.DeepCopyObject().(client.Object)
 	b.SetResourceVersion(a.GetResourceVersion())
@@ -326,7 +331,7 @@ func (s *store) isHidden() bool {
 	return s.hidden
 }
 
-// isNarrowed reports whether not all may be listed.
+// isNarrowed reports whether the store lists only a part of the objects.
 func (s *store) isNarrowed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -335,8 +340,8 @@ func (s *store) isNarrowed() bool {
 
 func (s *store) attempted() { s.once.Do(func() { close(s.tried) }) }
 
-// snapshot is what is mirrored now, by namespace and name, and why that may be
-// out of date. It is shared: callers must not change it.
+// snapshot returns the objects by namespace and name, and the error because of which they
+// may be out of date. The slice is shared: callers must not change it.
 func (s *store) snapshot() ([]client.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -348,7 +353,7 @@ func (s *store) snapshot() ([]client.Object, error) {
 	return s.sorted, s.err
 }
 
-// namespace is the one that is mirrored, "" for all.
+// namespace is the mirrored namespace; "" if the store mirrors all namespaces.
 func (s *store) namespace() string {
 	var o client.ListOptions
 	return o.ApplyOptions(s.options).Namespace

@@ -17,9 +17,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// syncFirewall makes the table as wanted in one netlink transaction: packets see
-// the old rules or the new ones, never a mixture. It changes what differs, or
-// replaces the table where that can't be done.
+// syncFirewall changes the table to the wanted one in one netlink transaction: packets see
+// the old rules or the new ones, never a mixture. It changes only the differences, or
+// replaces the whole table if that is not possible.
 func (s *session) syncFirewall(want gateway.State) ([]string, error) {
 	have, err := s.firewall(want.Firewall)
 	if err != nil {
@@ -56,8 +56,8 @@ func (s *session) replaceTable(table *nftables.Table, want gateway.Table) error 
 	}
 	s.nft.AddTable(table)
 	for _, name := range want.Counters {
-		// Counters go on from where they were: replacing the table is not an
-		// event that an operator should see in a graph.
+		// Counters keep their values: an admin's graph must not show that the table was
+		// replaced.
 		c := counts[name]
 		s.nft.AddObj(&nftables.NamedObj{Table: table, Name: name, Type: nftables.ObjTypeCounter, Obj: &c})
 	}
@@ -79,8 +79,8 @@ func (s *session) replaceTable(table *nftables.Table, want gateway.Table) error 
 	return nil
 }
 
-// setIDs numbers the sets. The library's counter is not safe for concurrent
-// use, and a number matters within its batch only.
+// setIDs numbers the sets. The library's own counter is not safe for concurrent use. A
+// number matters only within one batch.
 func setIDs(t gateway.Table) map[string]uint32 {
 	ids := make(map[string]uint32, len(t.Sets))
 	for i, set := range t.Sets {
@@ -135,7 +135,7 @@ func (k *Kernel) Counters() (map[string]Counter, error) {
 	return counters, nil
 }
 
-// Counter is what a named counter of the firewall has seen.
+// Counter is the value of a named counter of the firewall.
 type Counter struct{ Packets, Bytes uint64 }
 
 func (s *session) readCounters() (map[string]expr.Counter, error) {
@@ -161,9 +161,9 @@ func (s *session) readCounters() (map[string]expr.Counter, error) {
 	return counters, nil
 }
 
-// Refused are the packets that a node has refused of each range of a peer, by the
-// range's first address. They are those since the range is there; nil where nothing
-// counts, as before the node's rules are set.
+// Refused returns how many packets the node has refused from each range of a peer, by the
+// range's first address. It counts since the range was added; nil if nothing counts, for
+// example before the node's rules are set.
 func (k *Kernel) Refused() (map[netip.Addr]uint64, error) {
 	s, err := open()
 	if err != nil {
@@ -206,9 +206,9 @@ func (s *session) findTable() (*nftables.Table, error) {
 	return tables[i], nil
 }
 
-// changedZones lists the conntrack zones of the tunnels whose translation
-// differs. A connection keeps the translation of its first packet, so such
-// flows would go to the old place for as long as they last.
+// changedZones lists the conntrack zones of the tunnels whose translation has changed. A
+// flow keeps the translation of its first packet: unless it is forgotten, its packets go
+// to the former destination as long as it lasts.
 func changedZones(have, want gateway.Table) []uint16 {
 	if have.Name == "" {
 		return nil // nothing was translated yet
@@ -224,8 +224,8 @@ func changedZones(have, want gateway.Table) []uint16 {
 	return zones
 }
 
-// translations are the source translations per tunnel; the destination
-// translations are their reverse, but for those of external addresses.
+// translations returns the source translations of each tunnel. Destination translations
+// are their reverse, except for external addresses.
 func translations(t gateway.Table) map[string][]gateway.Element {
 	found := make(map[string][]gateway.Element)
 	for _, set := range t.Sets {
@@ -239,8 +239,8 @@ func translations(t gateway.Table) map[string][]gateway.Element {
 	return found
 }
 
-// changedDestinations no longer stand for what they stood for. Connections that
-// exist would go on to a host that access to was taken away.
+// changedDestinations returns the external addresses that no longer lead to the same host.
+// Existing flows would go on to a host that the peer has lost access to.
 func changedDestinations(have, want gateway.Table) []netip.Prefix {
 	destinations := func(t gateway.Table) map[netip.Prefix]netip.Prefix {
 		found := map[netip.Prefix]netip.Prefix{}
