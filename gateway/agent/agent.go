@@ -24,16 +24,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// resync is how often a node's kernel is compared with what is wanted although
-// it told of no change.
+// resync is the interval at which a node's kernel is compared with the wanted state although
+// the kernel has reported no change.
 const resync = 30 * time.Second
 
-// firstRetry is until what failed is tried again, and each time twice as long,
-// up to resync. It is controller-runtime's, which goes up to 16 minutes.
+// firstRetry is the delay before the first retry. It doubles each time, up to resync.
+// controller-runtime begins with the same delay, but goes up to 16 minutes.
 const firstRetry = 5 * time.Millisecond
 
-// newManager caches only what the options let through. It serves metrics at an
-// address, or nowhere at "0".
+// newManager returns a manager whose cache holds only what the options select. It serves
+// metrics at metricsAddress; "0" turns metrics off.
 func newManager(config *rest.Config, metricsAddress string, o cache.Options) (ctrl.Manager, error) {
 	scheme, err := wire.Scheme()
 	if err != nil {
@@ -45,7 +45,7 @@ func newManager(config *rest.Config, metricsAddress string, o cache.Options) (ct
 }
 
 // oneRequest makes every event of the watched kinds the same request: there is
-// one state, and it is computed from all of them. more is another source of that
+// one state, and it is computed from all objects together. more is another source of that
 // request, or nil.
 func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, more source.Source, kinds ...client.Object) error {
 	same := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
@@ -58,11 +58,11 @@ func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, more sour
 	if more != nil {
 		b = b.WatchesRawSource(more)
 	}
-	// What failed may have been repaired since without an event: until it is
-	// tried again, reports say that it is not in force.
+	// The cause of a failure can disappear without an event. Until the next try, reports
+	// say that the state is not in force.
 	b = b.WithOptions(controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, resync),
-		// The default one wakes the process twice a second, to measure itself.
+		// The default queue wakes the process twice a second, for its metrics.
 		NewQueue: func(_ string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 			return workqueue.NewTypedRateLimitingQueue(limiter)
 		},
@@ -70,7 +70,7 @@ func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, more sour
 	return b.Complete(r)
 }
 
-// prefixes parses CIDRs of an object; what names them in the error.
+// prefixes parses CIDRs of an object. The parameter what is their name in the error.
 func prefixes(what string, cidrs []networkingv1beta1.CIDR) ([]netip.Prefix, error) {
 	out := make([]netip.Prefix, 0, len(cidrs))
 	for _, c := range cidrs {

@@ -31,35 +31,35 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// announcer says of this node what others need to know: the gateways, where pods
-// are and where packets of nodes come from; the operator, which networks the node
-// knows a way to, so that no peer is seen under one of them.
+// announcer publishes facts about this node. Gateways learn where pods are and from which
+// addresses nodes send packets. The operator learns the networks that the node has routes
+// to, so that it sees no peer under one of them.
 type announcer struct {
 	options FabricOptions
 	cache   client.Reader // for Networks, this Node and the pods on it
 	client  client.Client // not cached
-	given   *givenRanges  // by the pod network
+	given   *givenRanges  // the node's ranges, as the pod network has set them
 	look    func() ([]netip.Prefix, []netip.Addr, error)
 	mtuTo   func(netip.Addr) int              // 0: not known
-	refused func() (map[string]uint64, error) // packets of peers, by gateway; nil: not counted
+	refused func() (map[string]uint64, error) // counts refused packets of peers, by gateway; nil if nothing counts them
 	resolv  string                            // file with the DNS servers that the node asks
 	woken   chan struct{}
 
 	mu        sync.Mutex
 	unreached []string       // gateways that this node can't reach, sorted
-	also      []netip.Prefix // ranges of peers that this node has a way to, as was asked
+	also      []netip.Prefix // those of the ranges in AnnotationAlso that this node has routes to
 	standing  wire.NodeStatus
 
 	next    gateway.Announcer
-	looked  time.Time         // at the kernel
-	counts  map[string]uint64 // what was refused then, by gateway
-	report  wire.NodeReport   // what there is
-	written wire.NodeReport   // what was written last
-	wrote   time.Time         // when
+	looked  time.Time         // when the kernel was last read
+	counts  map[string]uint64 // packets refused up to then, by gateway
+	report  wire.NodeReport   // the report to write
+	written wire.NodeReport   // the report that was written last
+	wrote   time.Time         // when it was written
 }
 
-// sayAgain is how often the same is written again. It changes nothing where it was
-// not deleted, and the API server then writes nothing.
+// sayAgain is how often an unchanged report is written again, in case somebody deleted it.
+// Otherwise the API server stores nothing.
 const sayAgain = 10 * time.Minute
 
 func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client, refused func() (map[string]uint64, error)) *announcer {
@@ -68,7 +68,7 @@ func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client, refused
 	return a
 }
 
-// lookAround reads the machine's ways and its own addresses.
+// lookAround reads the networks that the machine has routes to, and its own addresses.
 func lookAround() (networks []netip.Prefix, addresses []netip.Addr, err error) {
 	if networks, err = linux.Networks(); err != nil {
 		return nil, nil, err
@@ -77,8 +77,8 @@ func lookAround() (networks []netip.Prefix, addresses []netip.Addr, err error) {
 	return networks, addresses, err
 }
 
-// ofOwnNode are what of the API an agent keeps: its own node, and the pods on it,
-// without what it does not read.
+// ofOwnNode selects the objects in an agent's cache: its own node and the pods on it,
+// without the fields that the agent does not read.
 func ofOwnNode(name string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, name), Transform: func(o any) (any, error) {
@@ -102,7 +102,8 @@ func ofOwnNode(name string) map[client.Object]cache.ByObject {
 	}
 }
 
-// setup has the announcer run, and woken by what it reads.
+// setup makes the manager run the announcer, and wakes the announcer when the objects that
+// it reads change.
 func (a *announcer) setup(ctx context.Context, mgr ctrl.Manager, config *rest.Config) error {
 	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.Node{}} {
 		informer, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
@@ -122,7 +123,7 @@ func onChange(do func(any)) toolscache.ResourceEventHandlerFuncs {
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: do, UpdateFunc: func(_, o any) { do(o) }, DeleteFunc: do}
 }
 
-// leads notes of which ranges this node has the way to the gateway.
+// leads notes the ranges for which this node has the route to the gateway.
 func (a *announcer) leads(ranges []netip.Prefix) {
 	a.mu.Lock()
 	changed := !slices.Equal(a.also, ranges)
@@ -133,7 +134,7 @@ func (a *announcer) leads(ranges []netip.Prefix) {
 	}
 }
 
-// stands notes how the node is.
+// stands notes the node's status.
 func (a *announcer) stands(s wire.NodeStatus) {
 	a.mu.Lock()
 	changed := otherwise(a.standing, s)
@@ -144,7 +145,7 @@ func (a *announcer) stands(s wire.NodeStatus) {
 	}
 }
 
-// otherwise reports whether a node stands otherwise than it did, in other than words.
+// otherwise reports whether two statuses differ in more than the wording.
 func otherwise(a, b wire.NodeStatus) bool {
 	return a.Level != b.Level || (a.Problem == "") != (b.Problem == "") || !sameNames(a.Unfit, b.Unfit)
 }
@@ -156,7 +157,8 @@ func (a *announcer) wake() {
 	}
 }
 
-// run writes what has changed. Others work without: a failure is tried again.
+// run writes the report when it has changed. Nothing else waits for it: a failed write is
+// tried again.
 func (a *announcer) run(ctx context.Context) error {
 	a.given.find(ctx, a.options.Log)
 	failures := 0
@@ -178,8 +180,7 @@ func (a *announcer) run(ctx context.Context) error {
 	}
 }
 
-// announce writes what is to be said by now, and returns after how long to look
-// again.
+// announce writes the report if it is due, and returns the time until the next look.
 func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration, error) {
 	if now.Sub(a.looked) >= resync {
 		if err := a.lookAround(ctx); err != nil {
@@ -254,19 +255,19 @@ func (a *announcer) lookAround(ctx context.Context) error {
 		return err
 	}
 	if a.counts, err = a.refused(); err != nil {
-		return fmt.Errorf("what was refused of peers: %w", err)
+		return fmt.Errorf("count the refused packets of peers: %w", err)
 	}
 	return nil
 }
 
-// sameNames reports whether the same gateways are named: that a peer sends what is
-// refused is news, and that nothing counts it; how much it sends is written with whatever
-// is written next.
+// sameNames reports whether two maps have the same gateways, and both or neither are nil.
+// News are: a peer's packets are now refused; nothing counts them any more. Higher counts
+// are no news: the next report has them.
 func sameNames[V any](a, b map[string]V) bool {
 	return (a == nil) == (b == nil) && maps.EqualFunc(a, b, func(V, V) bool { return true })
 }
 
-// first are the first few by name: they stay the same. Of nil, it is nil.
+// first returns the first few entries by name, so that the choice is stable; nil for nil.
 func first[V any](all map[string]V, few int) (kept map[string]V, more bool) {
 	if all == nil {
 		return nil, false
@@ -281,9 +282,9 @@ func first[V any](all map[string]V, few int) (kept map[string]V, more bool) {
 	return kept, false
 }
 
-// nameservers are the IPv4 ones of a file, as resolv.conf(5) has it. In the agent's
-// pod, which is on the host's network, it is what the kubelet takes for the node's.
-// One of the node itself is reached in any case.
+// nameservers returns the IPv4 DNS servers in a file like resolv.conf(5). The agent's pod
+// is on the host's network: its file is the one that the kubelet uses as the node's.
+// Loopback addresses are left out: the node always reaches itself.
 func nameservers(file string) ([]netip.Addr, error) {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -302,7 +303,7 @@ func nameservers(file string) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// mtu is that of the narrowest way to a gateway's pod.
+// mtu returns the smallest MTU of the routes to gateways' pods.
 func (a *announcer) mtu(ctx context.Context) (narrowest int, err error) {
 	var list networkingv1beta1.InternalFabricList
 	if err := a.cache.List(ctx, &list); err != nil {
@@ -320,8 +321,8 @@ func (a *announcer) mtu(ctx context.Context) (narrowest int, err error) {
 	return narrowest, nil
 }
 
-// pods are the addresses of the node's pods. One that has ended has given its own
-// back.
+// pods returns the addresses of the node's pods. A pod that has ended has no address any
+// more.
 func (a *announcer) pods(ctx context.Context) ([]netip.Addr, error) {
 	var list corev1.PodList
 	if err := a.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -342,11 +343,11 @@ func (a *announcer) pods(ctx context.Context) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// ovnSubnets is where OVN-Kubernetes says which ranges a node has: JSON, per
-// network, one range or a list.
+// ovnSubnets is the annotation in which OVN-Kubernetes lists a node's ranges: JSON that
+// has, for each network, one range or a list.
 const ovnSubnets = "k8s.ovn.org/node-subnets"
 
-// rangesOf are those that a Node names.
+// rangesOf returns the pod ranges that a Node object names.
 func rangesOf(n *corev1.Node) []gateway.Range {
 	var out []gateway.Range
 	for _, text := range n.Spec.PodCIDRs {

@@ -10,19 +10,19 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// troubleLasts is how long a trouble lasts before an Event tells of it. Each
-// connection begins with some that pass.
+// troubleLasts is how long a problem must last before an Event reports it. Every
+// connection begins with problems that pass.
 const troubleLasts = 10 * time.Second
 
-// told is what Events have said of a Connection.
+// told is the memory of the Events about a Connection.
 type told struct {
-	reason wire.Reason // "": nothing yet
-	now    wire.Reason // what is so now, and since when
-	since  time.Time
+	reason wire.Reason // of the last Event; "" if there was none
+	now    wire.Reason // the present reason
+	since  time.Time   // when now became the reason
 }
 
-// due reports whether an Event is: at once when the gateways are connected, later when
-// they are not.
+// due reports whether an Event is due: at once if the gateways are connected, else after
+// troubleLasts.
 func (t *told) due(now time.Time, value networkingv1beta1.ConnectionStatusValue, reason wire.Reason) bool {
 	if reason != t.now {
 		t.now, t.since = reason, now
@@ -30,15 +30,15 @@ func (t *told) due(now time.Time, value networkingv1beta1.ConnectionStatusValue,
 	return reason != t.reason && (value == networkingv1beta1.Connected || now.Sub(t.since) >= troubleLasts)
 }
 
-// record has the API server keep what the Connection says now. The recorder counts
-// what is the same again, and writes that every 6 minutes at most: a tunnel that comes and
-// goes writes no more than one that stays.
+// record writes an Event with the Connection's present state. The recorder counts repeated
+// Events, and writes the count every 6 minutes at most: a tunnel that goes up and down
+// all the time causes no more writes than a stable one.
 func record(r recorder.EventRecorder, about *networkingv1beta1.Connection, value networkingv1beta1.ConnectionStatusValue, said wire.Report) {
 	kind, reason := corev1.EventTypeWarning, string(said.Reason)
 	switch {
 	case value == networkingv1beta1.Connected:
 		kind, reason = corev1.EventTypeNormal, string(networkingv1beta1.Connected)
-	case said.Reason == wire.ReasonNoKey, said.Reason == wire.ReasonNoEndpoint: // what the peer's admin is about to give
+	case said.Reason == wire.ReasonNoKey, said.Reason == wire.ReasonNoEndpoint: // the peer's admin still has to give these
 		kind = corev1.EventTypeNormal
 	}
 	r.Eventf(wire.EventAbout(about), nil, kind, reason, "Ping", "%s", wire.EventNote(said.Message))

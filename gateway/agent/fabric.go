@@ -33,17 +33,18 @@ type FabricOptions struct {
 	Namespace string // with the cluster's Networks
 	NodeIP    netip.Addr
 	NodeName  string
-	// Health is where HTTP says whether the node is as wanted; "" is nowhere.
+	// Health is the HTTP address of the health check; "" if there is none.
 	Health string
-	// Token says why the API server refuses the pod's token, if it does; nil: nobody knows.
+	// Token returns an error if the API server refuses the pod's token. A nil function: not
+	// known.
 	Token func() error
-	// Announced is what the node tells its LAN of the cluster; nil is nothing.
+	// Announced is what the node tells its LAN about the cluster; nil to tell nothing.
 	Announced *discovery.Cluster
 	Log       *slog.Logger
 }
 
-// RunFabric keeps this node's way to every gateway until ctx ends. It leaves
-// the kernel as it is then: traffic flows on while the agent is replaced.
+// RunFabric keeps this node's routes to every gateway until ctx ends. Then it leaves
+// the kernel as it is: traffic flows on while the agent is replaced.
 func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error {
 	kept := ofOwnNode(o.NodeName)
 	kept[&ipamv1alpha1.Network{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
@@ -89,10 +90,11 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 
 const addressInterval = 10 * time.Second
 
-// keepAddress ends with an error when no device has the node's address, as after a new
-// DHCP lease: a pod in its host's network is not restarted then, gateways would send to
-// the former address, and no route could be set. The kubelet starts the agent again, with
-// the address that the node has. One look may be between two steps of a change.
+// keepAddress ends with an error if no device has the node's address any more, for example
+// after a new DHCP lease. Kubernetes does not restart a pod in its host's network then:
+// gateways would send to the former address, and no route could be set. After the error,
+// the kubelet starts the agent again, with the node's present address. A single look can
+// fall between two steps of a change, so it does not count.
 func (o FabricOptions) keepAddress(ctx context.Context, every time.Duration, has func(netip.Addr) (bool, error)) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -113,13 +115,13 @@ func (o FabricOptions) keepAddress(ctx context.Context, every time.Duration, has
 			missed++
 		}
 		if missed == 2 {
-			return fmt.Errorf("no device has the node's address %s any more: the agent ends, and is started again with the one that the node has", o.NodeIP)
+			return fmt.Errorf("no device has the node's address %s any more: the agent ends; the kubelet starts it again with the node's present address", o.NodeIP)
 		}
 	}
 }
 
-// why the node is not as wanted, "" if it is. Without the node's address no route can be set,
-// and the kernel's word for it is "invalid argument".
+// why returns the reason for which the node is not as wanted; "" if it is. If the node's
+// address is gone, no route can be set, and the kernel only says "invalid argument".
 func (o FabricOptions) why(err error, has func(netip.Addr) (bool, error)) string {
 	if err == nil {
 		return ""
@@ -134,28 +136,29 @@ type fabric struct {
 	options FabricOptions
 	client  client.Client
 	kernel  *linux.Kernel
-	leads   func([]netip.Prefix)  // is told of the ranges that gateways ask about
-	stands  func(wire.NodeStatus) // is told how the node is
+	leads   func([]netip.Prefix)  // gets the asked ranges once the node has routes to them
+	stands  func(wire.NodeStatus) // gets the node's status
 
 	mu       sync.Mutex // one Reconcile at a time
 	wanted   gateway.State
-	followed map[string]gateway.Gateway // by name, as they were last fit to be
-	unfit    map[string]string          // by name, what is done instead of following it, and why
-	reached  []gateway.Gateway          // that wanted leads to
-	applied  bool                       // wanted was brought about
+	followed map[string]gateway.Gateway // by name, with the last settings that the node could use
+	unfit    map[string]string          // by name, gateways whose settings can't be used: what is done instead, and why
+	reached  []gateway.Gateway          // the gateways that wanted has routes to
+	applied  bool                       // the kernel was brought to wanted
 	compared time.Time                  // when the whole kernel was last compared with wanted
 
-	failed atomic.Pointer[string] // why the node is not as wanted; "" if it is, nil at first
+	failed atomic.Pointer[string] // why the node is not as wanted; "" if it is; nil before the first try
 }
 
-// health lets Kubernetes say which nodes don't lead to other clusters.
+// health is the health check by which Kubernetes shows the nodes that have no working
+// routes to other clusters.
 func (f *fabric) health(w http.ResponseWriter, _ *http.Request) {
 	var refused error
 	if f.options.Token != nil {
 		refused = f.options.Token()
 	}
 	switch why := f.failed.Load(); {
-	case refused != nil: // the agent learns of no change, and can't say so
+	case refused != nil: // the agent hears of no change, and can't write that into its report
 		http.Error(w, refused.Error(), http.StatusServiceUnavailable)
 	case why == nil:
 		http.Error(w, "nothing was set up yet", http.StatusServiceUnavailable)
@@ -164,15 +167,15 @@ func (f *fabric) health(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// Reconcile reads, computes, and brings the node there.
+// Reconcile reads the objects, computes the wanted state, and brings the node to it.
 func (f *fabric) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.reconcile(ctx, time.Since(f.compared) >= resync)
 }
 
-// reconcile compares the whole kernel, or changes what is wanted otherwise than
-// before: where a cluster has a thousand peers, one that changes costs little.
+// reconcile compares the whole kernel with the wanted state, or applies only what has
+// changed in the wanted state: with a thousand peers, a change of one is cheap.
 func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err error) {
 	defer func() {
 		why := f.options.why(err, linux.HasAddress)
@@ -218,7 +221,8 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 	return ctrl.Result{RequeueAfter: resync}, err
 }
 
-// standing is what others are told of a node that is as wanted, or why it is not.
+// standing is the node's status for its report: as wanted if why is "", else with that
+// problem.
 func standing(why string, unfit map[string]string) wire.NodeStatus {
 	s := wire.NodeStatus{Problem: short(why)}
 	if why == "" {
@@ -228,7 +232,7 @@ func standing(why string, unfit map[string]string) wire.NodeStatus {
 	return s
 }
 
-// short bounds what gateways read of each node: an error may name thousands of routes.
+// short limits a text that gateways read from each node: an error can name thousands of routes.
 func short(text string) string {
 	const most = 200
 	text = strings.ReplaceAll(text, "\n", "; ")
@@ -238,7 +242,7 @@ func short(text string) string {
 	return text
 }
 
-// asked are the ranges of which the node has to say that it has the way.
+// asked returns the ranges for which the node has to confirm that it has routes.
 func asked(all []gateway.Gateway) []netip.Prefix {
 	var out []netip.Prefix
 	for _, g := range all {
@@ -248,11 +252,11 @@ func asked(all []gateway.Gateway) []netip.Prefix {
 	return out
 }
 
-// repairPause is between two repairs, so that a fight with another program
+// repairPause is the pause between two repairs, so that a fight with another program
 // costs little.
 const repairPause = 200 * time.Millisecond
 
-// repair brings the node back when somebody changed what is ours.
+// repair restores the node's state when somebody has changed what is ours.
 func (f *fabric) repair(ctx context.Context) error {
 	signals, err := linux.Watch(ctx)
 	if err != nil {
@@ -300,8 +304,8 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 		return in, fmt.Errorf("list InternalFabrics: %w", err)
 	}
 	var unfit []gateway.Unfit
-	// Of two with one address, as after a node's restart, the one that was written
-	// last is right.
+	// If two InternalFabrics have the same address, as after a node's restart, the one
+	// that was written last is right.
 	slices.SortStableFunc(fabrics.Items, func(a, b networkingv1beta1.InternalFabric) int { return written(&b).Compare(written(&a)) })
 	for _, item := range fabrics.Items {
 		if item.DeletionTimestamp != nil {
@@ -324,11 +328,11 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 	return in, nil
 }
 
-// ethernet is the MTU where no way to a gateway's pod is known yet.
+// ethernet is the MTU, in bytes, while no route to a gateway's pod is known.
 const ethernet = 1500
 
-// choose takes the better of a node's ways to a gateway's pod. One that is narrower
-// than that to the pod's node is an overlay's.
+// choose takes the better of a node's two routes to a gateway's pod. If the route to the pod
+// has a smaller MTU than the route to the pod's node, it leads through an overlay.
 func choose(g *gateway.Gateway, node netip.Addr, mtuTo func(netip.Addr) int) {
 	g.UnderlayMTU = mtuTo(g.PodIP)
 	if !g.HostIP.IsValid() || g.HostIP == node || mtuTo(g.HostIP) <= g.UnderlayMTU {
@@ -336,7 +340,7 @@ func choose(g *gateway.Gateway, node netip.Addr, mtuTo func(netip.Addr) int) {
 	}
 }
 
-// mtuTo is the longest packet to a pod, in bytes; 0 where there is no way to it yet.
+// mtuTo is the longest packet to a pod, in bytes; 0 if there is no route to the pod yet.
 func (o FabricOptions) mtuTo(pod netip.Addr) int {
 	mtu, err := linux.MTUTo(pod)
 	if err != nil {
@@ -346,8 +350,9 @@ func (o FabricOptions) mtuTo(pod netip.Addr) int {
 	return mtu
 }
 
-// follow keeps what no node can follow as it was when one could: its gateway
-// goes on with that, too. Where it never could, what is for the peer is dropped.
+// follow replaces settings that no node can use by the gateway's last usable ones: the
+// gateway itself goes on with them, too. If a gateway never had any, packets to its peer
+// are dropped.
 func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.Unfit) gateway.NodeInputs {
 	in, more := in.Fitting()
 	unfit = append(unfit, more...)
@@ -376,8 +381,8 @@ func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.Unfit) gateway.No
 	return in
 }
 
-// refused are the packets of peers that the node has refused, by gateway; nil where nothing
-// counts them.
+// refused returns the number of peers' packets that the node has refused, by gateway; nil if
+// nothing counts them.
 func (f *fabric) refused() (map[string]uint64, error) {
 	counted, err := f.kernel.Refused()
 	if err != nil || counted == nil {
@@ -389,7 +394,8 @@ func (f *fabric) refused() (map[string]uint64, error) {
 	return byGateway(counted, followed), nil
 }
 
-// byGateway adds up what was counted of the ranges that begin at these addresses.
+// byGateway adds up the packets of each gateway's ranges. counted is by the ranges' first
+// addresses.
 func byGateway(counted map[netip.Addr]uint64, all map[string]gateway.Gateway) map[string]uint64 {
 	out := map[string]uint64{}
 	for first, packets := range counted {
@@ -405,7 +411,7 @@ func byGateway(counted map[netip.Addr]uint64, all map[string]gateway.Gateway) ma
 	return out
 }
 
-// written is when an object was last changed, as far as it says so.
+// written is when an object was last changed, as far as its metadata tells.
 func written(f *networkingv1beta1.InternalFabric) time.Time {
 	at := f.CreationTimestamp.Time
 	for _, m := range f.ManagedFields {
@@ -430,7 +436,7 @@ func addressesIn(f *networkingv1beta1.InternalFabric, annotation string) []netip
 func gatewayOf(f *networkingv1beta1.InternalFabric) (gateway.Gateway, error) {
 	g := gateway.Gateway{Name: f.Namespace + "/" + f.Name, MTU: f.Spec.MTU}
 	var err error
-	// First: what is for them is dropped where something else can't be followed.
+	// First: if another setting can't be used, packets to these ranges are dropped.
 	if g.RemoteCIDRs, err = prefixes("remote CIDRs", f.Spec.RemoteCIDRs); err != nil {
 		return g, err
 	}

@@ -22,12 +22,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// read collects what the tunnel is computed from.
+// read collects the inputs from which the tunnel is computed.
 func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 	in := gateway.Inputs{PodIP: g.options.PodIP, NodeIP: g.options.NodeIP}
 	var s setup
 	peer := gateway.Peer{ClusterID: string(g.options.Gateway.Tenant.Remote), Role: g.options.Role}
-	// First, because what it finds is told also where something else is missing.
+	// First, because its results are reported even if another input is missing.
 	endpoints, err := g.readGateway(ctx, &peer, &s)
 	if err != nil {
 		return tunnel.Wanted{}, s, err
@@ -59,8 +59,8 @@ func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 	return tunnel.Wanted{Inputs: in, Endpoints: endpoints, Dials: len(endpoints) > 0}, s, nil
 }
 
-// readPrivateKey returns the key that the Secret holds now. One that is gone or
-// damaged is no reason to drop a tunnel that works: the last one stays.
+// readPrivateKey returns the key that the Secret holds now. If the Secret is gone or
+// damaged, it returns the last key: a tunnel that works must not end for that.
 func (g *gatewayAgent) readPrivateKey(ctx context.Context) gateway.PrivateKey {
 	var secret corev1.Secret
 	name := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.GatewayObjectName(g.options.Gateway.Name)}
@@ -115,7 +115,7 @@ func cidrs(whose string, c networkingv1beta1.ClusterConfigCIDR) (out gateway.CID
 	return out, err
 }
 
-// readHosts reads which hosts outside the cluster the peer may reach.
+// readHosts reads the hosts outside the cluster that the peer is allowed to reach.
 func (g *gatewayAgent) readHosts(ctx context.Context, in *gateway.Inputs) error {
 	var cm corev1.ConfigMap
 	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.HostsConfigMapName(g.options.Gateway.Name)}
@@ -132,7 +132,7 @@ func (g *gatewayAgent) readHosts(ctx context.Context, in *gateway.Inputs) error 
 	return nil
 }
 
-// readPublicKey finds the peer's key; the zero key when there is none yet.
+// readPublicKey finds the peer's key, and leaves it zero if there is none yet.
 func (g *gatewayAgent) readPublicKey(ctx context.Context, peer *gateway.Peer) error {
 	var list networkingv1beta1.PublicKeyList
 	if err := g.client.List(ctx, &list, g.ofPeer()...); err != nil {
@@ -165,8 +165,8 @@ func (g *gatewayAgent) ofPeer() []client.ListOption {
 	}
 }
 
-// readGateway reads this end's own object, and returns where to dial: a client its
-// server, and a server its relay, if it has one.
+// readGateway reads this end's own object, and returns the addresses to dial: a client
+// dials its server, and a server its relay, if it has one.
 func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *setup) ([]netip.AddrPort, error) {
 	object := g.kind()
 	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: g.options.Gateway.Name}
@@ -197,8 +197,8 @@ func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *s
 	return nil, nil
 }
 
-// find returns where to dial. A name that has no address now is no reason to drop a
-// tunnel that works.
+// find returns the addresses to dial. If a name has no address now, it returns the last
+// ones: a tunnel that works must not end for that.
 func (g *gatewayAgent) find(ctx context.Context, e networkingv1beta1.EndpointStatus, peer *gateway.Peer, s *setup) []netip.AddrPort {
 	if len(e.Addresses) == 0 {
 		return nil
@@ -215,9 +215,8 @@ func (g *gatewayAgent) find(ctx context.Context, e networkingv1beta1.EndpointSta
 	return g.endpoints
 }
 
-// widths sets what a tunnel carries. The largest MTU that there is leaves it to the
-// gateways: until they have seen what passes, they send what nearly every path
-// carries.
+// widths sets the MTU of a tunnel. With the largest possible MTU, the gateways measure
+// the path: until they have done so, they send packets that nearly every path carries.
 func widths(p *gateway.Peer, mtu int) {
 	p.MTU = mtu
 	if mtu == wire.MaxMTU {
@@ -232,9 +231,9 @@ type resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// resolve turns addresses and DNS names into where to dial, in their order.
-// The error says what is wrong with those that gave nothing; named is set if
-// there are names among them, whose addresses may change.
+// resolve turns hosts, which are addresses or DNS names, into addresses to dial, in the
+// same order. The error names the hosts that gave no address. named says that at least
+// one host is a name: its addresses can change.
 func resolve(ctx context.Context, r resolver, hosts []string, port uint16) (found []netip.AddrPort, named bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
@@ -259,7 +258,7 @@ func resolve(ctx context.Context, r resolver, hosts []string, port uint16) (foun
 			errs = append(errs, fmt.Errorf("resolve the server's address: %w", err))
 			continue
 		}
-		// The order in which servers answer changes from one time to the next.
+		// DNS servers return addresses in a different order each time.
 		slices.SortFunc(ips, netip.Addr.Compare)
 		for _, ip := range ips {
 			add(ip)

@@ -16,25 +16,25 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// inspectSocket is where an agent shows its state, in the abstract namespace:
-// it needs no directory, belongs to the network namespace, and is gone with the
-// process. There is nothing secret in a state.
+// inspectSocket is the socket at which an agent shows its state. It is in the abstract
+// namespace: it needs no directory, belongs to the network namespace, and ends with the
+// process. A state has nothing secret.
 const inspectSocket = "@liqo-gateway-inspect"
 
-// Inspection is what an agent wants of the kernel and what it finds there, as
-// the commands that would make it, and what separates the two.
+// Inspection is the state of the kernel that an agent wants, the state that it finds, both
+// as the commands that would make them, and the differences.
 type Inspection struct {
 	Wanted      []string `json:"wanted"`
 	Found       []string `json:"found"`
 	Differences []string `json:"differences"`
-	// Problem is why there is no more to show.
+	// Problem is why the other fields are missing or incomplete; "" if they are not.
 	Problem string `json:"problem,omitempty"`
 }
 
 // inspector is what an agent shows.
 type inspector interface {
-	// States returns the wanted state and the one found. Without the first,
-	// nothing was wanted yet.
+	// States returns the wanted state and the found one. wanted is empty if none was
+	// computed yet.
 	States() (wanted, found gateway.State, err error)
 }
 
@@ -66,10 +66,10 @@ func serveInspect(i inspector) runnable {
 	}))
 }
 
-// serve answers at an address until ctx ends. On a node's own network the agent
-// before may still have it: Kubernetes begins a DaemonSet's next pod while the
-// last one ends. Who would give up then would be away for as long as the
-// kubelet waits before it starts a container again.
+// serve answers at an address until ctx ends. It tries again if the address is in use: on
+// a node's own network, the previous agent can still have it, since Kubernetes starts a
+// DaemonSet's next pod while the last one ends. An agent that gave up would be away until
+// the kubelet starts its container again.
 func serve(network, address string, handler http.Handler) runnable {
 	return func(ctx context.Context) error {
 		l, err := new(net.ListenConfig).Listen(ctx, network, address)

@@ -13,44 +13,44 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
-// Of several pods that share a tunnel all the time, the one with the Lease holds it.
+// If several pods share a tunnel all the time, the pod with the Lease holds the tunnel.
 //
-// This is not client-go's leader election, for two reasons. That one asks every
-// so often, and counts from when it asked: with a Lease of 2 s, more than 3 s
-// pass until another pod has it. And it gives up what it can't renew: an API
-// server that is away for some seconds would cut clusters off from each other.
-// Here, whoever holds the tunnel keeps what works, and a pod that stands by
-// must have been able to read all the while that nobody renewed the Lease.
+// This is not client-go's leader election, for two reasons. client-go asks at intervals,
+// and counts from the time of its request: with a Lease of 2 s, more than 3 s pass until
+// another pod has it. And client-go's leader gives up if it can't renew the Lease: an API
+// server that is away for some seconds would cut clusters off from each other. Here, the
+// pod that holds the tunnel keeps it while it works. A pod that stands by takes the Lease
+// only if it could read the Lease during all the time in which nobody renewed it.
 const (
 	// leaseDuration is how long a Lease that nobody renews is respected.
 	leaseDuration = 2 * time.Second
-	// newLease is the same for one that has not been held for as long as
-	// settled: on machines that are too busy to renew it in time, pods would
+	// newLease is used in place of leaseDuration until one pod has held the Lease for
+	// settled. On machines that are too busy to renew it in time, pods would otherwise
 	// take it from each other for ever, and no session would last.
 	newLease = 8 * time.Second
 	settled  = 20 * time.Second
 	// renewEvery leaves room for two renewals that are late.
 	renewEvery = 600 * time.Millisecond
-	// leaseRetry is after an error of the API server.
+	// leaseRetry is the pause after an error of the API server.
 	leaseRetry = 250 * time.Millisecond
-	// leaseTimeout ends a request that got no answer: its API server may be the
-	// one that died.
+	// leaseTimeout ends a request that gets no answer: perhaps its API server has died.
 	leaseTimeout = time.Second
-	// releaseTimeout is for a pod that ends, of the 5 s that its template gives it.
+	// releaseTimeout is the time to release the Lease when the pod ends. The template
+	// gives the pod 5 s to end.
 	releaseTimeout = 4 * time.Second
 )
 
-// patience is how long a pod that stands by has seen nobody renew the Lease.
+// patience is the memory of a pod that stands by: since when nobody has renewed the Lease.
 type patience struct {
 	version string    // of the Lease that was seen last
 	since   time.Time // when it was new; zero: not known
 }
 
-// look judges a Lease, or that it could not be read. It says whether to take
-// the Lease now, and if not, when to look again.
+// look judges a Lease, or the error of reading it. It returns whether to take the Lease
+// now, and otherwise the time until the next look.
 func (p *patience) look(now time.Time, lease *coordinationv1.Lease, err error, identity string) (take bool, again time.Duration) {
 	if err != nil {
-		// Nor may whoever holds it have been able to renew it.
+		// Perhaps the pod that holds the Lease could not reach the API server either.
 		p.since = time.Time{}
 		return false, leaseRetry
 	}
@@ -64,8 +64,8 @@ func (p *patience) look(now time.Time, lease *coordinationv1.Lease, err error, i
 	return left <= 0, left
 }
 
-// respected is how long a Lease is respected that nobody renews. Both times in
-// it are by the holder's clock.
+// respected is how long other pods respect a Lease that nobody renews. Both times in the
+// Lease are by the holder's clock.
 func respected(l *coordinationv1.Lease) time.Duration {
 	acquired, renewed := l.Spec.AcquireTime, l.Spec.RenewTime
 	if acquired == nil || renewed == nil || renewed.Sub(acquired.Time) >= settled {
@@ -81,17 +81,17 @@ func holderOf(l *coordinationv1.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// competition is for one Lease.
+// competition is a pod's part in the competition for one Lease.
 type competition struct {
 	key      client.ObjectKey
 	identity string
 	client   client.Client
 	reader   client.Reader // not cached
 	log      *slog.Logger
-	// news are Leases as the watch tells of them: the newest one.
+	// news holds the newest Lease from the watch.
 	news chan *coordinationv1.Lease
-	// begin takes the tunnel over, end leaves it to others. failing reports
-	// whether the tunnel has ceased to work since a time.
+	// begin takes the tunnel over, end leaves it to other pods. failing reports whether
+	// the tunnel has ceased to work since a given time.
 	begin   func()
 	end     func()
 	failing func(since time.Time) bool
@@ -101,7 +101,7 @@ type competition struct {
 func (c *competition) run(ctx context.Context) {
 	for {
 		lease := c.await(ctx)
-		if ctx.Err() != nil { // an answer may have been lost that it has the Lease
+		if ctx.Err() != nil { // this pod may have got the Lease, if the answer to its write was lost
 			ctx := context.WithoutCancel(ctx)
 			if now, err := c.read(ctx); err == nil {
 				c.release(ctx, now)
@@ -112,7 +112,7 @@ func (c *competition) run(ctx context.Context) {
 		c.begin()
 		lease, why := c.hold(ctx, lease)
 		if ctx.Err() != nil {
-			// Packets pass until the Lease is free: whoever takes it has to write it first.
+			// Packets pass until the Lease is free, and until another pod has written it.
 			c.release(context.WithoutCancel(ctx), lease)
 		}
 		c.end()
@@ -123,7 +123,7 @@ func (c *competition) run(ctx context.Context) {
 	}
 }
 
-// await returns the Lease when it is this pod's; nil if ctx ends before.
+// await returns the Lease once this pod has it; nil if ctx ends first.
 func (c *competition) await(ctx context.Context) *coordinationv1.Lease {
 	var p patience
 	lease, err := c.read(ctx)
@@ -146,8 +146,8 @@ func (c *competition) await(ctx context.Context) *coordinationv1.Lease {
 	}
 }
 
-// hold renews the Lease until it is another pod's, or the tunnel must be left
-// for another reason, which it returns with the Lease as it is known then.
+// hold renews the Lease until another pod has it, or until this pod must leave the tunnel
+// for another reason. It returns the reason and the last known Lease.
 func (c *competition) hold(ctx context.Context, lease *coordinationv1.Lease) (last *coordinationv1.Lease, why string) {
 	ticker := time.NewTicker(renewEvery)
 	defer ticker.Stop()
@@ -160,7 +160,7 @@ func (c *competition) hold(ctx context.Context, lease *coordinationv1.Lease) (la
 			if holderOf(told) == c.identity {
 				continue
 			}
-			// The watch may be behind: only the API server knows.
+			// The watch can be late: only the API server knows the present Lease.
 		case <-ticker.C:
 			if c.write(ctx, lease, c.identity) == nil {
 				renewed = time.Now()
@@ -188,9 +188,9 @@ func (c *competition) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, err
 }
 
-// write makes the Lease be holder's, unless it was written since it was read.
-// It is changed in any case but an error. It goes on when ctx ends: a pod that ends has to
-// know what it gives back.
+// write gives the Lease to holder, unless somebody has written it since it was read. If the
+// write succeeds, lease is the new Lease. The request goes on when ctx ends: a pod that
+// ends has to know whether it has a Lease to release.
 func (c *competition) write(ctx context.Context, lease *coordinationv1.Lease, holder string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTimeout)
 	defer cancel()
@@ -212,8 +212,9 @@ func (c *competition) write(ctx context.Context, lease *coordinationv1.Lease, ho
 	return nil
 }
 
-// release lets another pod have the Lease at once. It is tried until the Lease is known to be
-// somebody else's: one that stays with a pod that is gone costs packets for up to newLease.
+// release frees the Lease, so that another pod gets it at once. It tries until this pod
+// surely no longer has the Lease: if the Lease stays with a pod that is gone, packets are
+// lost for up to newLease.
 func (c *competition) release(ctx context.Context, lease *coordinationv1.Lease) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
@@ -225,7 +226,7 @@ func (c *competition) release(ctx context.Context, lease *coordinationv1.Lease) 
 		case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err): // the gateway's account is deleted before it
 			c.log.Info("the Lease was not given back", "lease", c.key.Name, "reason", err.Error())
 			return
-		case apierrors.IsConflict(err): // somebody else wrote to it, or we did and did not hear of it
+		case apierrors.IsConflict(err): // somebody else wrote it, or we did and the answer was lost
 		case !sleep.For(ctx, leaseRetry):
 			c.log.Warn("the Lease could not be given back; another pod takes it when it is over", "lease", c.key.Name, "error", err)
 			return
@@ -236,7 +237,7 @@ func (c *competition) release(ctx context.Context, lease *coordinationv1.Lease) 
 	}
 }
 
-// tell passes a Lease on, in the place of one that nobody has looked at yet.
+// tell puts a Lease into news. It replaces one that nobody has read yet.
 func (c *competition) tell(lease *coordinationv1.Lease) {
 	for {
 		select {

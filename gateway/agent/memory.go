@@ -10,19 +10,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
-// Userspace WireGuard keeps a buffer of 64 KiB for each packet in flight, for
-// the next one: measured, 300 MiB after 2 GiB of traffic, and Go's runtime gives
-// them back over minutes. A gateway that is quiet again needs 16 MiB.
+// Userspace WireGuard has a buffer of 64 KiB for each packet in flight, and keeps it for the
+// next packet: it held 300 MiB after 2 GiB of traffic in a measurement. Go's runtime needs
+// minutes to return them. A gateway that is quiet again needs 16 MiB.
 const (
 	trimInterval = 5 * time.Second
-	// quiet is below what would only take the buffers again, in bytes per interval.
+	// quiet is the most traffic, in bytes per interval, at which memory is returned: with
+	// more, WireGuard would only take the buffers again.
 	quiet = 5 << 20
-	// worthwhile is how much has to be held, in bytes.
+	// worthwhile is the least memory, in bytes, for which returning is worth it.
 	worthwhile = 32 << 20
 )
 
-// trimMemory gives the memory of a burst back to the machine when it is over.
-// traffic is how many bytes have passed so far.
+// trimMemory returns the memory of a burst of traffic to the machine when the burst is
+// over. traffic returns the number of bytes that have passed so far.
 func trimMemory(ctx context.Context, traffic func() uint64) error {
 	timer := time.NewTimer(tunnel.UntilBeat(trimInterval))
 	defer timer.Stop()
@@ -42,14 +43,13 @@ func trimMemory(ctx context.Context, traffic func() uint64) error {
 	}
 }
 
-// trim collects twice: what lies in a sync.Pool survives the first time.
+// trim runs the garbage collector twice: objects in a sync.Pool survive the first run.
 func trim() {
 	runtime.GC()
 	debug.FreeOSMemory()
 }
 
-// heldByHeap is the memory of the heap that the machine can't use otherwise,
-// used or not, in bytes.
+// heldByHeap is the memory, in bytes, that the heap keeps from the machine, used or unused.
 func heldByHeap() uint64 {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},

@@ -11,13 +11,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
-// Names that begin with liqo_peer and liqo_wireguard, and their labels, are
-// those of Liqo's gateways, so that graphs of theirs show ours too. The others
+// Metrics whose names begin with liqo_peer or liqo_wireguard have the names and labels of
+// Liqo's gateways, so that graphs made for Liqo show our gateways, too. The other metrics
 // are our own.
 const driver = "liqo_wireguard"
 
-// tunnelMetrics are what Prometheus hears of a gateway. They are read when it
-// asks.
+// tunnelMetrics are a gateway's metrics for Prometheus. They are read at each of its
+// requests.
 type tunnelMetrics struct {
 	clusterID string
 	now       func() time.Time
@@ -88,7 +88,7 @@ func (m *tunnelMetrics) Collect(ch chan<- prometheus.Metric) {
 	if s.Problem != nil {
 		misconfigured = 1
 	}
-	send(descMisconfigured, prometheus.GaugeValue, misconfigured) // also of one that stands by: it could not take over
+	send(descMisconfigured, prometheus.GaugeValue, misconfigured) // a pod that stands by sends it, too: it could not take over
 	if s.Standby {
 		send(descHolds, prometheus.GaugeValue, 0)
 		return

@@ -24,37 +24,37 @@ import (
 )
 
 const (
-	// nodesPause collects what several nodes write at a time.
+	// nodesPause is the pause after a node's write, to handle the writes of several nodes
+	// together.
 	nodesPause = 200 * time.Millisecond
-	// nodesAtMost is how often what they write is followed: in a large cluster some
-	// node writes at any time. For 10,000 pods a change and the look that follows it
-	// were measured to cost 130 ms.
+	// nodesAtMost is the least time between two changes of the tunnel for nodes' writes: in
+	// a large cluster, some node writes at any time. With 10,000 pods, a change and the look
+	// that follows it took 130 ms in a measurement.
 	nodesAtMost = time.Second
-	// nodesPatience is how long a gateway waits at its start for what nodes say. It
-	// may not be allowed to read that; most of a tunnel works without.
+	// nodesPatience is how long a starting gateway waits for the nodes' reports. Perhaps it
+	// lacks the right to read them; most of a tunnel works without them.
 	nodesPatience = 10 * time.Second
 )
 
 var (
-	errNodesNotRead = errors.New("waiting for what the cluster's nodes say of themselves")
-	errNodesUnknown = fmt.Errorf("the nodes' InternalNodes can't be read, which ClusterRoleBinding %s allows: pods are looked for by way of this gateway's own node", wire.GatewayAccessName)
+	errNodesNotRead = errors.New("waiting for the reports of the cluster's nodes")
+	errNodesUnknown = fmt.Errorf("the nodes' InternalNodes can't be read (ClusterRoleBinding %s grants the right): packets to pods go through this gateway's own node", wire.GatewayAccessName)
 )
 
-// nodes are the cluster's nodes, as they say themselves. Each is read once for
-// each time that it is written.
+// nodes has the reports of the cluster's nodes. A report is parsed once after each write.
 type nodes struct {
 	informer cache.Informer
 	began    time.Time
 
 	mu     sync.Mutex
-	read   func() bool // whether all were read once
-	due    time.Time   // when the last request is, or was
+	read   func() bool // reports whether all nodes were read once
+	due    time.Time   // the time of the last request, which may still be to come
 	known  map[string]gateway.Node
-	broken map[string]error // what of a node can't be read
+	broken map[string]error // by node, the parts of its report that can't be read
 }
 
-// newNodes watches them by a cache of its own, so that a gateway works that is not
-// allowed to read them.
+// newNodes watches InternalNodes with a cache of its own: a gateway without the right to
+// read them works all the same.
 func newNodes(ctx context.Context, mgr ctrl.Manager, config *rest.Config) (*nodes, error) {
 	c, err := cache.New(config, cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: cache.TransformStripManagedFields(),
@@ -102,7 +102,8 @@ func (n *nodes) Start(_ context.Context, queue workqueue.TypedRateLimitingInterf
 	return nil
 }
 
-// wait is until a request for what was written now; 0 if one is on its way.
+// wait returns the delay of the request for a write that happens now; 0 if an earlier
+// request is still to come, and serves this write, too.
 func (n *nodes) wait(now time.Time) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,11 +115,12 @@ func (n *nodes) wait(now time.Time) time.Duration {
 	return wait
 }
 
-// put reports whether a node says otherwise than before what gateways use. Nodes also
-// write for others, such as what they have refused of peers, which peers decide.
+// put stores a node's report. It reports whether a part that gateways use has changed.
+// Nodes also report things that gateways don't use, such as the number of refused packets:
+// peers decide how often that changes.
 func (n *nodes) put(o *networkingv1beta1.InternalNode) (changed bool) {
 	r, err := wire.ParseNode(o)
-	// Versions of one kind are numbers that grow.
+	// Resource versions of one kind are numbers that only grow.
 	revision, _ := strconv.ParseUint(o.ResourceVersion, 10, 64)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -143,8 +145,9 @@ func (n *nodes) drop(name string) {
 	delete(n.broken, name)
 }
 
-// list returns them, and what of them can't be read. Until they were read it fails,
-// for a while; then it returns none, and missing says why.
+// list returns the nodes, and the parts of their reports that can't be read. Until the nodes
+// were read, it returns an error; after nodesPatience, it returns the nodes known so far,
+// and missing says why others may be missing.
 func (n *nodes) list(now time.Time) (known []gateway.Node, broken []gateway.UnfitNode, missing, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,17 +167,18 @@ func (n *nodes) list(now time.Time) (known []gateway.Node, broken []gateway.Unfi
 	return known, broken, missing, nil
 }
 
-// unfitShown is how many nodes a report names: it is one sentence.
+// unfitShown is the largest number of nodes that a report names: the report is one sentence.
 const unfitShown = 3
 
-// unfitText says of which nodes not all can be used: pods there may not be reached.
+// unfitText names the nodes whose reports can't be used completely: pods there may not be
+// reached.
 func unfitText(unfit []gateway.UnfitNode) string {
 	var text string
 	for i, u := range unfit {
 		if i == unfitShown {
 			return text + fmt.Sprintf("; and %d more of such nodes", len(unfit)-i)
 		}
-		text += fmt.Sprintf("; what node %s says of itself can't all be used: %s", u.Name, strings.ReplaceAll(u.Err.Error(), "\n", ", "))
+		text += fmt.Sprintf("; the report of node %s can't be used completely: %s", u.Name, strings.ReplaceAll(u.Err.Error(), "\n", ", "))
 	}
 	return text
 }

@@ -16,18 +16,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
-// askInterval is between two questions of a node to a gateway, and up to a half
-// longer, so that not all nodes ask at a time. One is a packet of 28 bytes, which the
-// gateway's kernel answers.
+// askInterval is the time between two questions of a node to a gateway. A random part of up
+// to a half is added, so that not all nodes ask at the same time. A question is a packet of
+// 28 bytes; the gateway's kernel answers it.
 const askInterval = 20 * time.Second
 
-// paths keeps asking whether each gateway can be reached from this node by the way
-// that pods' packets take.
+// paths asks again and again whether this node reaches each gateway, on the path of pods'
+// packets.
 type paths struct {
 	log   *slog.Logger
 	own   netip.Addr
 	ask   func(own netip.Addr, members []netip.Addr) (map[netip.Addr]bool, error)
-	asked func() []gateway.Gateway // who there is
+	asked func() []gateway.Gateway // the gateways to ask
 	told  func(lost []string)
 	noted gateway.Paths
 }
@@ -48,7 +48,7 @@ func (p *paths) run(ctx context.Context) error {
 	return nil
 }
 
-// round asks all of them once.
+// round asks all gateways once.
 func (p *paths) round() error {
 	all := p.asked()
 	var members []netip.Addr
@@ -66,8 +66,8 @@ func (p *paths) round() error {
 	return nil
 }
 
-// present are the gateways that this node leads to now, without those whose pod is
-// gone.
+// present returns the gateways that this node has routes to now, without gateways whose pod
+// is gone.
 func (f *fabric) present() []gateway.Gateway {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +77,7 @@ func (f *fabric) present() []gateway.Gateway {
 	return slices.Clone(f.reached)
 }
 
-// lost notes which gateways this node can't reach.
+// lost notes the names of the gateways that this node can't reach.
 func (a *announcer) lost(names []string) {
 	a.mu.Lock()
 	changed := !slices.Equal(a.unreached, names)

@@ -21,7 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// rangesKind is a kind by which a pod network says which ranges a node has.
+// rangesKind is a kind of object in which a pod network lists a node's ranges.
 type rangesKind struct {
 	schema.GroupVersionKind
 
@@ -29,14 +29,14 @@ type rangesKind struct {
 	read func(o *unstructured.Unstructured, node string) []string
 }
 
-// rangesKinds are those that are read where they are defined. Other pod networks
-// go by the Node, or give pods single addresses.
+// rangesKinds returns the known kinds. A kind is read if the cluster defines it. Other pod
+// networks use the Node's ranges, or give pods single addresses.
 func rangesKinds() []rangesKind {
 	return []rangesKind{
 		{
 			GroupVersionKind: schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: "BlockAffinity"},
-			// One per block of addresses, those of all nodes. Calico gives addresses of a
-			// block once it is confirmed; other types are for load balancers.
+			// There is one object for each block of addresses, of all nodes. Calico uses a
+			// block once it is confirmed. Other types are for load balancers.
 			read: func(o *unstructured.Unstructured, node string) []string {
 				spec, _, _ := unstructured.NestedMap(o.Object, "spec")
 				if spec["node"] != node || spec["state"] != "confirmed" || spec["deleted"] == "true" {
@@ -65,15 +65,15 @@ func rangesKinds() []rangesKind {
 	}
 }
 
-// findAgain is between two questions whether the API has come to know a kind.
+// findAgain is the time between two questions whether the API server knows a kind by now.
 const findAgain = 10 * time.Minute
 
-// givenRanges are those that a pod network says its node has.
+// givenRanges has the ranges that the pod network has given to a node.
 type givenRanges struct {
 	node    string
 	changed func()
-	// follow has put called with the objects of a kind from now on; false if the API
-	// does not know it.
+	// follow starts a watch that calls put for each object of a kind; false if the API server
+	// does not know the kind.
 	follow   func(context.Context, rangesKind) (bool, error)
 	followed map[schema.GroupVersionKind]bool
 	asked    time.Time
@@ -89,7 +89,7 @@ func newGivenRanges(node string, changed func()) *givenRanges {
 	}
 }
 
-// find follows the kinds that the API has come to know.
+// find follows the kinds that the API server knows by now.
 func (g *givenRanges) find(ctx context.Context, log *slog.Logger) {
 	if time.Since(g.asked) < findAgain {
 		return
@@ -117,7 +117,7 @@ func (g *givenRanges) list() []gateway.Range {
 	return out
 }
 
-// put notes what an object says; there is false if it is gone.
+// put notes the ranges in an object. The parameter there is false if the object is gone.
 func (g *givenRanges) put(k rangesKind, o *unstructured.Unstructured, there bool) {
 	var ranges []gateway.Range
 	if there {
@@ -139,8 +139,8 @@ func (g *givenRanges) put(k rangesKind, o *unstructured.Unstructured, there bool
 	}
 }
 
-// followKind watches a kind of the pod network. It has a cache of its own: the
-// manager's would not start while the kind is not known.
+// followKind watches a kind of the pod network with a cache of its own: the manager's cache
+// would not start while the API server does not know the kind.
 func followKind(ctx context.Context, mgr ctrl.Manager, config *rest.Config, k rangesKind, g *givenRanges) (bool, error) {
 	if _, err := mgr.GetRESTMapper().RESTMapping(k.GroupKind(), k.Version); meta.IsNoMatchError(err) {
 		return false, nil
@@ -186,7 +186,7 @@ func followKind(ctx context.Context, mgr ctrl.Manager, config *rest.Config, k ra
 		return false, err
 	}
 	go func() { _ = c.Start(ctx) }() // it ends with ctx
-	// What is there now is better known before the first word of this node.
+	// The present objects should be known before the node's first report.
 	wait, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	toolscache.WaitForCacheSync(wait.Done(), registered.HasSynced)

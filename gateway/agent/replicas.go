@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// claims are made by whoever holds the tunnel.
+// claims are requests to run claim. The pod that holds the tunnel sends them.
 type claims chan struct{}
 
 func (c claims) make() {
@@ -36,7 +36,7 @@ func (g *gatewayAgent) begin(all claims) {
 	g.lead(true)
 }
 
-// compete has this pod share the tunnel with others.
+// compete makes this pod share the tunnel with others.
 func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
 	all := make(claims, 1)
 	c := &competition{
@@ -46,7 +46,7 @@ func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
 		begin: func() { g.begin(all) },
 	}
 	compete := func(ctx context.Context) error {
-		if g.unfit == nil { // else others may be able to
+		if g.unfit == nil { // otherwise other pods may be fit
 			c.run(ctx)
 		}
 		<-ctx.Done()
@@ -58,7 +58,7 @@ func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 		if g.unfit != nil {
-			g.standby.Store(holderOf(&lease) != "") // as long as nobody else reports, we do
+			g.standby.Store(holderOf(&lease) != "") // this pod reports as long as no other pod does
 			g.wake()
 		}
 		c.tell(&lease)
@@ -92,22 +92,23 @@ func (g *gatewayAgent) lead(lead bool) {
 	g.wake()
 }
 
-// failing reports whether the tunnel has ceased to work since a time: the peer
-// had to be dialled again, or has answered no ping.
+// failing reports whether the tunnel has ceased to work: the peer had to be dialled again
+// since the given time, or it no longer answers pings.
 func (g *gatewayAgent) failing(since time.Time) bool {
 	s := g.tunnel.Status(time.Now())
 	return s.Redialled.After(since) || time.Since(s.Pings.LastReply) > ping.DefaultInterval+leaseDuration
 }
 
-// claimRetry is after a failed attempt to say that this pod holds the tunnel.
+// claimRetry is the pause after a failed claim.
 const claimRetry = 300 * time.Millisecond
 
-// claimRights is until when a pod that has followed another one may get the rights for
-// that. The operator takes them back when there is one pod, and knows which one it is.
+// claimRights is how long a pod that follows another one tries to claim although it lacks the
+// rights. The operator removes the rights when there is only one pod, and then says itself
+// that this pod holds the tunnel.
 const claimRights = 10 * time.Second
 
-// claim says that this pod holds the tunnel as often as claims ask for it, and
-// goes on with the reports. The Lease is renewed meanwhile.
+// claim publishes that this pod holds the tunnel, once for each request in all, and takes over
+// the reports. The Lease is renewed meanwhile.
 func (g *gatewayAgent) claim(ctx context.Context, all claims) error {
 	var retry <-chan time.Time
 	var began time.Time // of a claim
@@ -139,9 +140,8 @@ func (g *gatewayAgent) claim(ctx context.Context, all claims) error {
 	}
 }
 
-// takeReports goes on from the reports of the pod that held the tunnel before:
-// they say where it heard the peer. Without that, a server waits until it is
-// dialled.
+// takeReports continues the reports of the pod that held the tunnel before: they have the
+// peer's last address. Without it, a server has to wait until the peer dials.
 func (g *gatewayAgent) takeReports(ctx context.Context) error {
 	if !g.standby.Load() {
 		return nil
@@ -150,14 +150,14 @@ func (g *gatewayAgent) takeReports(ctx context.Context) error {
 		return err
 	}
 	g.mu.Lock()
-	g.standby.Store(!g.holds.Load()) // unless it was lost meanwhile
+	g.standby.Store(!g.holds.Load()) // this pod may have lost the tunnel meanwhile
 	g.mu.Unlock()
 	_, _ = g.Reconcile(ctx, ctrl.Request{}) // reported by the Connection
 	return nil
 }
 
-// claimService has the gateway's Service lead here: of its pods, only this one
-// is labelled as active.
+// claimService makes the gateway's Service lead to this pod: only this pod gets the label
+// "active".
 func (g *gatewayAgent) claimService(ctx context.Context) error {
 	var pods corev1.PodList
 	if err := g.reader.List(ctx, &pods, g.pods()...); err != nil {
@@ -181,12 +181,12 @@ func (g *gatewayAgent) claimService(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// claimNodes has the nodes send the peer's traffic here.
+// claimNodes makes the nodes send the peer's traffic to this pod.
 func (g *gatewayAgent) claimNodes(ctx context.Context) error {
 	var f networkingv1beta1.InternalFabric
 	err := g.reader.Get(ctx, client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: g.options.Gateway.Name}, &f)
 	if err != nil {
-		return client.IgnoreNotFound(err) // its coming is an event
+		return client.IgnoreNotFound(err) // its creation is an event
 	}
 	ip := networkingv1beta1.IP(g.options.PodIP.String())
 	if f.Spec.GatewayIP == ip && f.Spec.Interface.Gateway.IP == ip {

@@ -45,7 +45,7 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 		case <-g.woken:
 		}
 		if g.standby.Load() {
-			continue // whoever holds the tunnel reports
+			continue // the pod that holds the tunnel reports
 		}
 		h.follow(g.earlier())
 		now := time.Now()
@@ -74,8 +74,8 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 	}
 }
 
-// refusedOf are the peer's packets for nodes or the gateway itself; nil where nothing counts
-// them, as before the gateway's rules are set.
+// refusedOf returns the number of the peer's packets to nodes or to the gateway itself; nil
+// if nothing counts them, for example before the gateway's rules are set.
 func refusedOf(counters map[string]linux.Counter) *uint64 {
 	nodes, ok := counters[gateway.DroppedNodes]
 	if !ok {
@@ -84,28 +84,28 @@ func refusedOf(counters map[string]linux.Counter) *uint64 {
 	return new(nodes.Packets + counters[gateway.DroppedInput].Packets)
 }
 
-// history is what was reported last.
+// history is the memory of the last report.
 type history struct {
 	last    wire.Report
 	value   networkingv1beta1.ConnectionStatusValue
-	written time.Time // by this process; zero: not yet
-	term    int       // of the past that it goes on from
+	written time.Time // when this process last wrote a report; zero if it did not yet
+	term    int       // of the past that this history continues
 	pods    podTraffic
 	told    told
 }
 
-// podTraffic is what the gateway's counters of answered flows have shown.
+// podTraffic has the last values of the gateway's counters of answered flows.
 type podTraffic struct {
 	counted        bool
-	sent, received uint64     // when packets had passed both ways last
-	passed         *time.Time // when that was seen; nil: not by this process
+	sent, received uint64     // the counters after packets last passed in both directions
+	passed         *time.Time // when that was seen; nil if this process has not seen it
 }
 
-// next looks at the counters again. What they had before this process began is of
-// unknown age.
+// next compares the counters with their last values. The first values count as old: nobody
+// knows when packets passed before this process began.
 func (p podTraffic) next(now time.Time, sent, received uint64) podTraffic {
 	switch {
-	case !p.counted, sent < p.sent, received < p.received: // they began again, with the table
+	case !p.counted, sent < p.sent, received < p.received: // the counters began at 0 again, with a new table
 		p.sent, p.received = sent, received
 	case sent > p.sent && received > p.received:
 		p.sent, p.received, p.passed = sent, received, &now
@@ -114,7 +114,7 @@ func (p podTraffic) next(now time.Time, sent, received uint64) podTraffic {
 	return p
 }
 
-// follow goes on from what another process reported, if it did since the last time.
+// follow continues the reports of another process, if there are any since the last call.
 func (h *history) follow(p past) {
 	if p.term != h.term {
 		*h = history{last: p.report, value: p.value, term: p.term}
@@ -124,10 +124,10 @@ func (h *history) follow(p past) {
 	}
 }
 
-// complete fills in what depends on reports before.
+// complete fills in the fields that depend on earlier reports.
 func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r wire.Report) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	if r.Generation == 0 {
-		r.Generation = h.last.Generation // no ping was answered since it changed, or it isn't in force
+		r.Generation = h.last.Generation // no ping was answered since the generation changed, or it isn't in force
 	}
 	switch {
 	case value == h.value && h.last.Since != nil:
@@ -138,8 +138,8 @@ func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r wire
 	return value, r
 }
 
-// news reports whether r says what can't wait. Where a client is can wait a little:
-// one that hears no answer calls from another port several times a second.
+// news reports whether r has changes that can't wait. A client's new address can wait a
+// little: a client that gets no answer dials from another port several times a second.
 func (h *history) news(now time.Time, value networkingv1beta1.ConnectionStatusValue, r wire.Report) bool {
 	return h.written.IsZero() || value != h.value || r.Reason != h.last.Reason || r.Message != h.last.Message ||
 		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 ||
@@ -161,7 +161,7 @@ func (g *gatewayAgent) observe(now time.Time) (networkingv1beta1.ConnectionStatu
 	return judge(now, g.options.Role, s, g.status(now))
 }
 
-// judge turns what is known of a tunnel into its state and the reason for it.
+// judge derives a tunnel's state, and the reason for it, from its setup and its status.
 func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	r := wire.Report{
 		At: now, Interval: wire.Seconds(reportInterval / time.Second), Loss: t.Pings.Loss, LatencyMicros: t.Pings.Latency.Microseconds(),
@@ -199,7 +199,7 @@ func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networki
 	return value, r
 }
 
-// explain says why no ping is answered: the first thing that is missing.
+// explain says why no ping is answered: it names the first thing that is missing.
 func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (wire.Reason, string) {
 	problem := cmp.Or(s.problem, t.Problem)
 	silent := t.Pings.Value == ping.Error
@@ -228,19 +228,20 @@ func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (wire.R
 	return wire.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: the port may be closed on the way, or the server may not have this gateway's key", s.endpoint)
 }
 
-// fewStrangers may be somebody's scan of the port.
+// fewStrangers is the least number of unknown packets that counts: fewer may be a scan of
+// the port.
 const fewStrangers = 3
 
 const (
-	// unanswered is above what comes in between the last answer and the end of a
-	// path: pings are 2 s apart.
+	// unanswered is the time after the last answer for which packets can still come in on
+	// a path that is cut: pings are 2 s apart.
 	unanswered = 5 * time.Second
-	// lately is above the time between keepalives, of which 25 s is the usual one.
+	// lately is longer than the time between keepalives, usually 25 s.
 	lately = 30 * time.Second
 )
 
-// since tells a path that is cut from a peer that is heard and hears nothing, and
-// from one that works and answers no pings.
+// since tells three cases apart: the path is cut; packets of the peer come in, but it gets
+// none; WireGuard works, but the peer answers no pings.
 func since(now time.Time, s setup, t tunnel.Status) string {
 	switch {
 	case t.Pings.Mute(now, t.Peer.Handshake):
@@ -253,7 +254,7 @@ func since(now time.Time, s setup, t tunnel.Status) string {
 	return ", and nothing comes in from it"
 }
 
-// remarks are what is not as it should be, whether pings are answered or not.
+// remarks lists the problems that exist whether pings are answered or not.
 func remarks(s setup, t tunnel.Status) string {
 	var text string
 	if s.problem != nil && t.Pings.Value == ping.Connected {
@@ -261,7 +262,7 @@ func remarks(s setup, t tunnel.Status) string {
 	} else if t.Problem != nil && t.Pings.Value == ping.Connected {
 		text += "; not all is as it should be: " + t.Problem.Error()
 	}
-	// Without an endpoint that is the reason itself.
+	// If there is no endpoint, this is already the reason of the report.
 	if s.resolve != nil && t.Peer.Endpoint.IsValid() {
 		if s.outdated {
 			text += "; the server's address is the one that was found before"
@@ -281,8 +282,8 @@ func remarks(s setup, t tunnel.Status) string {
 	return text
 }
 
-// write patches only what is the gateway's own: status and annotation. It returns the
-// Connection as it is then.
+// write patches only the gateway's own parts of the Connection: status and annotation. It
+// returns the Connection after that.
 func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.ConnectionStatusValue, r wire.Report) (*networkingv1beta1.Connection, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -293,15 +294,15 @@ func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.Connec
 	conn := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{
 		Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.GatewayObjectName(g.options.Gateway.Name),
 	}}
-	// The reason first: who sees the new state finds its reason beside it.
+	// The annotation first: a reader of the new status then finds its reason, too.
 	if err := patch(ctx, g.client, conn, annotation); err != nil {
 		return nil, err
 	}
 	return conn, patch(ctx, g.client.Status(), conn, status)
 }
 
-// connectionStatus is what Liqo's own programs read. A latency is that of the
-// last answer, and old news once nothing answers.
+// connectionStatus is the status that Liqo's own programs read. It has the latency of the
+// last answer only while the peer answers.
 func connectionStatus(value networkingv1beta1.ConnectionStatusValue, r wire.Report) networkingv1beta1.ConnectionStatus {
 	var latency time.Duration
 	if value == networkingv1beta1.Connected {
@@ -317,7 +318,7 @@ type patcher[O any] interface {
 	Patch(context.Context, client.Object, client.Patch, ...O) error
 }
 
-// patch changes o to what the API server has then.
+// patch sends a patch, and sets o to the API server's answer.
 func patch[O any](ctx context.Context, p patcher[O], o client.Object, content map[string]any) error {
 	raw, err := json.Marshal(content)
 	if err != nil {

@@ -64,7 +64,7 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 			for _, name := range []string{"a", "b", "c", "d", "e"} {
 				s.unfit = append(s.unfit, gateway.UnfitNode{Name: name, Err: errors.Join(errors.New("one"), errors.New("two"))})
 			}
-		}), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; what node a says of itself can't all be used: one, two; what node b says of itself can't all be used: one, two; what node c says of itself can't all be used: one, two; and 2 more of such nodes", 0},
+		}), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; the report of node a can't be used completely: one, two; the report of node b can't be used completely: one, two; the report of node c can't be used completely: one, two; and 2 more of such nodes", 0},
 		"one of two names has no address": {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; no such host", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

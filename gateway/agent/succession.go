@@ -19,15 +19,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// A gateway whose template has one replica has two pods while it is replaced: the new one
-// is there before the old one ends, and takes the tunnel over when that does. So packets
-// wait for a handshake, and not for a container. There is no Lease: as long as there is
-// one pod, which is nearly always, nothing has to be renewed.
+// A gateway whose template has one replica has two pods while its pod is replaced. The new
+// pod starts before the old one ends, and takes the tunnel over when the old one ends. So
+// packets wait for a handshake, not for a container. There is no Lease: nearly always there
+// is only one pod, and nothing has to be renewed.
 
 const (
-	// lookAgain is how soon the pods are read again if a watch has told nothing.
+	// lookAgain is the time until the pods are read again if the watch reports nothing.
 	lookAgain = time.Second
-	// firstLook is how long a pod that begins tries to find out about others.
+	// firstLook is how long a starting pod tries to find other pods.
 	firstLook = 3 * time.Second
 )
 
@@ -36,11 +36,11 @@ type succession struct {
 	api    client.WithWatch
 	of     []client.ListOption // the gateway's pods
 	me     string
-	before string // for whom it waits
+	before string // the pod that it waits for
 }
 
-// preceded is the wait for another pod of the gateway that holds the tunnel; nil if there
-// is none, or none that this one may know of.
+// preceded returns the wait for the gateway's other pod that holds the tunnel; nil if there
+// is no such pod, or if this pod lacks the rights to find it.
 func (g *gatewayAgent) preceded(ctx context.Context, config *rest.Config, mgr ctrl.Manager) (*succession, error) {
 	api, err := client.NewWithWatch(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
@@ -70,7 +70,7 @@ func (g *gatewayAgent) succeed(mgr ctrl.Manager, s *succession) error {
 		mgr.Add(runnable(func(ctx context.Context) error {
 			switch s.wait(ctx); {
 			case ctx.Err() != nil:
-			case g.unfit != nil: // and says so: nobody else does
+			case g.unfit != nil: // this pod reports that: no other pod does
 				g.standby.Store(false)
 				g.wake()
 			default:
@@ -83,7 +83,7 @@ func (g *gatewayAgent) succeed(mgr ctrl.Manager, s *succession) error {
 	)
 }
 
-// pods are all of the gateway's.
+// pods selects all pods of the gateway.
 func (g *gatewayAgent) pods() []client.ListOption {
 	return []client.ListOption{
 		client.InNamespace(g.options.Gateway.Tenant.Namespace),
@@ -91,8 +91,8 @@ func (g *gatewayAgent) pods() []client.ListOption {
 	}
 }
 
-// waitsFor is the pod that holds the tunnel as long as it is there; "" if it is this one's. A pod
-// that has taken it over, as this one's containers were restarted, keeps it.
+// waitsFor returns the name of the pod that holds the tunnel; "" if this pod may hold it. If
+// another pod took the tunnel over while this pod's containers restarted, it keeps it.
 func (s *succession) waitsFor(ctx context.Context) (string, error) {
 	var pods corev1.PodList
 	if err := s.api.List(ctx, &pods, s.of...); err != nil {
@@ -110,11 +110,11 @@ func (s *succession) waitsFor(ctx context.Context) (string, error) {
 	return s.before, nil
 }
 
-// wait returns when there is no pod before this one any more, or ctx has ended. While the
-// API server does not answer, the pod before may well be there.
+// wait returns when the pod before this one is gone, or when ctx has ended. While the API
+// server does not answer, it waits: the pod before may still exist.
 func (s *succession) wait(ctx context.Context) {
 	for ctx.Err() == nil {
-		// The watch begins before the pods are read: what happens in between is in it.
+		// The watch begins before the pods are read, so that no change in between is missed.
 		told, stop := s.watch(ctx)
 		before, err := s.waitsFor(ctx)
 		if err == nil && before == "" {
@@ -130,7 +130,8 @@ func (s *succession) wait(ctx context.Context) {
 	}
 }
 
-// watch tells of the next change of the gateway's pods; nothing where it can't be watched.
+// watch reports the next change of the gateway's pods. If they can't be watched, it reports
+// nothing.
 func (s *succession) watch(ctx context.Context) (told <-chan struct{}, stop func()) {
 	changed := make(chan struct{})
 	w, err := s.api.Watch(ctx, &corev1.PodList{}, s.of...)
@@ -140,7 +141,7 @@ func (s *succession) watch(ctx context.Context) (told <-chan struct{}, stop func
 	go func() {
 		defer close(changed)
 		for e := range w.ResultChan() {
-			// It begins with all pods that there are, as new ones.
+			// The watch begins with all existing pods, as new ones.
 			if e.Type != watch.Added {
 				return
 			}

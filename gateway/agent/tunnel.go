@@ -40,20 +40,20 @@ type TunnelOptions struct {
 	KeysDir string // with the file privateKey: 32 raw bytes
 	PodIP   netip.Addr
 	NodeIP  netip.Addr // of the node that the pod is on
-	// NodeName finds the node's IPv4 address where NodeIP is of the other family:
-	// what the node says itself has it.
+	// NodeName is used to find the node's IPv4 address if NodeIP is an IPv6 address: the
+	// node's report has it.
 	NodeName string
 	Log      *slog.Logger
-	// MetricsAddress is where Prometheus asks, such as ":8082"; "0": nowhere.
+	// MetricsAddress is where metrics are served, such as ":8082"; "0": nowhere.
 	MetricsAddress string
 	// Pod is the pod's name. Shared says that several pods share the tunnel all the time:
-	// the one with the Lease holds it.
+	// the pod with the Lease holds the tunnel.
 	Pod    string
 	Shared bool
 }
 
-// RunTunnel keeps one end of a tunnel until ctx ends. A machine that can't be
-// a gateway is no reason to end: the Connection says why.
+// RunTunnel keeps one end of a tunnel until ctx ends. It also runs on a machine that can't be
+// a gateway: the Connection then says why.
 func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error {
 	key, err := readKey(o.KeysDir)
 	if err != nil {
@@ -132,8 +132,8 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	return mgr.Start(ctx)
 }
 
-// status is what is known of the tunnel. On a machine that is unfit there is
-// none, and that is known.
+// status returns the tunnel's status. An unfit machine has no tunnel: then the status has
+// only the reason.
 func (g *gatewayAgent) status(now time.Time) tunnel.Status {
 	if g.tunnel == nil {
 		return tunnel.Status{Problem: g.unfit, Standby: g.standby.Load()}
@@ -141,7 +141,8 @@ func (g *gatewayAgent) status(now time.Time) tunnel.Status {
 	return g.tunnel.Status(now)
 }
 
-// statusWithSetup has as its problem also what never reached the tunnel.
+// statusWithSetup is status, but its problem can also be an error of the setup that never
+// reached the tunnel.
 func (g *gatewayAgent) statusWithSetup(now time.Time) tunnel.Status {
 	s := g.status(now)
 	g.mu.Lock()
@@ -150,15 +151,16 @@ func (g *gatewayAgent) statusWithSetup(now time.Time) tunnel.Status {
 	return s
 }
 
-// tunnelController is the name of the controller that sets the tunnel up, and of
-// its only request.
+// tunnelController is the name of the controller that sets the tunnel up. Its only request
+// has the same name.
 const tunnelController = "tunnel"
 
 type runnable func(context.Context) error
 
 func (r runnable) Start(ctx context.Context) error { return r(ctx) }
 
-// gatewayAgent tells a tunnel what the API wants, and the API what the tunnel is.
+// gatewayAgent sets a tunnel up as objects of the API want it, and reports the tunnel's state
+// to the API.
 type gatewayAgent struct {
 	options TunnelOptions
 	client  client.Client
@@ -170,49 +172,49 @@ type gatewayAgent struct {
 	counters func() (map[string]linux.Counter, error)
 	unfit    error
 	events   recorder.EventRecorder
-	woken    chan struct{} // the report may have something new to say
+	woken    chan struct{} // asks for a new report
 	holds    atomic.Bool   // this pod has the tunnel, if there are several
 	standby  atomic.Bool   // another pod reports
 
 	reading   sync.Mutex         // one Reconcile at a time
-	key       gateway.PrivateKey // the newest that was read
-	endpoints []netip.AddrPort   // the last that were found
+	key       gateway.PrivateKey // the last key that was read
+	endpoints []netip.AddrPort   // the last endpoints that were found
 
 	mu    sync.Mutex
 	setup setup
 	past  past
 }
 
-// past is what was reported by whoever held the tunnel before this process.
+// past is the last report of the process that held the tunnel before this one.
 type past struct {
 	report wire.Report
 	value  networkingv1beta1.ConnectionStatusValue
-	seen   netip.AddrPort // where the peer was heard last
-	term   int            // counts how often this was read
+	seen   netip.AddrPort // the source of the peer's last packet
+	term   int            // counts how often past was read
 }
 
-// setup is how far the tunnel has been set up, for the report.
+// setup is the progress of the tunnel's setup, for the report.
 type setup struct {
-	problem    error // why it isn't
-	nodes      error // why it is not known where pods are
+	problem    error // why the tunnel is not set up
+	nodes      error // why it is not known on which nodes pods are
 	unfit      []gateway.UnfitNode
 	resolve    error // why a name of the server has no address
-	outdated   bool  // none of the server's names has one: it is dialled where it was found before
-	named      bool  // the server is known by a name
+	outdated   bool  // none of the server's names has an address: the last known addresses are dialled
+	named      bool  // the server has a name, not only addresses
 	hasKey     bool  // the peer's public key is known
 	endpoint   string
-	port       uint16         // where the server listens
+	port       uint16         // the server's port
 	generation int64          // of the GatewayServer or GatewayClient
-	since      time.Time      // when that came into force
-	also       []netip.Prefix // ranges of a peer that has two of them for a while
+	since      time.Time      // when generation came into force
+	also       []netip.Prefix // the peer's ranges in a renumbering
 }
 
-// inForce reports whether the tunnel is set up as the generation says. Else the
-// peer may well answer, to what was set up before.
+// inForce reports whether the tunnel is set up as the generation says. If not, the peer may
+// still answer: to the former setup.
 func (s setup) inForce() bool { return s.problem == nil && !s.outdated }
 
-// follow notes since when s has been in force, and reports whether that is
-// news. What was answered before is an answer to another setup.
+// follow notes since when s has been in force, and reports whether that has changed. An
+// answer from before that time is an answer to another setup.
 func (s *setup) follow(last setup, now time.Time) (changed bool) {
 	changed = s.generation != last.generation || s.inForce() && !last.inForce()
 	s.since = last.since
@@ -236,14 +238,14 @@ func readKey(dir string) (gateway.PrivateKey, error) {
 	}
 	key, err := wgtypes.NewKey(raw)
 	if err != nil {
-		// The error of NewKey speaks of the length only.
+		// The error of NewKey has only the length, not the key.
 		return gateway.PrivateKey{}, fmt.Errorf("read the gateway's key: %w", err)
 	}
 	return gateway.PrivateKey(key), nil
 }
 
-// remember reads what the process before this one reported: where it last heard
-// the peer is where this one can find it, without waiting to be dialled.
+// remember reads the last report of the process before this one. It has the peer's last
+// address: so this process need not wait until the peer dials.
 func (g *gatewayAgent) remember(ctx context.Context) error {
 	var conn networkingv1beta1.Connection
 	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.GatewayObjectName(g.options.Gateway.Name)}
@@ -261,14 +263,15 @@ func (g *gatewayAgent) remember(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.past.report, g.past.value, g.past.term = report, conn.Status.Value, g.past.term+1
-	// A client may have come by IPv6, which gateways don't dial: it has to come again.
+	// A client's last packet may have come over IPv6. Gateways don't dial IPv6: the client has
+	// to dial again.
 	if seen, err := netip.ParseAddrPort(report.Endpoint); err == nil && seen.Addr().Unmap().Is4() {
 		g.past.seen = netip.AddrPortFrom(seen.Addr().Unmap(), seen.Port())
 	}
 	return nil
 }
 
-// Reconcile reads, and brings the tunnel there.
+// Reconcile reads the objects, and sets the tunnel up as they say.
 func (g *gatewayAgent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	g.reading.Lock()
 	defer g.reading.Unlock()
@@ -292,7 +295,7 @@ func (g *gatewayAgent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resu
 	}
 	g.wake()
 	if g.unfit != nil {
-		return ctrl.Result{}, nil // nothing that changes would help
+		return ctrl.Result{}, nil // no change of an object would help
 	}
 	return ctrl.Result{}, err
 }
@@ -305,13 +308,13 @@ func (g *gatewayAgent) wake() {
 }
 
 const (
-	// lookUpInterval is how often a server's name is looked up again; sooner
-	// while the server does not answer, as that may be because it moved.
+	// lookUpInterval is how often a server's name is looked up again. While the server does
+	// not answer, lookUpUnanswered is used: perhaps its address has changed.
 	lookUpInterval   = 30 * time.Second
 	lookUpUnanswered = time.Second
 )
 
-// lookUp follows a server that is known by name to other addresses.
+// lookUp notices when a server's name gets other addresses, and dials them.
 func (g *gatewayAgent) lookUp(ctx context.Context) error {
 	timer := time.NewTimer(tunnel.UntilBeat(lookUpUnanswered))
 	defer timer.Stop()
