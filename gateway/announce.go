@@ -8,36 +8,36 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// Range is one of which a node's pods may have addresses.
+// Range is a range from which a node's pods may get addresses.
 type Range struct {
 	Prefix netip.Prefix
-	// Given: the pod network itself says that this node has it. Otherwise the
-	// Node says so (spec.podCIDRs), which many pod networks don't follow.
+	// Given says that the pod network itself has given the range to this node. Otherwise
+	// the range is from the Node's spec.podCIDRs, which many pod networks don't use.
 	Given bool
 }
 
 const (
 	// announcePause is between two writes of a node.
 	announcePause = time.Second
-	// takeBackAfter is how long a write waits that only takes back. Such writes can
-	// be few: packets for a pod that is gone are lost wherever they are sent.
+	// takeBackAfter is the delay of a write that only removes addresses. Such writes can
+	// be few: packets to a pod that is gone are lost, wherever they are sent.
 	takeBackAfter = 10 * time.Second
 )
 
-// Announcer decides what a node tells the gateways about where pods are, and
-// when. Pods are the truth, and ranges only make it short: a pod network that
-// gives out other addresses than it says costs writes, never packets.
+// Announcer decides which of its pods' addresses a node announces to the gateways, and
+// when. The pods' addresses are the truth; ranges only make the list short. If a pod
+// network uses other addresses than it says, that costs writes, but no packets.
 type Announcer struct {
 	told   bool
 	said   []netip.Prefix
-	tried  time.Time             // when a write was due last
-	excess time.Time             // since when said has had too much; zero: it has not
-	used   map[netip.Prefix]bool // ranges that some pod had an address of
+	tried  time.Time             // when a write was last due
+	excess time.Time             // since when said has had addresses to remove; zero if it has none
+	used   map[netip.Prefix]bool // ranges from which some pod has had an address
 }
 
-// Next returns what to write now. If nothing is due, ok is false, and wait is
-// until there will be, if nothing changes; 0: never. With also, the caller has
-// something else to write.
+// Next returns the prefixes to write now. If no write is due, ok is false, and wait is the
+// time until one is due if nothing changes; 0: never. also says that the caller has something
+// else to write.
 func (a *Announcer) Next(now time.Time, ranges []Range, pods []netip.Addr, also bool) (say []netip.Prefix, ok bool, wait time.Duration) {
 	say = a.serves(ranges, pods)
 	due := a.tried.Add(announcePause)
@@ -68,10 +68,10 @@ func (a *Announcer) Said(what []netip.Prefix) {
 	a.told, a.said, a.excess = true, what, time.Time{}
 }
 
-// serves returns as few prefixes as hold the addresses of all pods: what the pod
-// network has given to the node; where it says nothing, those of the Node's ranges
-// of which a pod had an address; and for the rest single addresses, or blocks of which
-// pods have all.
+// serves returns few prefixes that contain the addresses of all pods. It takes the ranges that
+// the pod network has given to the node. If there are none, it takes those of the Node's ranges
+// from which a pod has had an address. Other addresses are added one by one, or as blocks
+// whose addresses all belong to pods.
 func (a *Announcer) serves(ranges []Range, pods []netip.Addr) []netip.Prefix {
 	var given, stated, out []netip.Prefix
 	for _, r := range ranges {
@@ -88,8 +88,8 @@ func (a *Announcer) serves(ranges []Range, pods []netip.Addr) []netip.Prefix {
 	}
 	used := map[netip.Prefix]bool{}
 	for _, p := range stated {
-		// Once is enough: what a node is told by its podCIDRs does not come and go
-		// with single pods.
+		// One pod is enough, and the range stays when the pod goes: otherwise ranges would
+		// come and go with single pods.
 		if a.used[p] || slices.ContainsFunc(pods, p.Contains) {
 			used[p] = true
 			out = append(out, p)
@@ -103,8 +103,8 @@ func within(prefixes []netip.Prefix, p netip.Prefix) bool {
 	return slices.ContainsFunc(prefixes, func(outer netip.Prefix) bool { return ipam.Contains(outer, p) })
 }
 
-// whole are the fewest prefixes that hold these IPv4 addresses and no other: where
-// all of a block are this node's, no other node has one of them.
+// whole returns the fewest prefixes that contain exactly these IPv4 addresses. If this node
+// has all addresses of a block, no other node has one of them.
 func whole(addresses []netip.Addr) []netip.Prefix {
 	sorted := slices.Compact(slices.SortedFunc(slices.Values(addresses), netip.Addr.Compare))
 	var out []netip.Prefix
@@ -113,7 +113,7 @@ func whole(addresses []netip.Addr) []netip.Prefix {
 			continue
 		}
 		p := netip.PrefixFrom(a, a.BitLen())
-		// Two halves are one, which may be half of the next.
+		// Two halves make one block, which may be a half of the next larger one.
 		for n := len(out); n > 0 && out[n-1].Bits() == p.Bits(); n = len(out) {
 			both := netip.PrefixFrom(p.Addr(), p.Bits()-1).Masked()
 			if !both.Contains(out[n-1].Addr()) {

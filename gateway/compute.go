@@ -13,39 +13,39 @@ import (
 // keepalive is below the 30 s after which common NATs forget a UDP binding.
 const keepalive = 15 * time.Second
 
-// lastResort makes a route lose against every other: without a device's
-// routes, marked packets must not fall through to local pods that have the
+// lastResort is the metric of a route that loses against every other. While a device's
+// routes are missing, marked packets must not fall through to local pods that have the
 // same addresses.
 const lastResort = math.MaxInt32
 
 // Counters of packets that the gateway refused.
 const (
-	// DroppedSource: came out of the tunnel with a source that is not the peer's, or
-	// that could not be translated.
+	// DroppedSource: packets from the tunnel whose source is not the peer's, or could not be
+	// translated.
 	DroppedSource = "dropped-source"
-	// DroppedDestination: came out of the tunnel for an address that is not ours.
+	// DroppedDestination: packets from the tunnel to an address that is not ours.
 	DroppedDestination = "dropped-destination"
-	// DroppedInput: for the gateway itself and not a ping, or a ping that did
-	// not come through the tunnel.
+	// DroppedInput: packets to the gateway itself that are no pings, and pings that did not
+	// come through the tunnel.
 	DroppedInput = "dropped-input"
-	// DroppedOutput: would have left for the peer with a source that it must
-	// not see.
+	// DroppedOutput: packets to the peer with a source that the peer must not see.
 	DroppedOutput = "dropped-output"
-	// DroppedFabric: sent over the fabric by who is no part of it, as any pod
-	// could, or to or from where the fabric does not lead.
+	// DroppedFabric: packets that a sender outside the fabric, for example a pod, sent over
+	// the fabric; and packets to or from addresses that the fabric does not serve.
 	DroppedFabric = "dropped-fabric"
-	// DroppedNodes: came from a peer, for an address of a node.
+	// DroppedNodes: packets from a peer to an address of a node.
 	DroppedNodes = "dropped-nodes"
-	// Arrived counts all packets at a server's port, whoever sent them: where
-	// none makes a handshake, the keys don't match.
+	// Arrived counts all packets at a server's port, whoever sent them. If packets arrive
+	// and none makes a handshake, the keys don't match.
 	Arrived = "arrived"
-	// PodsSent counts packets to the peer in flows of which an answer was seen.
+	// PodsSent counts packets to the peer in flows that were answered.
 	PodsSent = "pods-sent"
-	// PodsReceived counts those from the peer.
+	// PodsReceived counts packets from the peer in such flows.
 	PodsReceived = "pods-received"
 )
 
-// SetRefused has the ranges of peers. Each counts the packets from it that a node refused.
+// SetRefused is the set of peers' ranges. Each element counts the packets from its range that
+// the node refused.
 const SetRefused = "refused"
 
 // Names within the table.
@@ -80,9 +80,9 @@ const (
 	priorityLast = 300
 )
 
-// Compute returns the state of a gateway pod. It refuses inputs that no state
-// can satisfy; see errAddress and its neighbours. Of nodes it leaves out what
-// [Inputs.Fitting] does.
+// Compute returns the state of a gateway pod. It refuses inputs that no state can satisfy,
+// see errAddress and the errors beside it. It leaves out the same nodes and addresses of
+// nodes as [Inputs.Fitting].
 func Compute(in Inputs) (State, error) {
 	if err := in.check(); err != nil {
 		return State{}, err
@@ -91,11 +91,11 @@ func Compute(in Inputs) (State, error) {
 	peers := slices.SortedFunc(slices.Values(in.Peers), func(a, b Peer) int { return a.Index - b.Index })
 	s := State{
 		Links: []Link{fabricLink(in.PodIP, in.UnderlayMTU)},
-		// The kernel's own addresses come after ours, because a remote pod may
-		// have the address of this pod: that is normal where CIDRs are equal.
+		// The kernel's local table comes after our rules: a remote pod may have the address
+		// of this pod, which is normal if both clusters have the same CIDR.
 		Rules: []Rule{{Preference: LocalPref, Table: KernelLocal}, {Preference: ErrorPref, Mark: errorMark, Table: LocalTable}},
-		// Nodes ask by ARP whether their way here is open. 3 answers for what other
-		// devices have, too; with 1, which clusters with IPVS set, nobody is there.
+		// Nodes ask by ARP whether they reach this pod. With 3, the kernel also answers for
+		// addresses of other devices. With 1, which clusters with IPVS set, it does not answer.
 		Settings: []Setting{{FabricDevice, Forwarding, 1}, {FabricDevice, ReversePath, 0}, {FabricDevice, AnswerARP, 3}},
 	}
 	for _, p := range peers {
@@ -118,10 +118,10 @@ func Compute(in Inputs) (State, error) {
 	return s, nil
 }
 
-// tunnelSettings let packets of remote pods in, which may have the addresses of
-// local pods or of this one. Where the machine insists on strict reverse paths
-// (net.ipv4.conf.all.rp_filter=1, which a pod inherits and can't change), the
-// mark finds the way back: it is that of the answers.
+// tunnelSettings let packets of remote pods in, although they may have the addresses of local
+// pods or of this pod. If the machine demands strict reverse paths
+// (net.ipv4.conf.all.rp_filter=1, which a pod inherits and can't change), the kernel checks
+// with the packet's mark, which leads to the same route as the mark of the answers.
 func tunnelSettings(device string) []Setting {
 	return []Setting{{device, Forwarding, 1}, {device, ReversePath, 0}, {device, ReversePathMark, 1}, {device, AcceptLocal, 1}}
 }
@@ -130,19 +130,19 @@ func fabricLink(underlay netip.Addr, mtu int) Link {
 	return Link{Name: FabricDevice, Alias: "liqo-tui: between nodes and gateways", VNI: fabricVNI, Port: FabricPort, MAC: FabricMAC(underlay), MTU: mtu - vxlanOverhead, Up: true}
 }
 
-// reach makes an underlay address usable as a next hop in the fabric. Packets go
-// to another address if that passes them on.
+// reach makes an underlay address usable as a next hop in the fabric. The fabric's packets
+// are sent to the address by, which may be that of a node that passes them on.
 func (s *State) reach(underlay, by netip.Addr) {
 	mac := FabricMAC(underlay)
 	s.Neighbors = append(s.Neighbors, Neighbor{Device: FabricDevice, IP: underlay, MAC: mac})
 	s.Forwards = append(s.Forwards, Forward{Device: FabricDevice, MAC: mac, To: by})
 }
 
-// LinkMTU is that of a tunnel's device: what was asked for, or less if the way to
-// the peer carries less. Fragments of the outer packet cost more than smaller
-// inner ones, and userspace WireGuard loses whole batches to them. It is no more
-// than what this cluster's fabric carries, so that the search for the path's MTU,
-// whose questions are answered by the tunnel's other end, finds that too.
+// LinkMTU is the MTU of a tunnel's device: the wanted one, or less if the path to the peer
+// carries less. Fragments of the outer packet cost more than smaller inner packets, and
+// userspace WireGuard loses whole batches to them. LinkMTU is also no more than what this
+// cluster's fabric carries: the search for the path's MTU is answered by the tunnel's other
+// end, so it can't find the limit of the fabric behind this end.
 func (in Inputs) LinkMTU(p Peer) int {
 	fabric := in.UnderlayMTU
 	for _, n := range in.Nodes {
@@ -183,7 +183,7 @@ func (p Peer) tunnel(mtu int) Tunnel {
 	return t
 }
 
-// routes is the peer's own table. It has to answer for every marked packet.
+// routes returns the peer's own routing table. It must have a route for every marked packet.
 func (in Inputs) routes(p Peer) []Route {
 	table := RemoteTable + p.Index
 	routes := []Route{{Table: table, Type: Unreachable, Destination: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Metric: lastResort}}
@@ -197,18 +197,18 @@ func (in Inputs) routes(p Peer) []Route {
 	return routes
 }
 
-// localRoutes is the table for what came out of a tunnel. Pods that no node has
-// announced are left to the own node: it knows what the pod network knows. The
-// pod's default route would not do: pod networks drop what comes from a pod with
-// an address that is not the pod's.
+// localRoutes returns the routing table for packets from a tunnel. Packets to pods that no
+// node has announced go to this gateway's own node: it uses the pod network's routes. The
+// pod's default route is no substitute: pod networks drop a pod's packets if their source
+// is not the pod's address.
 func (in Inputs) localRoutes() []Route {
 	var routes []Route
 	lead := func(to netip.Prefix, node netip.Addr) {
 		routes = append(routes, Route{Table: LocalTable, Type: Unicast, Destination: to, Via: node, Device: FabricDevice})
 	}
 	for _, n := range in.Nodes {
-		// The node itself: replies to its own packets, which left under the
-		// first external address.
+		// The node itself: answers to its own packets, which left with the first external
+		// address as their source.
 		lead(netip.PrefixFrom(n.IP, 32), n.IP)
 		for _, p := range n.Pods {
 			lead(p, n.IP)
@@ -224,17 +224,17 @@ func (in Inputs) localRoutes() []Route {
 	for _, c := range in.Local.Pod {
 		lead(c, in.NodeIP)
 	}
-	// Nothing else of ours answers at external addresses once conntrack has undone
-	// what it can. Not "unreachable": the error would be sent to the peer's
-	// real address, which may be a local pod's too.
+	// After conntrack has translated what it knows, no other external address is in use. The
+	// type is not "unreachable": the kernel would send the error to the peer's real address,
+	// which may also be a local pod's address.
 	for _, c := range outermost(in.Local.External) {
 		routes = append(routes, Route{Table: LocalTable, Type: Blackhole, Destination: c})
 	}
 	return dedupe(routes)
 }
 
-// dedupe drops routes to a destination that an earlier one has: a node whose
-// pods have its own address, or all of the cluster's.
+// dedupe drops routes whose destination an earlier route has. That happens if a node's pods
+// have the node's own address, or if one node has the whole pod range.
 func dedupe(routes []Route) []Route {
 	seen := make(map[netip.Prefix]bool, len(routes))
 	return slices.DeleteFunc(routes, func(r Route) bool {

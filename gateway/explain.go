@@ -8,10 +8,10 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// Explain lists what separates have from want, one readable line each, in the
-// order of State's fields; nothing if they are equal. It names public keys
-// only. Fields that a kernel chooses where want leaves them open (listen port,
-// endpoint, implementation) do not count.
+// Explain lists the differences between have and want, one readable line each, in the order
+// of State's fields. If they are equal, the list is empty. It names public keys only. If want
+// leaves a field open, so that the kernel chooses (listen port, endpoint, implementation),
+// the field does not count.
 func Explain(have, want State) []string {
 	var lines []string
 	lines = append(lines, DiffLinks(have.Links, want.Links).Lines...)
@@ -31,7 +31,7 @@ type Change[T any] struct {
 	Lines       []string
 }
 
-// diff pairs items by what identifies them and compares the rest.
+// diff pairs the items that have the same identity, and compares their other fields.
 func diff[T interface {
 	comparable
 	fmt.Stringer
@@ -40,7 +40,7 @@ func diff[T interface {
 	found := make(map[K]T, len(have))
 	for _, h := range have {
 		if other, twice := found[key(h)]; twice {
-			// The kernel holds two of what we want at most one of.
+			// The kernel has two items with an identity that we want at most once.
 			c.Remove = append(c.Remove, other)
 			c.Lines = append(c.Lines, "unexpected: "+other.String())
 		}
@@ -83,13 +83,13 @@ func DiffNeighbors(have, want []Neighbor) Change[Neighbor] {
 	return diff(have, want, func(n Neighbor) Neighbor { n.MAC = MAC{}; return n })
 }
 
-// DiffForwards compares whole entries: a device may send frames for one MAC to
-// several places, so a second entry is not a changed one.
+// DiffForwards compares whole entries. A device can send frames for one MAC to several
+// addresses, so a second entry is not a changed first entry.
 func DiffForwards(have, want []Forward) Change[Forward] {
 	return diff(have, want, func(f Forward) Forward { return f })
 }
 
-// DiffRules compares whole rules: the kernel keeps no other identity of them.
+// DiffRules compares whole rules: in the kernel, a rule has no other identity.
 func DiffRules(have, want []Rule) Change[Rule] {
 	return diff(have, want, func(r Rule) Rule { return r })
 }
@@ -185,8 +185,8 @@ func endpointText(t Tunnel) string {
 	return t.Endpoint.String()
 }
 
-// ExplainFirewall lists what separates two tables. One that is missing as a
-// whole is one line.
+// ExplainFirewall lists the differences between two tables. If a whole table is missing, the
+// list has one line.
 func ExplainFirewall(have, want Table) []string {
 	if have.Name == "" && want.Name != "" {
 		return []string{"missing: nft table ip " + want.Name}

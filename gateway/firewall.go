@@ -9,8 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// Table is the one nftables table of ours. A driver replaces it as a whole.
-// The zero Table means: no table.
+// Table is our only nftables table. The zero Table means: no table.
 type Table struct {
 	Name     string
 	Counters []string
@@ -18,7 +17,7 @@ type Table struct {
 	Chains   []Chain
 }
 
-// Key is what the elements of a Set are looked up by.
+// Key is the type of a Set's keys.
 type Key uint8
 
 // The keys in use.
@@ -49,10 +48,10 @@ func (k Key) interval() bool { return k == KeyAddress || k == KeyInterfaceAddres
 // MarshalText makes keys readable in JSON.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// Value is what the elements of a map lead to.
+// Value is the type of a map's values.
 type Value uint8
 
-// The values in use; none makes it a set.
+// The values in use. The zero Value makes it a set.
 const (
 	ValuePrefix Value = iota + 1 // prefixes, as long as their keys
 	ValueMark                    // marks of packets
@@ -87,7 +86,7 @@ type Element struct {
 	To        netip.Prefix // value
 	Mark      uint32       `json:",omitempty"` // value
 	Port      uint16       `json:",omitempty"`
-	Counts    bool         `json:",omitempty"` // each packet for which a rule finds it
+	Counts    bool         `json:",omitempty"` // the element counts the packets that match it
 	Comment   string
 }
 
@@ -118,12 +117,12 @@ const (
 	InputIn                             // Name: set of interfaces
 	OutputIn                            // Name: set of interfaces
 	SourceIn                            // Name: set of prefixes
-	OriginalSourceIn                    // Name: set of prefixes; where the connection's first packet was sent from
+	OriginalSourceIn                    // Name: set of prefixes; the source of the connection's first packet
 	DestinationIn                       // Name: set of prefixes
 	DestinationHere                     // an address of this machine
-	DestinationUnicast                  // an address of another machine, and not of all or several
-	OriginalDestinationIn               // Name: set of prefixes; where the connection's first packet was sent
-	FrameNotTo                          // Addr: of whom a VXLAN packet's frame is not
+	DestinationUnicast                  // an address of another machine, no broadcast or multicast address
+	OriginalDestinationIn               // Name: set of prefixes; the destination of the connection's first packet
+	FrameNotTo                          // Addr: a VXLAN packet's frame is not for this member of the fabric
 	InputSourceIn                       // Name: set of interface and prefix
 	InputDestinationIn                  // Name: set of interface and prefix
 	UDPDestinationPort                  // Number
@@ -134,18 +133,18 @@ const (
 	ICMPUnreachable // also: needs fragmentation
 	Related         // to a connection, as ICMP errors are
 	Established     // of a connection that was answered
-	Answer          // of a connection that was begun from where the packet goes, or an error about it
+	Answer          // from the side that did not begin the connection, or an error about it
 	Redirected      // of a connection whose destination is translated
-	Masqueraded     // from where the connection was begun, under another source
+	Masqueraded     // from the side that began the connection, with a translated source
 	MarkIs          // Number
 	TCPSYN
 	SetZone // Number
 	SetMark // Number
-	// MarkByInput and MarkByDestination are conditions too: the rest of a rule
-	// is for what is in the map.
+	// MarkByInput and MarkByDestination are conditions, too: the rest of the rule applies
+	// only to packets that the map has a value for.
 	MarkByInput       // Name: map of interfaces to marks
 	MarkByDestination // Name: map of prefixes to marks
-	Untrack           // no connection is kept of the packet; before a zone is set only
+	Untrack           // conntrack does not track the packet; only valid before SetZone
 	Count             // Name: counter
 	Drop
 	Accept
@@ -155,11 +154,11 @@ const (
 	SourceKeep       // binds the connection to the source it has
 	MaximumSegment   // Number: bytes; only ever lowers
 	DontFragment
-	// SourceOfError takes as the source of an ICMP error where the packet that it is
-	// about was sent to. No connection knows of the change.
+	// SourceOfError sets the source of an ICMP error to the destination of the packet that
+	// the error is about. Conntrack does not know of the change.
 	SourceOfError
-	// DestinationOfFrame takes as the destination of a VXLAN packet the machine that
-	// its frame is for, and the UDP checksum away; see [FabricMAC].
+	// DestinationOfFrame sets the destination of a VXLAN packet to the machine that its frame
+	// is for (see [FabricMAC]), and removes the UDP checksum.
 	DestinationOfFrame
 )
 
@@ -335,7 +334,7 @@ func (s Set) typeText() string {
 	return text
 }
 
-// Counts reports whether elements of it count.
+// Counts reports whether the set has elements that count packets.
 func (s Set) Counts() bool {
 	return slices.ContainsFunc(s.Elements, func(e Element) bool { return e.Counts })
 }
@@ -346,7 +345,7 @@ func (s Set) String() string {
 	}
 	text := s.typeText()
 	if s.Counts() {
-		text += " counter;" // nft takes no elements that count otherwise
+		text += " counter;" // without this, nft refuses elements that count
 	}
 	words := make([]string, len(s.Elements))
 	for i, e := range s.Elements {
@@ -383,9 +382,8 @@ func (t Table) String() string {
 	return b.String()
 }
 
-// lines names every part of the table by itself, for comparison: one line per
-// counter, set element, chain and rule. Rules carry their position, because
-// their order matters.
+// lines describes the table for comparisons, with one line for each counter, set element,
+// chain and rule. Rules have their position, because their order matters.
 func (t Table) lines() []string {
 	if t.Name == "" {
 		return nil
@@ -428,8 +426,8 @@ func rule(about string, s ...Statement) FirewallRule {
 	return FirewallRule{Statements: s, Comment: about}
 }
 
-// addressSet is a set of elements without those that another one contains:
-// interval sets refuse overlapping elements.
+// addressSet returns a set without elements that another element contains: interval sets
+// refuse overlapping elements.
 func addressSet(name, about string, elements []Element) Set {
 	slices.SortFunc(elements, compareElement)
 	s := Set{Name: name, Comment: about, Key: KeyAddress}

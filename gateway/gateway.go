@@ -1,14 +1,14 @@
-// Package gateway computes what the kernel of a gateway pod or of a node has
-// to look like so that the pods of two clusters reach each other.
+// Package gateway computes the state that the kernel of a gateway pod or of a node needs so
+// that the pods of two clusters reach each other.
 //
 // It is pure: plain values in (Inputs, NodeInputs), a State out. State prints
 // as ip, bridge, wg and nft lines, and Explain names the differences between
-// two of them. Package gateway/linux makes a kernel match a State.
+// two States. Package gateway/linux makes a kernel match a State.
 //
-// On the wire, packets carry real addresses, as Liqo defines it: a source in
-// the sender's pod or external CIDR, a destination in the receiver's. Each
-// gateway translates for its own cluster only. Everything inside the tunnel is
-// IPv4, and so is the outside.
+// On the wire, packets carry real addresses, as Liqo defines it: the source is in the
+// sender's pod or external CIDR, the destination in the receiver's. Each gateway translates
+// for its own cluster only. The packets inside the tunnel are IPv4, and so are those
+// around them.
 package gateway
 
 import (
@@ -48,7 +48,7 @@ func (r Role) Opposite() Role {
 	return Server
 }
 
-// Implementation names who encrypts.
+// Implementation says which WireGuard encrypts: the kernel's or the userspace one.
 type Implementation string
 
 // Auto takes the kernel's WireGuard if there is one, otherwise userspace.
@@ -58,8 +58,8 @@ const (
 	Userspace Implementation = "userspace"
 )
 
-// CIDRs are the networks of a cluster: its pods, and the range it has set
-// aside to represent everything else (the "external CIDR" of Liqo).
+// CIDRs are the networks of a cluster: its pods' range, and the range that stands for all
+// other machines (Liqo's "external CIDR").
 type CIDRs struct{ Pod, External []netip.Prefix }
 
 // all returns the pod CIDRs followed by the external ones.
@@ -67,19 +67,19 @@ func (c CIDRs) all() []netip.Prefix {
 	return append(append([]netip.Prefix(nil), c.Pod...), c.External...)
 }
 
-// Node is a node of the local cluster, as it says itself.
+// Node is a node of the local cluster, as its agent reports it.
 type Node struct {
 	Name string
-	IP   netip.Addr // where its fabric listens
-	// Addresses are all that the node has: it may send from any of them.
+	IP   netip.Addr // the address on which its fabric listens
+	// Addresses are all addresses of the node: it may send from any of them.
 	Addresses []netip.Addr
-	// Pods are the addresses of its pods: ranges, and single ones. Those of
-	// different nodes may lie in one another: the longest counts.
+	// Pods are the addresses of its pods: ranges, and single addresses. One node's range
+	// can be inside another node's: then the longer prefix counts.
 	Pods []netip.Prefix
 	// MTU is the longest packet between it and gateways' pods, in bytes; 0: not known.
 	MTU int
-	// Revision grows with each write: of two nodes that say the same, the one
-	// that said so later is right.
+	// Revision grows with each write. If two nodes report the same address, the later
+	// report is right.
 	Revision uint64
 }
 
@@ -87,8 +87,8 @@ type Node struct {
 // reach under an address of the local external CIDR.
 type Host struct{ External, Real netip.Addr }
 
-// Alias is a range of a peer, and one of the same length under which the local
-// cluster reaches it.
+// Alias is a range of a peer (Real), and a range of the same length under which the local
+// cluster reaches it (Seen).
 type Alias struct{ Seen, Real netip.Prefix }
 
 // Peer is one remote cluster, and the tunnel to it.
@@ -98,26 +98,26 @@ type Peer struct {
 	Index     int
 	ClusterID string
 	Role      Role // ours
-	// Real are the peer's networks as it knows them, Remapped those under
-	// which the local cluster reaches them: same order, same lengths.
+	// Real are the peer's networks as it knows them. Remapped are the networks under which
+	// the local cluster reaches them, in the same order, with the same lengths.
 	Real, Remapped CIDRs
-	// Also are ranges under which the local cluster reaches some of Real besides,
-	// while it moves from one to another. New flows from the peer appear under
-	// Remapped. One that is in Remapped adds nothing.
+	// Also are second ranges under which the local cluster reaches networks in Real during a
+	// renumbering. New flows from the peer appear under Remapped. A range that is in
+	// Remapped, too, has no effect here.
 	Also       []Alias
 	PrivateKey PrivateKey
 	PublicKey  wgtypes.Key    // the peer's; zero until it is known
 	ListenPort uint16         // required of a server; 0 on a client means any
-	Endpoint   netip.AddrPort // where to dial; zero if not (yet) known
-	// NextKey is what the peer's public key is about to become; zero if nothing
-	// was announced. Its owner is listened to, and nothing is sent to it.
+	Endpoint   netip.AddrPort // the address to dial; zero if not (yet) known
+	// NextKey is the peer's next public key; zero if none was announced. The gateway
+	// accepts handshakes with this key, but sends nothing under it.
 	NextKey wgtypes.Key
 	MTU     int // bytes of an inner packet; lowered to what the underlay carries
-	// UnderlayMTU is of the way to the endpoint, in bytes; 0: that of Inputs.
+	// UnderlayMTU is the MTU of the route to the endpoint, in bytes; 0: Inputs.UnderlayMTU.
 	UnderlayMTU int
 	// PathMTU is the longest inner packet that was seen to pass; 0 if unknown.
 	PathMTU int
-	// UnprovenMTU is the longest that is sent as long as PathMTU is unknown; 0: MTU.
+	// UnprovenMTU is the longest inner packet to send while PathMTU is unknown; 0: MTU.
 	UnprovenMTU    int
 	Implementation Implementation
 }
@@ -125,8 +125,8 @@ type Peer struct {
 // Inputs is all that the state of a gateway pod depends on.
 type Inputs struct {
 	PodIP       netip.Addr // the gateway pod's own
-	NodeIP      netip.Addr // of the node that the pod is on
-	UnderlayMTU int        // of the pod's way to its node, in bytes
+	NodeIP      netip.Addr // of the node on which the pod runs
+	UnderlayMTU int        // of the pod's route to its node, in bytes
 	Local       CIDRs      // of the local cluster
 	Nodes       []Node
 	Hosts       []Host
@@ -137,40 +137,40 @@ type Inputs struct {
 type Gateway struct {
 	Name  string
 	PodIP netip.Addr
-	// Gone: the pod is, and its address may be another one's. What is for the
-	// gateway is dropped until it has a pod again.
+	// Gone says that the pod is gone. Its address may belong to another pod now. Packets to
+	// the peer are dropped until the gateway has a pod again.
 	Gone bool
-	// HostIP is of the node that the pod is on, if the way there is better than
-	// the pod network's; zero: it is not, or not known.
+	// HostIP is the address of the pod's node, if the route to it is better than the pod
+	// network's route to the pod; zero if it is not better, or if that is not known.
 	HostIP netip.Addr
-	// NodeIPs are the addresses of the nodes that its pods are on: a pod network
-	// may send a pod's packets from there. None: not known.
+	// NodeIPs are the addresses of the nodes on which the gateway's pods run: a pod network
+	// may send a pod's packets from its node's address. Empty: not known.
 	NodeIPs     []netip.Addr
-	RemoteCIDRs []netip.Prefix // remapped: what local pods use
-	// Hosts are what is not a pod of this cluster, and the peer may reach all the same.
+	RemoteCIDRs []netip.Prefix // the peer's ranges as local pods use them (remapped)
+	// Hosts are addresses that are not pods' and that the peer is allowed to reach.
 	Hosts []netip.Addr
-	// Also are ranges among these of which the node has to say that it has the way.
+	// Also are those of RemoteCIDRs for which the node has to confirm that it has a route.
 	Also        []netip.Prefix
 	MTU         int // of its tunnel, in bytes
-	UnderlayMTU int // of the node's way to the pod, in bytes; 0: that of NodeInputs
+	UnderlayMTU int // of the node's route to the pod, in bytes; 0: NodeInputs.UnderlayMTU
 }
 
 // NodeInputs is all that the state of a node depends on.
 type NodeInputs struct {
 	NodeIP      netip.Addr
-	UnderlayMTU int            // of the widest of the node's ways to gateways, in bytes
+	UnderlayMTU int            // the largest MTU of the node's routes to gateways, in bytes
 	PodCIDRs    []netip.Prefix // of the whole local cluster
 	Gateways    []Gateway
-	// Closed are ranges of peers whose gateways the node can't lead to.
+	// Closed are the ranges of peers whose gateways' settings the node can't use.
 	Closed []netip.Prefix
 }
 
-// What both ends of a tunnel or of the fabric have to agree on.
+// Numbers that are the same at both ends of a tunnel or of the fabric.
 const (
-	// PingPort is where a gateway answers pings inside the tunnel (Liqo's).
+	// PingPort is the port at which a gateway answers pings inside the tunnel. It is Liqo's.
 	PingPort = 12345
-	// PathMTUPort is where a gateway answers questions about the path's MTU inside the
-	// tunnel. Liqo's gateways don't.
+	// PathMTUPort is the port at which a gateway answers questions about the path's MTU
+	// inside the tunnel. Liqo's gateways don't answer them.
 	PathMTUPort = 12346
 	// FabricPort carries node-to-gateway VXLAN. It is next to Liqo's Geneve
 	// port 6091 and away from 4789 and 8472, which CNIs use.
@@ -179,8 +179,8 @@ const (
 	MaxIndex = 63
 )
 
-// Names and numbers of ours in the kernel. Whatever carries one of them is
-// ours to change and to delete; nothing else is.
+// Our names and numbers in the kernel. We change and delete only objects that have one of
+// them.
 const (
 	FabricDevice = "liqo-fabric"
 	TunnelDevice = "liqo-tunnel" // of index 0; others append the index
@@ -212,14 +212,14 @@ const (
 	RemotePref = 10
 	TunnelPref = 20
 	ErrorPref  = 30
-	// LocalPref is where the kernel's local table moves from 0.
+	// LocalPref is the new preference of the kernel's local table, which has 0 by default.
 	LocalPref = 100
-	// NodePref is before the rules by which some CNIs lead what comes from a pod
-	// elsewhere (Cilium's of cloud networks at 109, AWS's at 1536), and behind the
-	// local table, which Cilium moves to 100. A peer's range overlaps nothing local.
+	// NodePref is before the rules with which some CNIs route pods' packets (Cilium in cloud
+	// networks at 109, AWS at 1536), and after the local table, which Cilium moves to 100. A
+	// peer's range overlaps nothing local.
 	NodePref = 105
-	// NodeErrorPref is before those too: it is for few packets, and some CNIs'
-	// rules lead to all pods.
+	// NodeErrorPref is before the local table and the CNIs' rules: it is for few packets, and
+	// the rules of some CNIs match packets to all pods.
 	NodeErrorPref = 5
 )
 
@@ -232,7 +232,7 @@ const (
 	minMTU = 576
 )
 
-// TunnelName is the device of the tunnel with this index.
+// TunnelName is the name of the device of the tunnel with this index.
 func TunnelName(index int) string {
 	if index == 0 {
 		return TunnelDevice
@@ -240,17 +240,17 @@ func TunnelName(index int) string {
 	return TunnelDevice + itoa(index)
 }
 
-// Mark is the mark of a tunnel's packets: from the fabric, it sends them into
-// the tunnel. Its bytes are the same backwards: what writes our maps does not
-// tell nft in which order the bytes of their values are, and nft then takes them
-// for those of a network's, both when it prints and when it changes them.
+// Mark is the mark of a tunnel's packets: it sends packets from the fabric into the tunnel.
+// Its bytes read the same backwards. The library that writes our maps does not tell nft the
+// byte order of the values, and nft then assumes network byte order, both when it prints
+// and when it changes them.
 func Mark(index int) uint32 {
 	n := uint32(index + 1)
 	return markBase | n<<16 | n<<8
 }
 
-// Zone is the conntrack zone of the tunnel's flows. Without zones two peers
-// that use the same addresses get each other's packets.
+// Zone is the conntrack zone of the tunnel's flows. Without zones, two peers that use the
+// same addresses would get each other's packets.
 func Zone(index int) uint16 { return uint16(zoneBase + index) }
 
 // TunnelAddr is the address of the gateway with this role in the tunnel with

@@ -19,16 +19,15 @@ func (k PrivateKey) IsZero() bool { return k == PrivateKey{} }
 // Public returns the public half.
 func (k PrivateKey) Public() wgtypes.Key { return wgtypes.Key(k).PublicKey() }
 
-// clamped is the key with the bits set that Curve25519 does not leave open
-// (RFC 7748, section 5). It has the same public half, and is what WireGuard
-// gives back.
+// clamped returns the key with the bits that Curve25519 prescribes (RFC 7748, section 5). It
+// has the same public half. WireGuard returns this form of the key.
 func (k PrivateKey) clamped() PrivateKey {
 	k[0] &= 248
 	k[31] = k[31]&127 | 64
 	return k
 }
 
-// Format covers every verb: %d or %x on an array would otherwise print it.
+// Format hides the key from every verb: %d or %x would otherwise print the array.
 func (k PrivateKey) Format(f fmt.State, _ rune) { fmt.Fprint(f, redacted) }
 
 func (k PrivateKey) String() string { return redacted }

@@ -12,8 +12,8 @@ import (
 // which masquerade at 100. The first chain that binds a connection wins.
 const beforeMasquerade = 99
 
-// ComputeNode returns the state of a node: the way to the gateways, and that
-// the CNI leaves the sources of such packets alone.
+// ComputeNode returns the state of a node: routes to the gateways, and rules that keep the
+// CNI from changing the sources of such packets.
 func ComputeNode(in NodeInputs) (State, error) {
 	if err := in.check(); err != nil {
 		return State{}, err
@@ -21,8 +21,8 @@ func ComputeNode(in NodeInputs) (State, error) {
 	s := State{
 		Links: []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
 		Rules: []Rule{{Preference: NodeErrorPref, Mark: errorMark, Table: ErrorTable}, {Preference: NodePref, Table: NodeTable}},
-		// The mark is for where all devices are filtered; who filters only new ones by
-		// default is not asked, so nothing there depends on who else touches marks.
+		// ReversePathMark is for machines with rp_filter on all devices. A machine that sets it
+		// only as the default of new devices does not check our device, so marks don't matter there.
 		Settings: []Setting{{FabricDevice, ReversePath, 0}, {FabricDevice, ReversePathMark, 1}},
 	}
 	for _, c := range in.closed() {
@@ -30,12 +30,13 @@ func ComputeNode(in NodeInputs) (State, error) {
 	}
 	var remotes, refused, gateways []Element
 	for _, g := range in.Gateways {
-		// Without comments of their own: there may be thousands, and the routes
-		// say by which gateway.
+		// The elements have no comments: there may be thousands, and the routes name the
+		// gateway.
 		remotes = append(remotes, elements("", g.RemoteCIDRs)...)
 		if g.Gone {
-			// Not "unreachable": who is told so gives up, and the next pod is near.
-			// Not without a route: what is for the peer would leave the cluster.
+			// The type is not "unreachable": a sender that gets that error gives up, although the
+			// next pod is near. A route is needed: otherwise packets to the peer would leave the
+			// cluster.
 			for _, c := range g.RemoteCIDRs {
 				s.Routes = append(s.Routes, Route{Table: NodeTable, Type: Blackhole, Destination: c})
 			}
@@ -82,17 +83,18 @@ func ComputeNode(in NodeInputs) (State, error) {
 			{Name: "pass", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: passRules()},
 			{Name: "keep-source", Type: "nat", Hook: "postrouting", Priority: beforeMasquerade, Rules: in.keepSourceRules()},
 			{Name: "leave", Type: "filter", Hook: "postrouting", Priority: priorityLast, Rules: []FirewallRule{
-				// Another node takes for a gateway's what comes from the address of a gateway's
-				// node. The destination is no help to tell: nodes have addresses in the pods'
-				// range, and a Service may lead from another port to this one.
+				// Other nodes accept packets from the address of a gateway's node as the gateway's. The
+				// destination does not help to judge packets: nodes have addresses in the pods' range,
+				// and a Service can lead from another port to this one.
 				//
-				// A gateway's new pod on this node is dropped until the agent hears of its address. That
-				// is no longer than the way takes: nodes lead nothing to a pod that no InternalFabric
-				// names, and all hear of it by one write (a takeover with this in it: 0.1 to 0.4 s; at
-				// most 8 s more where the agent's connection has died). Nothing of it stays: a packet that
-				// is dropped here or before leaves no entry in conntrack, and retransmissions pass. While this node
-				// has no agent that hears, the rules of its last one drop the new pod's packets; the other nodes'
-				// agents then get no answers from it, and LT-D016 names them.
+				// Packets of a gateway's new pod on this node are dropped until the agent knows its
+				// address. That costs no extra time: nodes send nothing to a pod that no InternalFabric
+				// names, and all nodes learn the address from the same write (a takeover with this in it: 0.1
+				// to 0.4 s; at most 8 s more if the agent's connection has died). The drop has no lasting
+				// effect: a packet that is dropped here or before leaves no entry in conntrack, and
+				// retransmissions pass. If this node has no running agent, the rules of the last agent drop
+				// the new pod's packets. The other nodes' agents then get no answers from the pod, and
+				// LT-D016 names these nodes.
 				rule("but for gateways, nobody sends over the fabric as this node", Statement{Op: UDPDestinationPort, Number: FabricPort},
 					Statement{Op: Masqueraded}, Statement{Op: OriginalSourceIn, Not: true, Name: setGateways}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}),
 			}},
@@ -102,32 +104,32 @@ func ComputeNode(in NodeInputs) (State, error) {
 	return s, nil
 }
 
-// enterRules run before the rules of other programs. The kernel copies the mark of a
-// VXLAN packet to the packet in it. Cilium marks what a pod sends with the pod's identity,
-// so its network policies would take a peer's packet for one of the gateway's pod.
+// enterRules run before the rules of other programs. The kernel copies the mark of a VXLAN
+// packet to the packet inside. Cilium marks a pod's packets with the pod's identity, so its
+// network policies would mistake a peer's packet for a packet of the gateway's pod.
 func enterRules() []FirewallRule {
 	return []FirewallRule{rule("a peer's packets come without a mark", Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SetMark, Number: 0})}
 }
 
-// ownRules close the addresses of this node to peers, which may be in the pods' range:
-// of a bridge, of an overlay's device, or of the node itself. They need no list, so
-// that an address is closed as soon as it is there. They come before programs that
-// lead a port of the node to a pod, like kube-proxy: behind those, the packet is the
-// pod's. What peers send may also come by the pod network, from a node that did not
-// know where the address is.
+// ownRules close this node's own addresses to peers. Such an address can be in the pods'
+// range: that of a bridge, of an overlay's device, or of the node itself. The rules need no
+// list of addresses, so an address is closed as soon as it exists. They run before programs
+// that lead a port of the node to a pod, such as kube-proxy: after these, the destination is
+// the pod. Peers' packets can also come by the pod network, from a node that did not know
+// where the address is.
 func ownRules() []FirewallRule {
 	elsewhere := Statement{Op: InputIs, Not: true, Name: FabricDevice}
 	return append([]FirewallRule{
 		rule("answers", Statement{Op: Answer}, Statement{Op: Accept}),
-		// Cheaper than to look for the source, for what nodes mostly carry.
+		// For most packets on a node, this is cheaper than a search for the source.
 		rule("", elsewhere, Statement{Op: Established}, Statement{Op: Accept}),
 		rule("not from a peer", elsewhere, Statement{Op: SourceIn, Not: true, Name: setRemotes}, Statement{Op: Accept}),
 		rule("an admin gave peers an address of it", Statement{Op: DestinationIn, Name: setGiven}, Statement{Op: Accept}),
 	}, refuse("no peer reaches this node", Statement{Op: DestinationUnicast, Not: true})...)
 }
 
-// refuse drops what a peer sends. It is counted for the peer first, in a rule of its
-// own: where a set does not have the source, a rule ends.
+// refuse drops a peer's packets. A rule of its own counts them for the peer first: if the set
+// lacks the source, that rule ends without an effect.
 func refuse(about string, conditions ...Statement) []FirewallRule {
 	of := append(slices.Clone(conditions), Statement{Op: SourceIn, Name: SetRefused})
 	return []FirewallRule{
@@ -136,8 +138,8 @@ func refuse(about string, conditions ...Statement) []FirewallRule {
 	}
 }
 
-// passRules see destinations as kube-proxy has translated them: the pods' range may
-// contain the Services' range, and a Service may lead to a node.
+// passRules run after kube-proxy has translated destinations: the pods' range can contain
+// the Services' range, and a Service can lead to a node.
 func passRules() []FirewallRule {
 	fabric := Statement{Op: InputIs, Name: FabricDevice}
 	return slices.Concat([]FirewallRule{
@@ -148,9 +150,9 @@ func passRules() []FirewallRule {
 	}, refuse("no Service leads a peer out of the pods' range", fabric, Statement{Op: Redirected}, Statement{Op: DestinationIn, Not: true, Name: setPods}))
 }
 
-// closed are the ranges of Closed without those of this cluster's pods and of other
-// peers. Without a route, packets to them would leave by the node's default route, in the
-// clear.
+// closed returns Closed without the ranges of this cluster's pods and of other peers. These
+// ranges need a route: otherwise packets to them would leave by the node's default route,
+// unencrypted.
 func (in NodeInputs) closed() []netip.Prefix {
 	var taken []ipam.Reservation
 	for _, c := range in.PodCIDRs {
@@ -170,7 +172,7 @@ func (in NodeInputs) closed() []netip.Prefix {
 	return ipam.Without(outermost(valid), taken)
 }
 
-// given are what gateways translate addresses of the external range to.
+// given returns the addresses into which gateways translate addresses of the external range.
 func (in NodeInputs) given() []Element {
 	var all []Element
 	for _, g := range in.Gateways {
@@ -179,26 +181,26 @@ func (in NodeInputs) given() []Element {
 	return all
 }
 
-// fabricRules keep pods from sending over the fabric as if they were gateways:
-// its packets carry no proof of who sent them. A node drops them where it sees
-// them first, before they may get its own address by masquerading.
+// fabricRules keep pods from sending over the fabric as if they were gateways: the fabric's
+// packets have no proof of their sender. A node drops them as soon as it sees them, before a
+// masquerade can give them the node's own address.
 //
-// What goes to the pods' range can't be judged so: gateways are there, and a node
-// sends to them from whatever address its way there has, which may be in that range,
-// like the nodes' own addresses. The chain "leave" judges it if it is masqueraded.
+// Packets to the pods' range can't be judged here. Gateways are in that range, and a node
+// sends to them from the address of its route, which can be in that range, too, like the
+// nodes' own addresses. The chain "leave" judges such packets if they are masqueraded.
 func fabricRules() []FirewallRule {
 	count, drop := Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}
 	return []FirewallRule{
 		rule("of all pods, gateways alone send over the fabric to nodes",
 			Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: SourceIn, Name: setPods},
 			Statement{Op: SourceIn, Not: true, Name: setGateways}, Statement{Op: DestinationIn, Not: true, Name: setPods}, count, drop),
-		// A gateway's own packets are its errors about pods' packets, the ones that
-		// are too long above all, where addresses are not remapped: else the error
-		// is translated as well, and comes from the peer's address.
+		// A gateway's own packets are its errors about pods' packets, mainly about packets that
+		// are too long. This rule is for clusters whose addresses are not remapped: otherwise the
+		// error is translated, too, and comes from the peer's address.
 		//
-		// Many distributions set net.ipv4.conf.all.rp_filter, and loose is as strict as
-		// strict for a device without addresses (__fib_validate_source): what comes
-		// from where the node knows another way to is dropped.
+		// Many distributions set net.ipv4.conf.all.rp_filter. For a device without addresses,
+		// loose is as strict as strict (__fib_validate_source): the kernel drops a packet if the
+		// node's route to its source uses another device.
 		rule("gateways' own errors: their way back is the fabric too",
 			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Name: setGateways},
 			Statement{Op: ICMPUnreachable}, Statement{Op: SetMark, Number: errorMark}, Statement{Op: Accept}),
@@ -207,11 +209,11 @@ func fabricRules() []FirewallRule {
 	}
 }
 
-// passOnRules are for other nodes' packets to gateways' pods on this node. Where
-// the pod network is an overlay, those would be segmented before its device, as
-// the kernel knows no offload for a tunnel in a tunnel: measured, a third more CPU
-// for the whole way from pod to pod. So they come to the node's own address, and
-// their frame says for whom they are. Who may send them is the gateway's concern.
+// passOnRules are for other nodes' packets to gateways' pods on this node. If the pod network
+// is an overlay, such packets would be segmented before the overlay's device, because the
+// kernel has no offload for a tunnel in a tunnel: that took a third more CPU for the whole
+// path from pod to pod in a measurement. So other nodes send them to this node's own address,
+// and the frame names the gateway. The gateway checks who sent them.
 func (in NodeInputs) passOnRules() []FirewallRule {
 	toNode := []Statement{{Op: UDPDestinationPort, Number: FabricPort}, {Op: DestinationHere}}
 	return []FirewallRule{
@@ -220,7 +222,7 @@ func (in NodeInputs) passOnRules() []FirewallRule {
 		rule("and for no other pod", Statement{Op: MarkIs, Number: frameMark}, Statement{Op: DestinationIn, Not: true, Name: setGateways},
 			Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}),
 		rule("the mark has served", Statement{Op: MarkIs, Number: frameMark}, Statement{Op: SetMark, Number: 0}),
-		// What gateways send to other nodes stays there: pod networks masquerade it.
+		// Packets from gateways to other nodes stay tracked: pod networks masquerade them.
 		rule("nodes to gateways: no connection is kept, of which each pod's flow would take one",
 			Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: DestinationIn, Name: setGateways}, Statement{Op: Untrack}),
 		rule("gateways to this node: no connection is kept, of which each pod's flow would take one",
@@ -228,9 +230,9 @@ func (in NodeInputs) passOnRules() []FirewallRule {
 	}
 }
 
-// arriveRules keep everybody else from it, in the cluster and outside. A pod
-// network may send a gateway's packets from the node that it is on. Where an
-// operator has not said yet which one that is, packets are judged as before.
+// arriveRules drop the fabric's packets from senders other than gateways, in the cluster and
+// outside. A pod network may send a gateway's packets from the address of the gateway's node.
+// While the operator has not published which node that is, packets are judged without it.
 func (in NodeInputs) arriveRules() []FirewallRule {
 	fabric := Statement{Op: InputIs, Name: FabricDevice}
 	var rules []FirewallRule
@@ -260,9 +262,9 @@ func (in NodeInputs) keepSourceRules() []FirewallRule {
 			Statement{Op: SourceIn, Name: setPods}, Statement{Op: DestinationIn, Name: setRemotes}, Statement{Op: SourceKeep}),
 		rule("pods see the pods of other clusters",
 			Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Name: setPods}, Statement{Op: SourceKeep}),
-		// Whoever else: clients of a NodePort, containers that Kubernetes
-		// does not know. The fabric device has no address of its own, so
-		// a masquerade would take that of an arbitrary device.
+		// All other senders: clients of a NodePort, containers that Kubernetes does not know.
+		// The fabric device has no address of its own, so a masquerade would use the address of
+		// an arbitrary device.
 		rule("who is no pod speaks for this node",
 			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: DestinationIn, Name: setRemotes},
 			Statement{Op: SourceTo, Addr: in.NodeIP}),

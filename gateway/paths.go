@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// missesUntilLost is how many questions in a row are not answered by a gateway that
-// counts as lost: a pod of it that is replaced is away for shorter.
+// missesUntilLost is the number of unanswered questions in a row after which a gateway counts
+// as lost. A pod that is being replaced is away for a shorter time.
 const missesUntilLost = 3
 
 // Paths notes which gateways answer a node over the fabric.
 type Paths struct {
-	missed map[string]int // by name; questions in a row
+	missed map[string]int // by name, the number of unanswered questions in a row
 }
 
-// Note takes in who has answered of the gateways that were asked, and returns the
-// names of those that are lost, sorted.
+// Note records which of the asked gateways have answered, and returns the names of the lost
+// gateways, sorted.
 func (p *Paths) Note(asked []Gateway, answered map[netip.Addr]bool) (lost []string) {
 	missed := map[string]int{}
 	for _, g := range asked {
