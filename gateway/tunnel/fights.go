@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// fights remembers when what was repaired. Somebody's mistake is repaired once;
-// a program that does not agree with us is noticed by doing it again.
+// fights remembers the times of each repair. After a person's mistake, one repair is enough.
+// A program that works against us makes the same change again and again.
 type fights map[string][]time.Time
 
 const (
 	fightWindow = time.Minute
-	fightTimes  = 3  // repairs of the same in that time
-	fightLimit  = 64 // different ones that are remembered
+	fightTimes  = 3  // repairs of the same thing in that time
+	fightLimit  = 64 // number of different repairs that are remembered
 )
 
 func (f fights) repaired(now time.Time, what string) {
@@ -38,7 +38,7 @@ func (f fights) forget(now time.Time) {
 	}
 }
 
-// frequent lists what was repaired too often, in the order of its text.
+// frequent lists, sorted, the things that were repaired too often.
 func (f fights) frequent(now time.Time) []string {
 	f.forget(now)
 	var lines []string

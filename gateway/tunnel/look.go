@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
 )
 
-// watch is what is remembered from one look at the tunnel to the next.
+// watch is the memory between two looks at the tunnel.
 type watch struct {
 	dog     ping.Watchdog
 	carried ping.Traffic
@@ -24,7 +24,7 @@ type watch struct {
 	looks   int
 }
 
-// look watches what the tunnel carries, dials again, and follows a new key.
+// look watches the tunnel's traffic, dials again if the peer is silent, and follows a new key.
 func (t *Tunnel) look(ctx context.Context) error {
 	var w watch
 	timer := time.NewTimer(lookInterval)
@@ -40,7 +40,7 @@ func (t *Tunnel) look(ctx context.Context) error {
 	}
 }
 
-// lookOnce returns when to look again.
+// lookOnce looks at the tunnel once, and returns the time until the next look.
 func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	peer, err := t.config.Kernel.Peer(t.device)
 	switch {
@@ -66,9 +66,9 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	advice := w.dog.Judge(now, w.carried, pings, peer.Handshake)
 	switch advice {
 	case ping.Fine:
-		// A packet alone is no answer: the server may dial too, and hear nothing.
+		// A packet alone is no answer: the server may dial, too, without hearing this end.
 		if w.redials > 0 && !peer.Handshake.IsZero() {
-			t.pingNow() // it is back: find out at once
+			t.pingNow() // the peer is back: confirm it at once
 			w.redials = 0
 		}
 	case ping.Doubt:
@@ -87,20 +87,20 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 		return rotateInterval
 	case w.carried.Since(before) <= pingBytes && w.dog.Calm(now, pings):
 		return UntilBeat(ping.CalmInterval)
-	case w.carried == before && pings.Latency > 0: // else a first answer is awaited
+	case w.carried == before && pings.Latency > 0: // otherwise the first answer is still to come
 		return stillInterval
 	}
 	return lookInterval
 }
 
 const (
-	// rekeyRetry is until a client dials again that has got another key, or whose
-	// server has. The two are told at the same time: one of them is first, and
-	// what it sends is lost; or both are, and each drops the other's answer.
-	// WireGuard itself tries again after 5 s. Later waits are half of the time so far, so that an answer
-	// that takes a second comes before the next try: WireGuard forgets a handshake when it begins another.
+	// rekeyRetry is the first delay until a client dials again after its own key or its server's key
+	// has changed. Both ends get the news at about the same time. If one is earlier, its first packets are
+	// lost; if both are as early, each drops the other's answer. WireGuard itself tries again after 5 s.
+	// Later delays are half of the time so far, so that an answer that takes a second comes before the
+	// next try: WireGuard forgets a handshake when it begins another.
 	rekeyRetry = 200 * time.Millisecond
-	// rekeyFor is how long to do so. Then it is a peer like any that is silent.
+	// rekeyFor is how long the client dials like that. Then it treats the peer like any silent peer.
 	rekeyFor = 5 * time.Second
 )
 
@@ -111,8 +111,8 @@ func (t *Tunnel) dials() bool {
 	return t.config.Role == gateway.Client || t.wanted.Dials
 }
 
-// awaitsKey reports whether to dial again because a key was replaced and no
-// handshake made since then.
+// awaitsKey reports whether to dial again because there was no handshake since a key was
+// replaced.
 func (t *Tunnel) awaitsKey(now, handshake time.Time, latency time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,7 +134,7 @@ func (t *Tunnel) awaitsKey(now, handshake time.Time, latency time.Duration) bool
 func (t *Tunnel) countStrangers(now time.Time) {
 	counters, err := t.config.Kernel.Counters()
 	if err != nil {
-		return // it is a remark, and will be made the next time
+		return // the count is only a remark; the next look tries again
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,8 +149,8 @@ func (t *Tunnel) awaitsNextKey() bool {
 	return next != wgtypes.Key{} && next != t.promoted || !t.rekeyed.IsZero()
 }
 
-// notePeer remembers what is known of the peer, and that it dialled with its
-// next key: from now on that is its key. It returns what is known of pings.
+// notePeer stores the peer's state. If the peer has dialled with its next key, that is its
+// key from now on. notePeer returns the state of pings.
 func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 	t.mu.Lock()
 	moved := peer.Endpoint != t.peer.Endpoint || t.peer.Handshake.IsZero() && !peer.Handshake.IsZero()
@@ -180,16 +180,16 @@ func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 }
 
 const (
-	// forgetAfter is how long a client has to be silent until its server makes it anew, and
-	// forgetEvery is between two times. A client of Liqo's goes on with the keys that it has after
-	// a short break, so they are kept for that.
+	// forgetAfter is how long a client has to be silent until its server creates the peer anew;
+	// forgetEvery is the time between two such times. After a shorter break, Liqo's client goes
+	// on with its session keys, so the server keeps them.
 	forgetAfter, forgetEvery = 1500 * time.Millisecond, 3 * time.Second
 )
 
-// forget makes the peer of a silent client anew. Only a server needs it. WireGuard refuses
-// a handshake whose time is not later than that of the last one. The client may be another
-// process by now, on a machine whose clock is behind: it would be refused for as long as that is.
-// An attacker can then replay an old handshake that it has recorded, and learns no key by it.
+// forget creates the peer of a silent client anew. Only a server needs it. WireGuard refuses a
+// handshake whose time stamp is not later than the last one's. The client may be a new process
+// by now, on a machine whose clock is behind: it would be refused until its clock has caught up.
+// After forget, an attacker can replay an old handshake that it has recorded, but learns no key.
 func (t *Tunnel) forget(now time.Time) {
 	t.mu.Lock()
 	early := now.Sub(t.heard) < forgetAfter || now.Sub(t.forgotten) < forgetEvery
@@ -205,7 +205,8 @@ func (t *Tunnel) forget(now time.Time) {
 	}
 }
 
-// renew makes the peer anew, which begins a handshake where it was heard last, or at to.
+// renew creates the peer anew. That begins a handshake with the peer's last address, or with
+// to if that is valid.
 func (t *Tunnel) renew(to netip.AddrPort) error {
 	err := t.config.Kernel.Redial(t.device, to)
 	if err == nil {
@@ -216,8 +217,8 @@ func (t *Tunnel) renew(to netip.AddrPort) error {
 	return err
 }
 
-// hasNews makes redials of a silent peer frequent again: its endpoint or its key has
-// changed, or the network here.
+// hasNews makes redials of a silent peer frequent again: the peer's endpoint, its key or this
+// machine's network has changed.
 func (t *Tunnel) hasNews() {
 	t.mu.Lock()
 	t.news = true
@@ -233,27 +234,26 @@ func (t *Tunnel) takeNews() bool {
 }
 
 const (
-	// perEndpoint is how many handshakes are tried with one endpoint: of several
-	// that the server may have, or the one where it was heard last, after which it
-	// is dialled where it was said to be. It is one handshake if redials are rare: rarely or
-	// more apart.
+	// perEndpoint is the number of handshakes with one endpoint before the next is tried. The
+	// peer's last address comes first, then the given endpoints, of which a server may have
+	// several. If redials are at least rarely apart, each endpoint gets one handshake.
 	perEndpoint = 4
 	rarely      = 5 * time.Second
-	// perPort is the same from one port. Whatever tracks flows on the way may be
-	// wrong about one for as long as its packets come: a node that is dialled before
-	// its kube-proxy knows the Service takes them for its own. Of a new one it
-	// knows nothing.
+	// perPort is the number of handshakes from one port before the next is tried. A machine on
+	// the path that tracks flows can treat a flow wrongly as long as its packets come: a node
+	// that is dialled before its kube-proxy knows the Service takes the flow for its own. It
+	// knows nothing of a flow from a new port.
 	perPort = 2
-	// quickPorts is how many redials change the port that soon; from then on it is kept for
-	// portFor at least. Linux forgets a flow without an answer after 30 s
-	// (nf_conntrack_udp_timeout), and a client goes round 10 ports: none is dialled from again
-	// before its flow is forgotten.
+	// quickPorts is the number of redials during which the port changes that soon. After that,
+	// a port is kept for at least portFor. Linux forgets an unanswered flow after 30 s
+	// (nf_conntrack_udp_timeout), and a client uses 10 ports in turn: so a port's flow is
+	// forgotten before the port is used again.
 	quickPorts = 8
 	portFor    = 5 * time.Second
 )
 
-// portIsDue reports whether the n-th redial without an answer is from another port, the one
-// in use since then.
+// portIsDue reports whether the n-th redial without an answer needs another port. The present
+// port has been in use since the time since.
 func portIsDue(n int, now, since time.Time) bool {
 	return n%perPort == 0 && (n <= quickPorts || now.Sub(since) >= portFor)
 }
@@ -304,7 +304,7 @@ func (t *Tunnel) pingNow() {
 	}
 }
 
-// ping measures the tunnel from the moment it exists.
+// ping pings the peer as soon as the tunnel exists.
 func (t *Tunnel) ping(ctx context.Context) error {
 	select {
 	case <-t.up:
@@ -342,7 +342,7 @@ func (t *Tunnel) peers(port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(gateway.PeerTunnelAddr(t.config.Role, 0).Addr(), port)
 }
 
-// Status is what is known now.
+// Status returns the tunnel's present status.
 func (t *Tunnel) Status(now time.Time) Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -352,8 +352,8 @@ func (t *Tunnel) Status(now time.Time) Status {
 		Heard: t.heard, Redialled: t.redialled, Standby: t.standby,
 	}
 	s.Moved, s.MovedOver = t.silence.Moved(now, ping.Traffic{Sent: t.peer.Sent, Received: t.peer.Received})
-	// Only what the kernel has: who is told of it switches at once, and what it
-	// sends before is lost.
+	// Only a key that the kernel has: the peer switches as soon as it hears of it, and
+	// otherwise its first packets would be lost.
 	if next := t.wanted.next(); next == t.admitted.PublicKey || next == t.admitted.NextKey {
 		s.NextKey = next
 	}

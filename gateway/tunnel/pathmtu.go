@@ -14,21 +14,20 @@ import (
 )
 
 const (
-	// verifyInterval is how often a path that is in use is asked whether it
-	// still carries the longest packets: for about so long a path that shrinks
-	// without saying so stalls.
+	// verifyInterval is how often a path in use is tested for the longest packets. If a path
+	// shrinks without an ICMP error, traffic stalls for about this time.
 	verifyInterval = 2 * time.Second
-	// raiseInterval is how often a path that carries less than the device is
-	// asked for more (RFC 8899, PMTU_RAISE_TIMER).
+	// raiseInterval is how often a path that carries less than the device is tested for
+	// longer packets (RFC 8899, PMTU_RAISE_TIMER).
 	raiseInterval = 10 * time.Minute
-	// retryInterval is the same for a peer that answers no questions, in the end: ours
-	// does when it is there, if sometimes late, Liqo's does not.
+	// retryInterval is how often, in the end, a peer is tested that answers no questions. Our
+	// gateways answer while they run, sometimes late; Liqo's never do.
 	retryInterval = time.Minute
-	// inUse is above what pings carry between two verifications, in bytes.
+	// inUse is more than the bytes of pings between two verifications.
 	inUse = 3000
 )
 
-// measure finds out how long a packet may be, and keeps an eye on it.
+// measure finds the longest packet that passes, and tests again and again that it still does.
 func (t *Tunnel) measure(ctx context.Context) error {
 	select {
 	case <-t.up:
@@ -58,15 +57,15 @@ func (t *Tunnel) measure(ctx context.Context) error {
 type meter struct {
 	tunnel   *Tunnel
 	path     *pathmtu.Path
-	routed   netip.AddrPort // whose route was looked up last
-	asked    time.Time      // when
-	endpoint netip.AddrPort // for which the rest holds
-	link     int            // MTU of the device that it was searched for
-	found    int            // by the last search; 0: no question was answered
+	routed   netip.AddrPort // the endpoint whose route was last looked up
+	asked    time.Time      // when that was
+	endpoint netip.AddrPort // the endpoint for which the following fields hold
+	link     int            // the device's MTU at the time of the search
+	found    int            // the result of the last search; 0: no question was answered
 	searched time.Time
-	// unanswered is how often it was searched since one was last answered.
+	// unanswered is the number of searches since a question was last answered.
 	unanswered int
-	carried    int64 // bytes of others, when the path was last verified; only differences of it mean something
+	carried    int64 // bytes besides our questions at the last verification; only differences are meaningful
 }
 
 func (m *meter) step(ctx context.Context, now time.Time) {
@@ -78,8 +77,8 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 	if pings.Value != ping.Connected || link == 0 {
 		return
 	}
-	// Questions that were sent while nobody was there are counted by us alone, so
-	// this may begin below zero.
+	// We also count questions that were sent while there was no peer, and WireGuard does not.
+	// So this can be below zero.
 	carried := int64(peer.Sent+peer.Received) - int64(m.path.Bytes())
 	wait := max(100*time.Millisecond, 2*pings.Latency+50*time.Millisecond)
 	again := raiseInterval
@@ -104,7 +103,7 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 	t.setPathMTU(best)
 }
 
-// route has the device be as wide as this machine's route to where the peer is.
+// route sets the device's MTU to fit this machine's route to the peer's endpoint.
 func (m *meter) route(now time.Time) {
 	t := m.tunnel
 	t.mu.Lock()
@@ -115,7 +114,7 @@ func (m *meter) route(now time.Time) {
 	}
 	mtu, err := linux.MTUTo(endpoint.Addr())
 	if err != nil {
-		return // there may be a route later; what was known counts until then
+		return // there may be a route later; the last known MTU counts until then
 	}
 	m.routed, m.asked = endpoint, now
 	t.mu.Lock()
@@ -135,7 +134,7 @@ func (m *meter) search(ctx context.Context, link int, wait time.Duration) {
 	m.unanswered++
 }
 
-// setPathMTU makes longer packets known to their senders, or lets them pass again.
+// setPathMTU sets the longest packet to the peer: senders of longer packets get an error.
 func (t *Tunnel) setPathMTU(mtu int) {
 	t.mu.Lock()
 	changed := t.pathMTU != mtu

@@ -4,9 +4,9 @@ package tunnel
 
 import "time"
 
-// strangers counts the packets that came to the tunnel's port lately, since the
-// peer was heard last, or since its keys changed. Somebody's scans are one or two
-// packets at a time; who dials with other keys sends one every 5 s.
+// strangers counts recent packets at the tunnel's port since the peer's last packet, or since
+// its keys changed. A scan is one or two packets at a time; a peer that dials with other keys
+// sends a packet every 5 s.
 type strangers struct {
 	begun            bool
 	arrived          uint64    // packets at the port at the last count
@@ -15,15 +15,15 @@ type strangers struct {
 }
 
 const (
-	// strangersEvery is how many looks there are between two counts of strangers.
+	// strangersEvery is the number of looks between two counts of strangers.
 	strangersEvery = 10
-	// strangersPeriod is half of how long a packet counts at most.
+	// strangersPeriod is half of the longest time for which a packet counts.
 	strangersPeriod = time.Minute
 )
 
-// note takes how many packets have come to the port.
+// note takes the counter of packets at the port.
 func (s *strangers) note(now time.Time, arrived uint64) {
-	if !s.begun || arrived < s.arrived { // or the counter is another one
+	if !s.begun || arrived < s.arrived { // a smaller value: it is a new counter
 		*s = strangers{begun: true, arrived: arrived, since: now}
 	}
 	switch age := now.Sub(s.since); {
@@ -38,7 +38,7 @@ func (s *strangers) note(now time.Time, arrived uint64) {
 
 func (s *strangers) count() uint64 { return s.earlier + s.present }
 
-// forget begins anew with the next count: what came until then may be the peer's.
+// forget begins anew with the next count: packets before it may be the peer's.
 func (s *strangers) forget() { *s = strangers{} }
 
 // hears notes whether something of the peer has come in since the last look.

@@ -4,16 +4,16 @@ package tunnel
 
 import "github.com/liqo-tui/liqo-tui/gateway/ping"
 
-// totals are what a tunnel has carried, in bytes. WireGuard's own counters
-// belong to a peer: they begin again when it is dialled again, gets another key,
-// or another process let it go for a while.
+// totals are the sums of a tunnel's traffic, in bytes. WireGuard's own counters belong to a
+// peer of the device: they begin again when the peer is dialled again or gets another key, or
+// after another process has held the tunnel for a while.
 type totals struct {
 	seen ping.Traffic // WireGuard's counters at the last look
 	sum  ping.Traffic
 }
 
-// restart notes that WireGuard's counters begin again, because the peer was made
-// anew. Their values don't tell: who dials in vain sends as much each time.
+// restart notes that WireGuard's counters begin again, because the peer was created anew. The
+// values don't show it: each handshake in vain sends the same number of bytes.
 func (t *totals) restart() { t.seen = ping.Traffic{} }
 
 // add notes WireGuard's counters as they are now, and returns the sums. If one

@@ -31,24 +31,24 @@ type Config struct {
 	Kernel *linux.Kernel
 	// Changed is called when Status may say something new. It must not block.
 	Changed func()
-	// Standby: another process holds the tunnel, until Lead says otherwise.
+	// Standby says that another process holds the tunnel, until Lead is called.
 	Standby bool
-	// Pinged is called with the round trip of each ping that was answered; may
-	// be nil. It must not block.
+	// Pinged is called with the round-trip time of each answered ping. It can be nil, and must
+	// not block.
 	Pinged func(time.Duration)
 }
 
-// Wanted is what a Tunnel is kept at.
+// Wanted is the wanted state of a Tunnel.
 type Wanted struct {
 	Inputs gateway.Inputs // of one peer, with index 0
-	// Endpoints are where a client may find its server. It dials the first
-	// that answers, and stays with it. Empty: Inputs say it.
+	// Endpoints are the possible addresses of a client's server. The client dials them in
+	// turn, and stays with the first that answers. Empty: the peer's endpoint in Inputs.
 	Endpoints []netip.AddrPort
-	// Dials says that a server dials Endpoints, too: a relay, which its client dials.
+	// Dials says that a server dials Endpoints: they are a relay, which the client dials, too.
 	Dials bool
 }
 
-// next is what the peer's key is about to become; zero if nothing is said of it.
+// next is the peer's next key; zero if none was announced.
 func (w Wanted) next() wgtypes.Key {
 	if len(w.Inputs.Peers) == 0 {
 		return wgtypes.Key{}
@@ -56,24 +56,24 @@ func (w Wanted) next() wgtypes.Key {
 	return w.Inputs.Peers[0].NextKey
 }
 
-// Status is what is known of a tunnel at one moment.
+// Status is a tunnel's status at one moment.
 type Status struct {
 	Problem   error           // why the kernel is not as wanted; nil when it is
 	Pings     ping.Status     // of the peer's gateway
-	Peer      linux.PeerStats // zero without peer; its bytes are since the tunnel was made, whatever became of its peers
+	Peer      linux.PeerStats // zero without peer; its bytes count since the tunnel was made, over all its peers
 	LinkMTU   int             // of the device, in bytes; 0 without one
 	PathMTU   int             // the longest packet that passes, in bytes; 0: unknown
-	NextKey   wgtypes.Key     // of the peer, with which it may dial; zero: none
+	NextKey   wgtypes.Key     // the peer's next key, with which it can dial already; zero: none
 	Strangers uint64          // packets of the last two minutes at the tunnel's port, since the peer was heard or its keys changed
-	Heard     time.Time       // when something of the peer last came in, as far as this process knows
-	Moved     ping.Traffic    // what was carried in the last MovedOver, in which no ping was answered
+	Heard     time.Time       // when a packet of the peer last came in, as far as this process knows
+	Moved     ping.Traffic    // the traffic of the last MovedOver, in which no ping was answered
 	MovedOver time.Duration   // 0: pings are answered, or never were
 	Standby   bool            // another process holds the tunnel
-	Fights    []string        // what others keep changing, and we keep repairing
+	Fights    []string        // things that others change and we repair again and again
 	Redials   uint64          // handshakes begun because the peer had gone silent
 	Redialled time.Time       // the last of them; zero: never
 	Repairs   uint64          // differences found that nobody had asked for
-	Errors    uint64          // attempts to bring the kernel there that failed
+	Errors    uint64          // failed attempts to bring the kernel to the wanted state
 }
 
 // Tunnel is one end of a tunnel. Its methods may be called concurrently.
@@ -81,8 +81,8 @@ type Tunnel struct {
 	config    Config
 	device    string
 	hurry     chan struct{} // ping now
-	rushed    chan struct{} // to look at the tunnel now
-	up        chan struct{} // closed when there was somebody to ping
+	rushed    chan struct{} // look at the tunnel now
+	up        chan struct{} // closed once there is a peer to ping
 	connected chan struct{} // the peer answers, for the first time or again
 	upOnce    sync.Once
 
@@ -93,11 +93,11 @@ type Tunnel struct {
 	ready     bool // wanted was set
 	standby   bool
 	chosen    netip.AddrPort
-	promoted  wgtypes.Key // the peer's next key, since it dialled with it
+	promoted  wgtypes.Key // the peer's next key, once the peer has dialled with it
 	pathMTU   int
-	wayMTU    int            // of this machine's route to where the peer is; 0: not known
-	applied   *gateway.State // that was last brought about; nil: none was, or it failed
-	admitted  gateway.Peer   // as the kernel has it since
+	wayMTU    int            // MTU of this machine's route to the peer's endpoint; 0: not known
+	applied   *gateway.State // the state that was last applied; nil: none was, or it failed
+	admitted  gateway.Peer   // the peer as the kernel has it since then
 	linkMTU   int
 	problem   error
 	pings     ping.Status
@@ -107,12 +107,12 @@ type Tunnel struct {
 	redials   uint64
 	redialled time.Time
 	ported    time.Time // the port was changed
-	forgotten time.Time // the peer was made anew although this end does not dial
-	news      bool      // of where or what the peer is, since the last look
-	rekeyed   time.Time // a key was replaced, and no handshake made since; zero: none was
+	forgotten time.Time // when the peer was created anew although this end does not dial
+	news      bool      // the peer's endpoint or key has changed since the last look
+	rekeyed   time.Time // when a key was replaced without a handshake since; zero: not the case
 	repairs   uint64
 	strangers strangers
-	heard     time.Time // when something of the peer last came in; zero: not by this process
+	heard     time.Time // when a packet of the peer last came in; zero: this process has seen none
 	silence   ping.Silence
 	errors    uint64
 }
@@ -126,8 +126,8 @@ func New(c Config) *Tunnel {
 	}
 }
 
-// Set says what is wanted from now on, and brings the kernel there. What no
-// state can satisfy is refused, and what was wanted before is kept up.
+// Set sets the wanted state, and brings the kernel to it. If no state can satisfy w, Set
+// returns an error, and keeps the former wanted state.
 func (t *Tunnel) Set(w Wanted) error {
 	_, err := gateway.Compute(w.Inputs)
 	t.mu.Lock()
@@ -162,14 +162,14 @@ func (t *Tunnel) Set(w Wanted) error {
 	default:
 	}
 	if rekeyed {
-		// The peer can't reach us with the key that it has: only what we send
-		// makes the handshake.
+		// The peer can't reach us with the key that it has: only a packet of ours begins the
+		// handshake.
 		t.pingNow()
 	}
 	return err
 }
 
-// hostAddresses are those of the node that the gateway is on, as that says itself.
+// hostAddresses returns the addresses of the gateway's node, as the node's agent reports them.
 func hostAddresses(in gateway.Inputs) []netip.Addr {
 	for _, n := range in.Nodes {
 		if n.IP == in.NodeIP {
@@ -179,7 +179,7 @@ func hostAddresses(in gateway.Inputs) []netip.Addr {
 	return nil
 }
 
-// keys are those that the tunnel uses; zero as long as they are not known.
+// keys returns the keys that the tunnel uses; zero while they are not known.
 func (t *Tunnel) keys() (own gateway.PrivateKey, peer wgtypes.Key) {
 	if !t.ready {
 		return own, peer
@@ -191,9 +191,9 @@ func (t *Tunnel) keys() (own gateway.PrivateKey, peer wgtypes.Key) {
 	return p.PrivateKey, p.PublicKey
 }
 
-// Lead takes the tunnel over from another process, or leaves it to another one.
-// Who stands by has all in place but the peer: nothing passes, and what is left
-// to do is one change of the device.
+// Lead takes the tunnel over from another process, or leaves it to another one. A process
+// that stands by has set up everything but the peer: no packet passes, and a takeover needs
+// only one change of the device.
 func (t *Tunnel) Lead(lead bool) error {
 	t.mu.Lock()
 	t.standby = !lead
@@ -206,7 +206,7 @@ func (t *Tunnel) Lead(lead bool) error {
 	return err
 }
 
-// inputs are what the state is computed from: what is wanted, and what was found out.
+// inputs returns the inputs of the state: the wanted ones, with what this process has measured.
 func (t *Tunnel) inputs() (gateway.Inputs, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -232,12 +232,12 @@ func (t *Tunnel) inputs() (gateway.Inputs, bool) {
 	return in, true
 }
 
-// sync brings the kernel to what is wanted otherwise than before: in a large
-// cluster, where pods are changes all the time, and costs little.
+// sync applies only what has changed in the wanted state: so it is cheap in a large cluster,
+// where the addresses of pods change all the time.
 func (t *Tunnel) sync() error { return t.bring(t.config.Kernel.Update) }
 
-// bring does so by either way of Kernel's. Differences from a state that was
-// reached before are somebody else's work.
+// bring applies the wanted state with Kernel.Sync or Kernel.Update. If the same state was
+// applied before, somebody else has made the differences.
 func (t *Tunnel) bring(way func(gateway.State) ([]string, error)) error {
 	t.syncing.Lock()
 	defer t.syncing.Unlock()
@@ -250,8 +250,8 @@ func (t *Tunnel) bring(way func(gateway.State) ([]string, error)) error {
 	if err == nil {
 		changes, err = way(state)
 		if err != nil {
-			// Somebody may have changed it after it was read: in a test that deletes
-			// what is being written, one of a dozen repairs failed at once.
+			// Somebody may have changed the kernel after it was read: in a test that deletes
+			// objects during the repair, one of a dozen repairs failed.
 			var more []string
 			more, err = t.config.Kernel.Sync(state)
 			changes = append(changes, more...)
@@ -311,8 +311,8 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.State, cha
 	t.problem = err
 }
 
-// logged is how many changes at once are logged one by one: a large cluster has
-// thousands of nodes to set up.
+// logged is the largest number of changes that are logged one by one: in a large cluster,
+// thousands of nodes are set up at once.
 const logged = 50
 
 func errorText(err error) string {
@@ -323,30 +323,30 @@ func errorText(err error) string {
 }
 
 const (
-	// lookInterval is how often the tunnel's counters are looked at, unless nothing
-	// is carried but pings: [ping.CalmInterval].
+	// lookInterval is the time between two looks at the tunnel's counters. While the tunnel
+	// carries only pings, it is [ping.CalmInterval].
 	lookInterval = 100 * time.Millisecond
-	// stillInterval is the same while nothing is carried, and something awaited.
+	// stillInterval is that time while there is no traffic, but an answer is awaited.
 	stillInterval = 250 * time.Millisecond
-	// pingBytes bounds what a ping and its answer each way amount to.
+	// pingBytes is more than a ping and its answer take in each direction.
 	pingBytes = 1000
-	// rotateInterval is the same while a key is being replaced: what the peer
-	// sends with its next one is dropped until that was seen.
+	// rotateInterval is that time while a key is being replaced: the peer's packets under its
+	// next key are dropped until this end notices them.
 	rotateInterval = 10 * time.Millisecond
-	// resync is how often the kernel is compared with what is wanted although
-	// it told of no change.
+	// resync is the interval at which the kernel is compared with the wanted state although it
+	// has reported no change.
 	resync = 30 * time.Second
-	// repairPause is between two repairs, so that a fight costs little.
+	// repairPause is the pause between two repairs, so that a fight costs little.
 	repairPause = 200 * time.Millisecond
 )
 
-// UntilBeat is how long to wait with what is done every d, so that a process does
-// all of it at the same moments: what it costs while idle is how often it wakes
-// up (measured, 0.5 ms of CPU each time).
+// UntilBeat returns the delay of a task that runs every d, so that all tasks of a process run
+// at the same moments. An idle process costs CPU time each time that it wakes up: 0.5 ms in a
+// measurement.
 func UntilBeat(d time.Duration) time.Duration { return d - time.Since(began)%d }
 
-// began makes the moments those of this process: not all gateways of a cluster
-// should ask its API server at once.
+// began makes these moments different in each process: the gateways of a cluster should not
+// all ask its API server at once.
 var began = time.Now()
 
 // Run keeps the tunnel until ctx ends.
@@ -373,7 +373,7 @@ func (t *Tunnel) follow(ctx context.Context) error {
 	return nil
 }
 
-// repair syncs when something of ours changed, and from time to time.
+// repair syncs when somebody has changed something of ours, and every resync.
 func (t *Tunnel) repair(ctx context.Context) error {
 	signals, err := linux.Watch(ctx)
 	if err != nil {
