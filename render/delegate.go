@@ -22,9 +22,9 @@ const LabelDelegate = "liqo-tui.dev/delegate"
 
 // Values of [LabelDelegate].
 const (
-	DelegateIdentity = "identity" // what the peer's operator is here
-	DelegateAccess   = "access"   // with what our own operator reaches the peer's cluster
-	DelegateUser     = "user"     // what the peer's admin is here
+	DelegateIdentity = "identity" // the account of the peer's operator on this cluster, and its rights
+	DelegateAccess   = "access"   // the Secret with which our own operator reaches the peer's cluster
+	DelegateUser     = "user"     // the account of the peer's admin on this cluster, and its rights
 )
 
 // Annotations of a [Delegate.Access] Secret, and of the gateway it is for.
@@ -34,27 +34,28 @@ const (
 	annotationCarries     = "liqo-tui.dev/carries"
 	annotationPeerDials   = "liqo-tui.dev/peer-dials"
 	annotationExpires     = "liqo-tui.dev/token-expires" // RFC 3339
-	// AnnotationCarried on a GatewayClient is the endpoint that its peer's operator
-	// had it dial last, as [EndpointText] writes it. It is written together with
-	// the endpoint, so whoever changes that alone is somebody else.
+	// AnnotationCarried on a GatewayClient is the last endpoint that the peer's operator
+	// wrote into it, as [EndpointText]. The operator writes both together: if only the
+	// endpoint has changed, somebody else changed it.
 	AnnotationCarried = "liqo-tui.dev/carried-endpoint"
-	// AnnotationLocalRanges on a Configuration is what the operator has written as this
-	// cluster's ranges, as [RangesText]. What an admin has made of them since is not followed.
+	// AnnotationLocalRanges on a Configuration are this cluster's ranges as the operator has
+	// written them, as [wire.RangesText]. If an admin has changed the ranges in the spec
+	// since, the operator does not touch them.
 	AnnotationLocalRanges = "liqo-tui.dev/local-ranges"
-	// AnnotationPeerRanges on a PublicKey are the peer's ranges, as [RangesText], as its
-	// operator has carried them.
+	// AnnotationPeerRanges on a PublicKey are the peer's ranges, as [wire.RangesText]. The
+	// peer's operator has written them.
 	AnnotationPeerRanges = "liqo-tui.dev/peer-ranges"
-	// AnnotationCarriedRanges on a Configuration are those of the peer's ranges that were
-	// carried, with commas between them: no admin of this cluster has agreed to them. On a
-	// Network it says so of its range.
+	// AnnotationCarriedRanges on a Configuration are the peer's ranges that only the peer's
+	// operator has stated, with commas between them: no admin of this cluster has agreed to
+	// them. On a Network it says the same of the Network's range.
 	AnnotationCarriedRanges = "liqo-tui.dev/carried-ranges"
-	// AnnotationDelegation on a gateway is one sentence of its operator: what it
-	// carries to the peer's cluster, or why it can't.
+	// AnnotationDelegation on a gateway is one sentence from its operator: the changes that
+	// it writes to the peer's cluster, or why it can't.
 	AnnotationDelegation = "liqo-tui.dev/delegation"
 )
 
-// DelegateTokenLife is how long a token of a delegate is good for. The operator that
-// has it renews it long before, so one that was stolen from a backup is of no use.
+// DelegateTokenLife is how long a delegate's token is valid. The operator renews it long before
+// its end. A token that was stolen from an old backup has ended.
 const DelegateTokenLife = 24 * time.Hour
 
 const (
@@ -63,7 +64,7 @@ const (
 	carriesEndpoint = "endpoint,key"
 )
 
-// EndpointText writes where to dial, as "192.0.2.7:31840", several separated by commas.
+// EndpointText writes an endpoint as "192.0.2.7:31840", with commas between several addresses.
 func EndpointText(e networkingv1beta1.EndpointStatus) string {
 	all := make([]string, len(e.Addresses))
 	for i, address := range e.Addresses {
@@ -80,7 +81,7 @@ type Delegate struct {
 	PublicKey string      // name of the PublicKey
 }
 
-// DelegateName is the name of what belongs to the identity of the peer's operator.
+// DelegateName is the name of the objects that make the identity of the peer's operator.
 func DelegateName(gateway string) string { return gateway + "-delegate" }
 
 // DelegateTokenName is the name of the Secret with the identity's token.
@@ -96,11 +97,11 @@ func (d Delegate) meta(name, value string) metav1.ObjectMeta {
 	return meta
 }
 
-// Identity is what the peer's operator is on this cluster, and all that it may
-// do: get and patch the PublicKey, and a client, by name. Which of their fields,
-// policies.yaml says. Of a server it changes nothing. Its first token does not
-// expire: Kubernetes makes no other without being asked for it. So the operator asks
-// for one that does, and deletes the first. Deleting the account takes all of it away.
+// Identity returns the account of the peer's operator on this cluster, and its only rights: get
+// and patch the PublicKey and the GatewayClient, by name. policies.yaml limits the fields. A
+// GatewayServer is not changed. The first token does not expire, since Kubernetes makes no
+// other kind in a Secret. So the operator requests a token that expires, and deletes the first
+// one. If the account is deleted, all its access ends.
 func (d Delegate) Identity() []wire.Object {
 	name := DelegateName(d.Gateway.GetName())
 	group, verbs := []string{networkingv1beta1.GroupVersion.Group}, []string{"get", "patch"}
@@ -133,21 +134,20 @@ func (d Delegate) Identity() []wire.Object {
 	}
 }
 
-// PeerAccess is how an operator reaches its two objects on the peer's cluster.
+// PeerAccess is an operator's access to its two objects on the peer's cluster.
 type PeerAccess struct {
 	Server    string // URL of the peer's API server
 	CA        []byte // PEM
 	Token     []byte
 	Namespace string
 	Gateway   string // name of the GatewayServer or GatewayClient
-	PublicKey string // name of the PublicKey, which is to follow this cluster's gateway
-	// Endpoint is set when the GatewayClient's endpoint is to follow this
-	// cluster's server too.
+	PublicKey string // name of the PublicKey, in which the operator keeps its gateway's key
+	// Endpoint says that the operator also keeps its server's endpoint in the GatewayClient.
 	Endpoint bool
-	// Expires is when the token is no good any more; zero for one that does not end.
+	// Expires is when the token expires; zero if it does not.
 	Expires time.Time
-	// Dials is the [EndpointText] of what the GatewayClient dialled when its
-	// endpoint was made to follow; "" if that is not known.
+	// Dials is the [EndpointText] of the GatewayClient at the time when the operator got this
+	// access; "" if that is not known.
 	Dials string
 }
 
@@ -174,8 +174,8 @@ func (d Delegate) Access(a PeerAccess) (*corev1.Secret, error) {
 	}, nil
 }
 
-// Kubeconfig is a kubeconfig file with one context, that of a ServiceAccount in its
-// namespace. ca is PEM; empty leaves the trust to whoever reads the file.
+// Kubeconfig is a kubeconfig file with one context: a ServiceAccount in its namespace. ca is
+// PEM; if it is empty, the file's reader trusts its machine's certificates.
 func Kubeconfig(name, server string, ca, token []byte, namespace string) ([]byte, error) {
 	cluster := map[string]any{"server": server}
 	if len(ca) > 0 {
@@ -189,9 +189,9 @@ func Kubeconfig(name, server string, ca, token []byte, namespace string) ([]byte
 	})
 }
 
-// ParsePeerAccess reads what [Delegate.Access] wrote. Of the kubeconfig, only
-// what is written in it counts: one that names files or programs would have the
-// operator read or run them for whoever may write the Secret.
+// ParsePeerAccess reads the Secret that [Delegate.Access] made. It uses only data in the
+// kubeconfig itself, and no files or programs that it names: anybody who can write the Secret
+// could make the operator read or run them.
 func ParsePeerAccess(s *corev1.Secret) (PeerAccess, error) {
 	var config struct {
 		Clusters []struct {

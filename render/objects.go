@@ -13,15 +13,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Tenant says where the objects of one peering live on one cluster.
+// Tenant is one peering on one cluster: the peer, and the namespace and name of its objects.
 type Tenant struct {
 	Namespace string
 	Remote    wire.ClusterID
-	// Name is what an admin calls the objects; "" is the peer's ID.
+	// Name is the name that an admin has chosen for the objects; "" means the peer's ID.
 	Name string
 }
 
-// ObjectName is what the peering's objects are called that are made of it.
+// ObjectName is the name of the peering's objects.
 func (t Tenant) ObjectName() string { return cmp.Or(t.Name, string(t.Remote)) }
 
 func (t Tenant) meta(name string) metav1.ObjectMeta {
@@ -32,9 +32,8 @@ func (t Tenant) labels() map[string]string {
 	return map[string]string{wire.LabelRemoteCluster: string(t.Remote), wire.LabelManagedBy: wire.ManagedBy}
 }
 
-// TenantNamespace is the namespace of a peering. Pod security must let pods
-// in it be as privileged as Liqo's gateways are; ours need NET_ADMIN, which no
-// lower level allows either.
+// TenantNamespace is the namespace of a peering. Its pod security level is "privileged": Liqo's
+// gateways are privileged, and ours need NET_ADMIN, which no lower level allows.
 func TenantNamespace(t Tenant) *corev1.Namespace {
 	labels := t.labels()
 	labels[wire.LabelTenantNamespace] = "true"
@@ -47,22 +46,22 @@ func TenantNamespace(t Tenant) *corev1.Namespace {
 	}
 }
 
-// CreatedByUs reports whether our program has created the namespace. All others
-// are used as they are: never labelled, never deleted.
+// CreatedByUs reports whether our program has created the namespace. Other namespaces are used
+// as they are: we never label or delete them.
 func CreatedByUs(ns wire.Object) bool {
 	return ns.GetAnnotations()[wire.AnnotationCreated] == ns.GetName()
 }
 
-// MadeByUs reports whether one of our programs made an object, of any kind but
-// Namespace: see [CreatedByUs].
+// MadeByUs reports whether one of our programs made an object. For a Namespace, use
+// [CreatedByUs].
 func MadeByUs(o wire.Object) bool {
 	manager := o.GetLabels()[wire.LabelManagedBy]
 	return manager == wire.ManagedBy || manager == wire.OperatorName
 }
 
-// TakesOver reports whether an apply of want would silently take over what somebody
-// else made under a name of ours. A plan that adopts an object on purpose wants it
-// without our label.
+// TakesOver reports whether an apply of want would silently take over an object that somebody
+// else made with a name of ours. In a plan that changes such an object on purpose, want
+// lacks our label.
 func TakesOver(live, want wire.Object) bool {
 	return want.GetLabels()[wire.LabelManagedBy] != "" && !MadeByUs(live)
 }
@@ -87,11 +86,11 @@ func Configuration(t Tenant, remote Networks) *networkingv1beta1.Configuration {
 // TemplateRef names a gateway template.
 type TemplateRef struct {
 	Name, Namespace string
-	// Kind and APIVersion are of a template that is none of Liqo's; else "".
+	// Kind and APIVersion are set if the template's kind is not Liqo's; otherwise they are "".
 	Kind, APIVersion string
 }
 
-// TemplateOf is what a gateway refers to, whose templates are usually of a kind.
+// TemplateOf is a gateway's reference to its template. kind is Liqo's kind of such templates.
 func TemplateOf(ref corev1.ObjectReference, kind string) TemplateRef {
 	t := TemplateRef{Name: ref.Name, Namespace: ref.Namespace}
 	if ref.Kind != "" && ref.Kind != kind {
@@ -109,10 +108,10 @@ type ServerParams struct {
 	NodePort       uint16 // 0 lets Kubernetes choose
 	LoadBalancerIP string // "" lets the provider choose
 	MTU            int    // bytes
-	Relay          string // host:port that the gateway dials; "": it waits to be dialled
+	Relay          string // host:port of the relay that the gateway dials; "": the gateway waits for its client
 }
 
-// GatewayServer is the end of a tunnel that waits to be dialled.
+// GatewayServer is the end of a tunnel that the other end dials.
 func GatewayServer(p ServerParams) *networkingv1beta1.GatewayServer {
 	endpoint := networkingv1beta1.Endpoint{Port: int32(p.Port), ServiceType: p.ServiceType}
 	if p.NodePort != 0 {
@@ -161,8 +160,8 @@ func GatewayClient(p ClientParams) *networkingv1beta1.GatewayClient {
 	}
 }
 
-// PublicKey tells a cluster the WireGuard public key of its peer. The owner,
-// when given, is the gateway on the same cluster: the key goes when it goes.
+// PublicKey tells a cluster the WireGuard public key of its peer. owner is the gateway on the
+// same cluster, or nil: Kubernetes deletes the PublicKey with its owner.
 func PublicKey(t Tenant, key [32]byte, owner wire.Object) *networkingv1beta1.PublicKey {
 	meta := t.meta(t.ObjectName())
 	meta.Labels[wire.LabelGatewayResource] = "true"
@@ -186,7 +185,7 @@ func OwnerReference(owner wire.Object) metav1.OwnerReference {
 	}
 }
 
-// Network reserves an address range. kind is the value of [LabelNetworkType].
+// Network reserves an address range. kind is the value of [wire.LabelNetworkType].
 func Network(namespace, name, kind, cidr string, preAllocated uint32) *ipamv1alpha1.Network {
 	return &ipamv1alpha1.Network{
 		TypeMeta: metav1.TypeMeta{APIVersion: ipamv1alpha1.SchemeGroupVersion.String(), Kind: ipamv1alpha1.NetworkKind},

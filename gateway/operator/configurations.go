@@ -115,7 +115,7 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !own.fixed || len(own.External) == 0 { // a change of these Networks brings it back
+	if !own.fixed || len(own.External) == 0 { // a change of these Networks queues the Configuration again
 		return ctrl.Result{}, r.report(ctx, &conf, nil, reasonWaiting, "this cluster's own address ranges are not decided yet")
 	}
 	if err := r.complete(ctx, &conf, own.Networks); err != nil {
@@ -298,8 +298,8 @@ func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Co
 	return nil
 }
 
-// remap returns the ranges under which the peer is seen. If a range has to be left, it takes the next step
-// of that; shown are the ranges in the present status.
+// remap returns the ranges under which the peer is seen. If a range has to be replaced, it takes the next
+// step of the replacement. shown are the ranges in the present status.
 func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidrs, shown []networkingv1beta1.CIDR, m *ranges.Moves) ([]networkingv1beta1.CIDR, error) {
 	out := make([]networkingv1beta1.CIDR, 0, len(cidrs))
 	for _, cidr := range cidrs {

@@ -137,7 +137,7 @@ func (r *delegates) ranges(ctx context.Context, gateway client.Object) (string, 
 type words struct {
 	key      string // base64
 	endpoint *networkingv1beta1.EndpointStatus
-	ranges   string // of this cluster, as [render.RangesText]; "" if an admin has chosen what the peer reaches
+	ranges   string // this cluster's ranges, as [wire.RangesText]; "" if an admin has chosen what the peer reaches
 }
 
 func said(o client.Object) words {

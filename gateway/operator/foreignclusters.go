@@ -224,7 +224,7 @@ func (r *foreignClusters) report(ctx context.Context, fc *corev1beta1.ForeignClu
 	}
 	// An update, not a patch: a patch would leave out the other modules, whose "enabled: false" the schema
 	// requires. The peers controller of package lending writes the status, too. A conflict is no error: the
-	// watch brings us back.
+	// watch queues the peer again.
 	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("report on ForeignCluster %s: %w", fc.Name, err)
 	}

@@ -81,7 +81,7 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	var made *prepared
 	in, err := r.read(ctx, gateway)
 	switch {
-	case err == nil && rights == nil: // the binding's creation brings it back
+	case err == nil && rights == nil: // the binding's creation queues the gateway again
 		if young(gateway) {
 			return ctrl.Result{RequeueAfter: rightsLag}, nil
 		}
@@ -188,7 +188,7 @@ type prepared struct {
 // errTemplate means that a template requests something that no gateway gets.
 var errTemplate = errors.New("ask an admin for another template")
 
-// unfit is the error for the gateway's template. A change of the template brings the gateway back.
+// unfit is the error for the gateway's template. A change of the template queues the gateway again.
 func (in *inputs) unfit(why error) error {
 	return fmt.Errorf("gateway template %s/%s: %w: %w", in.view.template.Namespace, in.view.template.Name, why, errTemplate)
 }

@@ -209,7 +209,7 @@ func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
 	return ctrl.NewManager(restConfig, options)
 }
 
-// onlyApplied drops all managed fields except those that we have applied. [render.Contains] needs these to
+// onlyApplied drops all managed fields except those that we have applied. [apply.Contains] needs these to
 // find the fields that have to be removed. The rest is long.
 func onlyApplied(o any) (any, error) {
 	if m, err := meta.Accessor(o); err == nil && len(m.GetManagedFields()) > 0 {

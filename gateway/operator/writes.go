@@ -29,7 +29,7 @@ func (w *ownWrites) Patch(ctx context.Context, c client.Client, o, before client
 	return w.write(o, func() error { return c.Patch(ctx, o, client.MergeFrom(before), owner) })
 }
 
-// PatchStatus is [Writes.Patch] for the status.
+// PatchStatus is [ownWrites.Patch] for the status.
 func (w *ownWrites) PatchStatus(ctx context.Context, c client.Client, o, before client.Object, owner client.FieldOwner) error {
 	return w.write(o, func() error { return c.Status().Patch(ctx, o, client.MergeFrom(before), owner) })
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Diff is the unified diff of what applying want as [FieldManager] changes in
-// live; "" when it changes nothing. A nil live means that the object does not
-// exist yet. The values of Secrets are masked: equal digests mean equal values.
+// Diff is the unified diff between live and live after an apply of want as [wire.FieldManager];
+// "" if the apply changes nothing. live is nil if the object does not exist yet. The values
+// of Secrets are masked: equal digests mean equal values.
 func Diff(live, want wire.Object) string {
 	wanted, err := Wanted(want)
 	if err != nil {
@@ -45,14 +45,13 @@ func Diff(live, want wire.Object) string {
 	return udiff.Unified("live", "wanted", before, diffText(wanted.Object))
 }
 
-// Contains reports whether applying want as manager would change nothing: live
-// says everything that want says, and nothing more that manager has applied
-// before, which server-side apply would remove. All other fields that want
-// doesn't mention are left alone by it, and are not compared.
+// Contains reports whether an apply of want as manager would change nothing: live has all
+// fields of want, and no further field that manager applied before, which server-side apply
+// would remove. An apply does not touch other fields, so they are not compared.
 //
-// What manager has written by an update, without server-side apply, counts as
-// somebody else's, as it does for the API server: nobody can tell there what was
-// wanted from the defaults of that time.
+// Fields that manager has written by an update, without server-side apply, count as
+// somebody else's, as they do for the API server: nobody can tell wanted fields from the
+// defaults of that time.
 func Contains(manager string, live, want wire.Object) bool {
 	if isNil(live) {
 		return false
@@ -68,14 +67,14 @@ func Contains(manager string, live, want wire.Object) bool {
 	return contains(content, wanted.Object) && withdrawn(manager, live, content, wanted.Object).Empty()
 }
 
-// withdrawn are the fields that applying want as manager removes from live: those
-// that it has applied before, and no other manager has.
+// withdrawn returns the fields that an apply of want as manager removes from live: manager
+// has applied them before, no other manager has, and want lacks them.
 func withdrawn(manager string, live wire.Object, content, want map[string]any) *fieldpath.Set {
 	own, others := fieldpath.NewSet(), fieldpath.NewSet()
 	for _, e := range live.GetManagedFields() {
 		fields := &fieldpath.Set{}
 		if e.FieldsV1 == nil || fields.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())) != nil {
-			continue // of a notation that is not known: the next apply will tell
+			continue // the notation is not known: the next apply will show the fields
 		}
 		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
 			own = fields
@@ -92,8 +91,8 @@ func withdrawn(manager string, live wire.Object, content, want map[string]any) *
 	return gone
 }
 
-// Withdraw removes from live what applying want as manager would remove, for who
-// has to update it instead.
+// Withdraw removes the fields from live that an apply of want as manager would remove. It is
+// for callers that have to update the object because they may not apply it.
 func Withdraw(manager string, live, want *unstructured.Unstructured) {
 	without(live.Object, withdrawn(manager, live, live.Object, want.Object))
 }
@@ -126,9 +125,9 @@ func without(v any, gone *fieldpath.Set) any {
 	return v
 }
 
-// has reports whether a value has a field, by the API server's notation. An
-// element of a list is looked up by those of its keys that it says: the others
-// have defaults, which the API server has filled in.
+// has reports whether a value has the field at path, in the API server's notation. An element
+// of a list is looked up by the keys that the element has: the API server has filled in
+// defaults for its other keys.
 func has(v any, path fieldpath.Path) bool {
 	if len(path) == 0 {
 		return true
@@ -186,9 +185,9 @@ func contains(live, want map[string]any) bool {
 	return true
 }
 
-// containsValue compares lists element by element, in order: the API server
-// adds defaults inside of them (a container's), but no elements to those of
-// the kinds we apply.
+// containsValue compares lists element by element, in order. The API server adds defaults
+// inside of elements, for example in a container. In the kinds that we apply, it adds no
+// elements.
 func containsValue(live, want any) bool {
 	switch w := want.(type) {
 	case map[string]any:
@@ -209,8 +208,8 @@ func containsValue(live, want any) bool {
 	return value.Equals(value.NewValueInterface(live), value.NewValueInterface(want)) // 0 is also 0.0, a Go type's
 }
 
-// containsOwners reports whether every wanted owner is among the live ones:
-// this one list is merged by UID.
+// containsOwners reports whether live has every wanted owner: only this list is merged by
+// UID.
 func containsOwners(live, want any) bool {
 	uids := map[any]bool{}
 	l, _ := live.([]any)
@@ -228,7 +227,7 @@ func containsOwners(live, want any) bool {
 	return true
 }
 
-// restrict is the part of live that want also mentions, and what goes.
+// restrict returns the fields of live that want has, too, and the fields in gone.
 func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 	out := map[string]any{}
 	gone.Members.Iterate(func(pe fieldpath.PathElement) {

@@ -10,8 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// LiveYAML renders objects as they are on a cluster, status and all, in the
-// order given. Only what nobody reads is left out: who wrote which field.
+// LiveYAML renders objects as they are on a cluster, with their status, in the given order.
+// Only the managed fields are left out: nobody reads them.
 func LiveYAML(objs ...wire.Object) ([]byte, error) {
 	scheme, err := wire.Scheme()
 	if err != nil {

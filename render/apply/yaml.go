@@ -14,10 +14,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Wanted is o as a caller of server-side apply should send it: without status,
-// server-made metadata and empty values. Liqo's types have struct fields that
-// are no pointers; sent as they are, they would claim ownership of `status: {}`
-// and the like.
+// Wanted is o as a server-side apply should send it: without status, server-made metadata
+// and empty values. Liqo's types have struct fields that are no pointers: without Wanted, an
+// apply would claim ownership of empty fields such as `status: {}`.
 func Wanted(o wire.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -81,8 +80,8 @@ func YAML(objs ...wire.Object) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Sort puts what others need first: definitions, namespaces, accounts and
-// rights, settings, and programs last.
+// Sort puts objects before the objects that need them: definitions, namespaces, accounts and
+// rights, settings, programs.
 func Sort(objs []wire.Object) {
 	slices.SortStableFunc(objs, func(a, b wire.Object) int {
 		return cmp.Or(

@@ -69,7 +69,8 @@ func deletionsOf(o client.Object, gone bool) []control.Deletion {
 	return nil
 }
 
-// setUpMapped adds the controllers. home is the operator's namespace. seen keeps what [DeletionsOf] lists.
+// setUpMapped adds the controllers. home is the operator's namespace. seen remembers deletions, see
+// [control.Deletions].
 func setUpMapped(mgr ctrl.Manager, recorder events.EventRecorder, home string, seen *control.Deletions) (used, error) {
 	here, err := cluster.New(mgr.GetConfig(), func(o *cluster.Options) {
 		o.Scheme = mgr.GetScheme()
