@@ -26,8 +26,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// ContextRef names a kubeconfig context by its file too: two files may use the
-// same name for different clusters.
+// ContextRef names a kubeconfig context and its file: two files can use the same name for different
+// clusters.
 type ContextRef struct {
 	File string // "" for kubectl's own rules
 	Name string // "" for the file's current context
@@ -40,45 +40,43 @@ func (r ContextRef) String() string {
 	return cmp.Or(r.Name, "current context") + " of " + r.File
 }
 
-// Facts are what is known of a pair of clusters at one moment.
+// Facts is what is known of a pair of clusters at one moment.
 type Facts struct {
 	Sides [2]ClusterFacts // by Side
 	At    time.Time
 	// Measured is the answer to [AskPackets].
 	Measured Answer[Measurement]
-	// Reach is what pods have tried of the ways between the clusters, nil before that.
+	// Reach is what test pods found out about the ways between the clusters; nil until they ran.
 	Reach *trial.Reach
-	// Judged is the plan with what the API servers say of its objects, nil before they
-	// were asked.
+	// Judged is the plan after the API servers tried its objects in a dry run; nil before that.
 	Judged *Plan
 	// Contents are the answers to [AskContents], by Side.
 	Contents [2]Answer[Contents]
 }
 
-// ClusterFacts are what is known of one cluster: plain values, not specific to
-// a peer, so that one observation serves every pair the cluster is part of.
+// ClusterFacts is what is known of one cluster. These are plain values, not specific to a peer: one
+// observation serves every pair that the cluster is part of.
 type ClusterFacts struct {
 	Context ContextRef
-	// Instead are the kubeconfig's cluster and user that were chosen in place of the
-	// context's own, "" for those.
+	// Instead names the kubeconfig's cluster and user that the admin chose in place of the
+	// context's own; "" means the context's.
 	Instead struct{ Cluster, User string }
 	Server  string // URL of the API server
-	// Described is a cluster that was not observed: its own admin has told of it.
+	// Described is set if the cluster was not observed: its own admin has described it.
 	Described bool
-	// Problem is why the cluster can't be used now; nil when it answers.
+	// Problem is why the cluster can't be used now; nil if it answers.
 	Problem *Problem
 
 	UID string // of the kube-system namespace: the same for every way to reach the cluster
-	// UIDStandsIn: kube-system may not be read, and UID is that of another object. It
-	// tells clusters apart that this user sees, and nobody else knows a cluster by it.
+	// UIDStandsIn is set if kube-system may not be read: then UID is that of another object. It
+	// distinguishes the clusters that this user sees, but nobody else knows the cluster by it.
 	UIDStandsIn bool
-	// AsPeer: seen with an account that the cluster's admin made for the other one's.
+	// AsPeer: observed with the account that this cluster's admin made for the peer's admin.
 	AsPeer  bool
 	Version string // of Kubernetes
-	// ClockAhead is how far the cluster's clock is ahead of this machine's,
-	// negative if it is behind; 0 while they are a few seconds apart at most. The
-	// times in objects are by the cluster's clock; [Peer.Reading], Pods and
-	// Events are by this machine's.
+	// ClockAhead is how far the cluster's clock is ahead of this machine's; negative if it is
+	// behind, 0 if they differ by a few seconds at most. Times in objects follow the cluster's
+	// clock; [Peer.Reading], Pods and Events follow this machine's.
 	ClockAhead time.Duration
 
 	// ContextNamespace is the namespace that the kubeconfig's context names; "" if
@@ -88,58 +86,57 @@ type ClusterFacts struct {
 	ID        wire.ClusterID
 	Software  Software
 	Namespace string // where Liqo or our operator lives
-	// Elsewhere is what is installed in another namespace; none if unknown.
+	// Elsewhere is an installation in another namespace; zero if none is known.
 	Elsewhere ElsewhereFacts
 	HasCRDs   bool
-	// MissingKinds are those of the kinds that peerings are made of which the API
-	// server does not serve in the version that we speak, as
-	// "gatewayservers.networking.liqo.io/v1beta1". HasCRDs is set when none is.
+	// MissingKinds lists the kinds that peerings need and that the API server does not serve in our
+	// version, such as "gatewayservers.networking.liqo.io/v1beta1". HasCRDs is set if it is empty.
 	MissingKinds []string
-	// Definitions are those of Liqo's kinds that another program has put there,
-	// such as Liqo, which leaves them behind when it is uninstalled. They are looked
-	// for only where nothing manages connections; none if they may not be read.
+	// Definitions lists Liqo's kinds that another program has installed. Liqo, for instance, leaves
+	// them behind when it is uninstalled. They are read only if nothing manages connections yet;
+	// the list is empty if they may not be read.
 	Definitions []DefinitionFacts
 	Networks    render.Networks
-	// ExternalCIDR is what was asked for as external range, "" if nothing was yet:
-	// Networks.External is what the operator made of it.
+	// ExternalCIDR is the external range that was requested; "" if none was. Networks.External is
+	// the range that the operator assigned.
 	ExternalCIDR networkingv1beta1.CIDR
-	// ServiceCIDRs are the ranges of the cluster's Services; none if unknown.
+	// ServiceCIDRs are the ranges of the cluster's Services; empty if unknown.
 	ServiceCIDRs []networkingv1beta1.CIDR
-	// Taken are all ranges that the cluster has decided on, the remapped ones of
-	// its peers too: the status of every Network. Nodes' addresses are in Nodes.
+	// Taken lists all ranges that the cluster has assigned, including the remapped ranges of its
+	// peers: the status of every Network. Nodes' addresses are in Nodes.
 	Taken []networkingv1beta1.CIDR
-	// Pools are those from which our operator gives peers ranges, if it was told
-	// others than the default.
+	// Pools are the ranges from which our operator assigns ranges to peers; empty means the default
+	// pools.
 	Pools    []networkingv1beta1.CIDR
 	Operator OperatorFacts
 	Nodes    []NodeFacts // none if they may not be read
-	// Unreached are the gateways that a node's agent can't reach, sorted by node.
+	// Unreached lists, for each node, the gateways that its agent can't reach; sorted by node.
 	Unreached []UnreachedFacts
-	// Agents are the nodes of which an agent has said something, sorted.
+	// Agents lists the nodes whose agent has reported something, sorted.
 	Agents []string
-	// AgentStatus is what each of them says of its work, by node; zero if it says nothing.
+	// AgentStatus is each agent's report on its work, by node; zero if it reports nothing.
 	AgentStatus map[string]wire.NodeStatus
-	// AgentsUnknown: what agents say may not be read.
+	// AgentsUnknown is set if the agents' reports may not be read.
 	AgentsUnknown bool
-	// Unattended are those of Agents that no agent is ready on now, sorted: what the agent
-	// said is out of date, and the node keeps the rules and routes that it had.
+	// Unattended lists the nodes of Agents that have no ready agent now, sorted. Their agent's
+	// report is out of date, and they keep the rules and routes that they had.
 	Unattended []string
-	// AttendanceUnknown: pods of agents may not be read, so Unattended lacks all of them.
+	// AttendanceUnknown is set if agents' pods may not be read: then Unattended is empty.
 	AttendanceUnknown bool
-	// PodsHidden: pods of gateways may not be read, or only those in namespace PodsSeen:
-	// that there is none elsewhere proves nothing.
+	// PodsHidden is set if gateways' pods may not be read, or only those in namespace PodsSeen. In
+	// other namespaces, "no pod seen" does not mean "no pod".
 	PodsHidden bool
 	PodsSeen   string
-	// ManagersHidden: Deployments may not be read, so NoSoftware proves nothing.
+	// ManagersHidden is set if Deployments may not be read: then NoSoftware proves nothing.
 	ManagersHidden bool
-	// PeersHidden: peerings may be in other namespaces than the one that may be read.
+	// PeersHidden is set if only one namespace may be read: others may hold peerings.
 	PeersHidden bool
 	// NodePorts is the range for node ports; the zero value if unknown.
 	NodePorts PortRange
-	// LoadBalancers counts the cluster's Services of that type.
+	// LoadBalancers counts the cluster's Services of type LoadBalancer.
 	LoadBalancers LoadBalancerFacts
 
-	// Namespaces are all that may be seen: a peering may be in any of them.
+	// Namespaces lists all that may be seen: a peering can be in any of them.
 	Namespaces []corev1.Namespace
 	// Objects of the peerings of this cluster.
 	Configurations []networkingv1beta1.Configuration
@@ -147,17 +144,17 @@ type ClusterFacts struct {
 	Clients        []networkingv1beta1.GatewayClient
 	PublicKeys     []networkingv1beta1.PublicKey
 	Connections    []networkingv1beta1.Connection
-	// Templates of gateways; none if they may not be read.
+	// Templates of gateways; empty if they may not be read.
 	Templates []TemplateFacts
-	// Pods of gateways, by what they are waiting for.
+	// Pods of gateways, each with what it waits for.
 	Pods []PodFacts
 	// Keys are the gateways' own public keys, by namespace/name of the gateway.
 	Keys map[string]wgtypes.Key
 	// Events are the recent warnings about objects in the namespaces of EventsRead,
 	// the newest first.
 	Events []EventFacts
-	// EventsRead are the namespaces whose warnings were asked for, with why they are
-	// not known; "" if they are. Of other namespaces nothing is known.
+	// EventsRead has the namespaces whose warnings were requested. The value says why they are
+	// unknown; "" if they are known. Nothing is known of other namespaces.
 	EventsRead map[string]string
 	// Installation is the answer to [AskInstallation].
 	Installation Answer[InstallationFacts]
@@ -170,41 +167,41 @@ type ClusterFacts struct {
 	// Delegation and Lending are nil unless they were asked for.
 	Delegation *DelegationFacts
 	Lending    *lending.Facts
-	// Polled are the kinds that may be listed but not watched: what they tell is
-	// up to a few seconds old.
+	// Polled lists the kinds that may be listed but not watched: facts from them are up to a few
+	// seconds old.
 	Polled []string
 }
 
-// ElsewhereFacts are an installation of Liqo or of our operator in another namespace than the
-// one that was looked into.
+// ElsewhereFacts is an installation of Liqo or of our operator in a namespace other than the one
+// that was searched.
 type ElsewhereFacts struct {
 	Software  Software
 	Namespace string
 }
 
-// OperatorFacts say whether Liqo, or our operator, runs.
+// OperatorFacts tells whether Liqo's or our operator runs.
 type OperatorFacts struct {
 	// Version of its image, "" if unknown.
 	Version string
-	// Problem is why it does nothing, as a sentence: its pod does not start, or
-	// it refuses to. "" when it works.
+	// Problem is why the operator does nothing, as a sentence: its pod does not start, or it
+	// refuses to work. "" if it works.
 	Problem string
-	// Refuses is set when it runs and will not work here, for instance beside Liqo.
+	// Refuses is set if the operator runs but refuses to work here, for instance beside Liqo.
 	Refuses bool
-	// Peering is the part that ours takes in whole peerings.
+	// Peering is the role that our operator has in whole peerings.
 	Peering render.PeeringRole
-	// APIServer is the URL that an admin has consumers of ours told; "" if none has.
+	// APIServer is the URL that an admin has set for consumers; "" if none is set.
 	APIServer string
 }
 
-// NodeFacts are what one node says of itself.
+// NodeFacts is what one node reports about itself.
 type NodeFacts struct {
 	Name     string
 	Internal []netip.Addr
 	External []netip.Addr
 	Ready    bool
-	// Unfit is why our programs can't run on it, ready or not: "runs windows"; "" if
-	// they can.
+	// Unfit is why our programs can't run on the node, such as "runs windows"; "" if they can.
+	// Ready does not matter for it.
 	Unfit string
 	// Provider is the scheme of the node's provider ID, such as "aws" or "kind";
 	// "" if it has none.
@@ -215,8 +212,7 @@ type NodeFacts struct {
 	CPUs, Memory int64
 }
 
-// UnreachedFacts are what one node's agent says: it asks gateways over the fabric all
-// the time.
+// UnreachedFacts is the report of one node's agent, which keeps asking gateways over the fabric.
 type UnreachedFacts struct {
 	Node     string
 	Gateways []string // as namespace/name
@@ -225,16 +221,16 @@ type UnreachedFacts struct {
 // PortRange is an inclusive range of ports.
 type PortRange struct{ From, To uint16 }
 
-// Contains reports whether port is in the range. An unknown range has them all.
+// Contains reports whether port is in the range. An unknown range contains every port.
 func (r PortRange) Contains(port uint16) bool {
 	return r == PortRange{} || r.From <= port && port <= r.To
 }
 
-// LoadBalancerFacts tell whether something gives addresses to Services of type
-// LoadBalancer: those that have one, and those that wait.
+// LoadBalancerFacts tells whether something assigns addresses to Services of type LoadBalancer:
+// Answered counts those that have one, Pending those that wait.
 type LoadBalancerFacts struct{ Answered, Pending int }
 
-// EventFacts is a warning of Kubernetes' about one object.
+// EventFacts is a Kubernetes warning about one object.
 type EventFacts struct {
 	Object          string // as [render.Name] writes it
 	Reason, Message string
@@ -242,25 +238,23 @@ type EventFacts struct {
 	At              time.Time // the last time
 }
 
-// Name is how a plan calls the cluster: by its ID, or as long as that isn't
-// known, as the admin did.
+// Name is what a plan calls the cluster: its ID, or the context if the ID is unknown.
 func (c ClusterFacts) Name() wire.ClusterID {
 	return cmp.Or(c.ID, wire.ClusterID(c.Context.String()))
 }
 
-// PodFacts is a gateway's pod as a waiting step speaks of it.
+// PodFacts is a gateway's pod, for the texts of waiting steps.
 type PodFacts struct {
 	Namespace, Name, Gateway string
 	Ready                    bool
-	// Active holds the tunnel; others of the same gateway stand by.
+	// Active is set if the pod holds the tunnel; the gateway's other pods stand by.
 	Active bool
-	// Waiting says what keeps the pod from running, "" when nothing does.
+	// Waiting is what keeps the pod from running; "" if nothing does.
 	Waiting string
-	// Node on which it runs, "" until it is scheduled.
+	// Node on which the pod runs; "" until it is scheduled.
 	Node     string
 	Restarts int
-	// Restarted is when a container was started anew last; zero if none was, or
-	// that is not known.
+	// Restarted is when a container last restarted; zero if none did, or if it is unknown.
 	Restarted time.Time
 }
 
@@ -285,10 +279,10 @@ func (s Software) String() string {
 	return "none"
 }
 
-// Problem is why a cluster can't be used, for a person and for an exit code.
+// Problem is why a cluster can't be used, in words and as a class for the exit code.
 type Problem struct {
 	Kind          ProblemKind
-	Word          string // for a list; "" stands for the kind's
+	Word          string // for a list; "" means the word of Kind
 	Message, Hint string
 }
 
@@ -300,11 +294,11 @@ type ProblemKind uint8
 // Classes of problems.
 const (
 	Unreachable  ProblemKind = iota + 1 // no answer from the API server
-	Unauthorized                        // it does not accept the credentials, or there are none
-	Forbidden                           // it does not allow to read what is needed
+	Unauthorized                        // it rejects the credentials, or there are none
+	Forbidden                           // it refuses to show what is needed
 )
 
-// Peer is the view of one cluster on its peering with another.
+// Peer is what one cluster has of its peering with another.
 type Peer struct {
 	Tenant        render.Tenant
 	Namespace     *corev1.Namespace // nil when it doesn't exist
@@ -316,23 +310,23 @@ type Peer struct {
 	Pod           *PodFacts
 	// Key is the public key of this cluster's own gateway; nil until it is known.
 	Key *wgtypes.Key
-	// ClockAhead is the cluster's.
+	// ClockAhead is the cluster's [ClusterFacts.ClockAhead].
 	ClockAhead time.Duration
-	// Unreached are the nodes that can't reach the gateway; their pods can't reach the peer.
+	// Unreached lists nodes that can't reach the gateway: their pods can't reach the peer.
 	Unreached []string
-	// NodeProblems are of nodes that don't lead to the peer as they should, each with the
-	// node's name first; sorted.
+	// NodeProblems lists problems of nodes that don't lead to the peer as they should. Each begins
+	// with the node's name; sorted.
 	NodeProblems []string
 }
 
-// Peer is what the cluster of a side has of the pair's connection.
+// Peer returns what the cluster of a side has of its connection with the other side.
 func (f Facts) Peer(side Side) Peer { return f.Sides[side].Peer(f.Sides[side.Other()].ID) }
 
-// Peer finds the objects of the peering with remote, by label: names are not
-// fixed, and what another tool made is found too.
+// Peer finds the objects of the peering with remote. It looks at labels, not names: names are not
+// fixed, and other tools choose their own.
 func (c ClusterFacts) Peer(remote wire.ClusterID) Peer { return c.peerIn("", remote) }
 
-// peerIn is Peer, with the namespace to use where no peering exists; "" is
+// peerIn is Peer for a peering that may not exist yet: then it will be in namespace; "" means
 // Liqo's default.
 func (c ClusterFacts) peerIn(namespace string, remote wire.ClusterID) Peer {
 	namespace = c.homes(remote)[remote].namespace(cmp.Or(namespace, wire.TenantNamespaceName(remote)))
@@ -358,8 +352,8 @@ func (c ClusterFacts) peerIn(namespace string, remote wire.ClusterID) Peer {
 	return p
 }
 
-// nodeProblems returns those of a gateway, by its namespace/name. What keeps a node from
-// being set up may be about any.
+// nodeProblems returns a function that lists the problems for one gateway, by its namespace/name. A
+// node that is not set up may be a problem for every gateway, so each list has it.
 func (c ClusterFacts) nodeProblems() func(gateway string) []string {
 	var all []string
 	of := map[string][]string{}
@@ -375,7 +369,7 @@ func (c ClusterFacts) nodeProblems() func(gateway string) []string {
 	return func(gateway string) []string { return slices.Concat(of[gateway], all) }
 }
 
-// unreached are the nodes that can't reach a gateway, by its namespace/name.
+// unreached maps a gateway's namespace/name to the nodes that can't reach it.
 func (c ClusterFacts) unreached() map[string][]string {
 	nodes := map[string][]string{}
 	for _, u := range c.Unreached {
@@ -386,7 +380,7 @@ func (c ClusterFacts) unreached() map[string][]string {
 	return nodes
 }
 
-// FindNamespace is nil if there is no such namespace, or it may not be seen.
+// FindNamespace returns nil if the namespace does not exist, or may not be seen.
 func (c ClusterFacts) FindNamespace(name string) *corev1.Namespace {
 	for i := range c.Namespaces {
 		if c.Namespaces[i].Name == name {
@@ -396,23 +390,22 @@ func (c ClusterFacts) FindNamespace(name string) *corev1.Namespace {
 	return nil
 }
 
-// home is where a peering is.
+// home collects the namespaces in which a peering may be.
 type home struct {
 	labelled string // the first namespace with the peer's label
 	works    string // the first with a Connection that is Connected
-	gateway  string // the first namespace with a gateway to the peer
-	other    string // the first with a Configuration for it
+	gateway  string // one with a gateway to the peer: that of works, else labelled, else the first
+	other    string // the same with a Configuration for it
 }
 
-// namespace is the peering's. A label counts less than objects: Liqo labels the
-// namespace of its authentication, also where the connection was made by hand in
-// another one. Of several namespaces with a gateway, the one whose gateway works
-// counts, else the labelled one.
+// namespace chooses the peering's namespace. Objects count more than a label: Liqo labels the
+// namespace of its authentication, even if the connection was made by hand in another namespace. Of
+// several namespaces with a gateway, the one with a working gateway wins, then the labelled one.
 func (h home) namespace(standard string) string {
 	return cmp.Or(h.gateway, h.other, h.labelled, standard)
 }
 
-// homes are where the peerings are, or only the one with a peer.
+// homes finds the namespaces of all peerings; if only is not "", of that peer alone.
 func (c ClusterFacts) homes(only wire.ClusterID) map[wire.ClusterID]home {
 	all := map[wire.ClusterID]home{}
 	for i := range c.Namespaces {
@@ -448,8 +441,8 @@ func (c ClusterFacts) homes(only wire.ClusterID) map[wire.ClusterID]home {
 	return all
 }
 
-// farConfiguration is the Configuration of a peering that has none beside its
-// gateway. Liqo takes it from any namespace; our operator does not.
+// farConfiguration returns the Configuration of a peering whose gateway's namespace has none. Liqo
+// uses one from any namespace; our operator does not.
 func (c ClusterFacts) farConfiguration(remote wire.ClusterID) *networkingv1beta1.Configuration {
 	for i := range c.Configurations {
 		if o := &c.Configurations[i]; c.Software == Liqo && o.Labels[wire.LabelRemoteCluster] == string(remote) {
@@ -459,8 +452,8 @@ func (c ClusterFacts) farConfiguration(remote wire.ClusterID) *networkingv1beta1
 	return nil
 }
 
-// connections are the objects that make up connections, those that follow from
-// them left out. Their peer is in a label.
+// connections yields the objects that make up connections, without those that operators derive from
+// them. A label names the peer.
 func (c ClusterFacts) connections() iter.Seq[wire.Object] {
 	return func(yield func(wire.Object) bool) {
 		for i := range c.Configurations {
@@ -481,8 +474,8 @@ func (c ClusterFacts) connections() iter.Seq[wire.Object] {
 	}
 }
 
-// peeringIn is another peer than remote whose peering a namespace has objects
-// of; "" is none.
+// peeringIn returns a peer other than remote that has objects in the namespace; "" if there is
+// none.
 func (c ClusterFacts) peeringIn(namespace string, remote wire.ClusterID) wire.ClusterID {
 	for o := range c.connections() {
 		of := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
@@ -506,7 +499,7 @@ func find[T any, O interface {
 	return nil
 }
 
-// Text is an event as the end of a sentence.
+// Text is the event as the end of a sentence.
 func (e EventFacts) Text(now time.Time) string {
 	text := fmt.Sprintf("warning about %s: %s: %s", e.Object, e.Reason, strings.TrimSpace(e.Message))
 	if !e.At.IsZero() {
@@ -515,13 +508,13 @@ func (e EventFacts) Text(now time.Time) string {
 	return text
 }
 
-// DelegationFacts are what is there of the access of a peer's operator or admin. They
-// hold tokens, so they are observed only for plans about it.
+// DelegationFacts is what exists of the access that a peer's operator or admin has. It holds
+// tokens, so it is observed only for plans about this access.
 type DelegationFacts struct {
-	CA       []byte // of the API server, PEM, from the admin's kubeconfig; nil if that has none
+	CA       []byte // of the API server, PEM, from the admin's kubeconfig; nil if the kubeconfig has none
 	Accounts []corev1.ServiceAccount
 	Roles    []rbacv1.Role
 	Bindings []rbacv1.RoleBinding
 	Secrets  []corev1.Secret
-	Bounds   []string // names of the admission policies of the installation that are bound
+	Bounds   []string // names of the installation's admission policies that have a binding
 }

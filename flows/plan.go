@@ -25,10 +25,10 @@ type Action uint8
 const (
 	Create Action = iota
 	Update
-	Replace // what can't be changed in place: delete it now, create it once it is gone
+	Replace // for what can't be changed in place: delete it now, create it once it is gone
 	Delete
 	Wait   // for something that others do
-	Verify // measure: nothing is changed
+	Verify // by measuring; changes nothing
 )
 
 func (a Action) String() string {
@@ -38,7 +38,7 @@ func (a Action) String() string {
 // Changes reports whether the action changes a cluster.
 func (a Action) Changes() bool { return a != Wait && a != Verify }
 
-// Status is how far a step is.
+// Status is how far a step has come.
 type Status uint8
 
 // The states of a step.
@@ -61,47 +61,45 @@ type Step struct {
 	Action Action
 	Title  string
 	Status Status
-	// Object is what the step is about; the zero value for waits.
+	// Object is the object that the step is about; the zero value for waits.
 	Object ObjectRef
-	// Interrupts says which traffic doing it interrupts, "" for none.
+	// Interrupts names the traffic that this step interrupts; "" if none.
 	Interrupts string
-	// Reason says what the step waits for, or what was found, or why it failed.
+	// Reason is what the step waits for, what it found, or why it failed.
 	Reason string
-	// Hint is what the admin can do about a failure, or about a wait that does
-	// not end.
+	// Hint is what the admin can do about a failure, or about a wait that does not end.
 	Hint string
-	// Kind is the class of a failure, Code which one it is.
+	// Kind is the class of a failure; Code names the failure itself.
 	Kind FailureKind
 	Code Code
-	// Evidence of a failure, by what it is: "object", "since".
+	// Evidence of a failure; the keys are names such as [EvidenceObject].
 	Evidence map[string]string
 	// Events are the cluster's recent warnings about what the step waits for.
 	Events []EventFacts
-	// Want are the objects that the step makes sure of, Gone those that it removes,
-	// whatever its status.
+	// Want lists the objects that the step ensures, Gone those that it removes. The status does not
+	// matter for either.
 	Want, Gone []wire.Object
-	// Objects of these are to be applied, or deleted, now: when the step is Ready.
-	// Of a Replace they are those to delete.
+	// Objects lists what to apply or delete now; it is empty unless the step is Ready. For a
+	// Replace, they are to be deleted.
 	Objects []wire.Object
-	// Asks is what the step has to know; nil for nothing. See [Plan.Asks].
+	// Asks is the question on which the step depends; nil for none. See [Plan.Asks].
 	Asks Question
 	// Diff is what applying changes, as a unified diff.
 	Diff string
-	// Judged is set where the API server has tried the step's objects, which changed
-	// nothing.
+	// Judged is set if the API server has tried the step's objects in a dry run.
 	Judged bool
 
-	// Cause of a failure, if that was an answer of the API server.
+	// Cause is the API server's answer that made the step fail; nil for other failures.
 	Cause error
 }
 
-// What a failure's evidence is called.
+// Keys of a failure's evidence.
 const (
 	EvidenceObject   = "object"
-	evidenceManagers = "managers" // who else writes the object
-	EvidenceObserved = "observed" // what was seen last
-	EvidenceSince    = "since"    // when what was seen last began
-	EvidenceEvent    = "event"    // the cluster's latest warning about it
+	evidenceManagers = "managers" // other programs that write the object
+	EvidenceObserved = "observed" // the last observation
+	EvidenceSince    = "since"    // since when that was observed
+	EvidenceEvent    = "event"    // the cluster's latest warning about the object
 )
 
 // ObjectRef names an object of a cluster.
@@ -117,29 +115,30 @@ func (r ObjectRef) String() string {
 	return r.Kind + " " + r.Namespace + "/" + r.Name
 }
 
-// Plan is all that is to do, and how far it is.
+// Plan lists all steps, and how far each has come.
 type Plan struct {
 	Steps []Step
 	// IDs of the two clusters, for texts.
 	A, B wire.ClusterID
-	// Params are what PlanConnect wants, with what it keeps of a connection that
-	// exists: all that is needed to say the same again.
+	// Params are the parameters of PlanConnect, completed with what an existing connection keeps.
+	// They suffice to give the same command again.
 	Params Params
-	// Kept says, a sentence each, what stays as it is although it is not the default,
-	// or what is likely to be chosen; of a removal, what stays without an agent on a node.
+	// Kept has notes for the admin, one sentence each: settings that are kept although they are not
+	// the default; values that will probably be chosen; after a removal, what stays on nodes
+	// without an agent.
 	Kept []string
-	// Asks are what the plan has to know besides what its steps ask, whether the facts have
-	// the answers or not.
+	// Asks lists the plan's questions besides those of its steps, also those that the facts answer
+	// already.
 	Asks []Question
-	// Replaces says of which clusters others of the same ID take the place, a sentence each. It
-	// takes a yes of its own.
+	// Replaces lists peers that are replaced by another cluster with the same ID, one sentence
+	// each. The admin confirms them separately.
 	Replaces []string
-	// Owed are commands that somebody else has to run on the other cluster,
-	// because this run can't reach it or leaves it alone.
+	// Owed lists commands that somebody else has to run on the other cluster, because this run
+	// can't reach that cluster or leaves it alone.
 	Owed []command.Command
 }
 
-// FailureKind is the class of a failed step; each has its exit code.
+// FailureKind is the class of a failed step; each class has its exit code.
 type FailureKind uint8
 
 // Classes of failures.
@@ -151,7 +150,7 @@ const (
 	FailedTimeout                            // what was waited for did not come
 	FailedAccess                             // credentials or rights are missing
 	FailedUsage                              // what was asked for does not fit together
-	FailedVerify                             // everything says that it works, and a packet does not come through
+	FailedVerify                             // both clusters report that it works, but a packet does not come through
 )
 
 // Done reports whether nothing is left to do or to wait for.
@@ -159,7 +158,7 @@ func (p Plan) Done() bool {
 	return !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Status != Done })
 }
 
-// Failure is the first failed step, or nil.
+// Failure returns the first failed step; nil if there is none.
 func (p Plan) Failure() *Step {
 	for i := range p.Steps {
 		if p.Steps[i].Status == Failed {
@@ -169,7 +168,7 @@ func (p Plan) Failure() *Step {
 	return nil
 }
 
-// Summary counts the steps of a plan that are still to do, by what they do.
+// Summary counts the steps of a plan that are still to do, by action.
 type Summary struct{ Create, Update, Replace, Delete int }
 
 func (s Summary) String() string {
@@ -180,7 +179,7 @@ func (s Summary) String() string {
 	return text + fmt.Sprintf("%d to delete", s.Delete)
 }
 
-// Total is how many there are.
+// Total is the number of steps counted.
 func (s Summary) Total() int { return s.Create + s.Update + s.Replace + s.Delete }
 
 // Changes counts the steps that still change something, by action.
@@ -205,7 +204,7 @@ func (p Plan) Changes() Summary {
 	return sum
 }
 
-// Wants are the objects that the plan wants on a side, whether they are there or not.
+// Wants lists the objects that the plan wants on a side, whether they exist or not.
 func (p Plan) Wants(side Side) (objects []wire.Object) {
 	for _, s := range p.Steps {
 		if s.Side == side {
@@ -218,15 +217,14 @@ func (p Plan) Wants(side Side) (objects []wire.Object) {
 // Empty reports whether the plan changes nothing on either cluster.
 func (p Plan) Empty() bool { return p.Changes() == Summary{} }
 
-// MeasureNext reports whether all is done but the measurement.
+// MeasureNext reports whether only the measurement is left to do.
 func (p Plan) MeasureNext() bool {
 	return !p.Done() && !slices.ContainsFunc(p.Steps, func(s Step) bool {
 		return s.Status != Done && (s.Action != Verify || s.Status != Ready)
 	})
 }
 
-// Foresaw reports whether the plan has said of all that p deletes or replaces
-// that it would.
+// Foresaw reports whether the plan has already announced everything that later deletes or replaces.
 func (p Plan) Foresaw(later Plan) bool {
 	return !slices.ContainsFunc(later.Steps, func(s Step) bool {
 		if s.Status == Done || s.Action != Delete && s.Action != Replace {
@@ -237,7 +235,7 @@ func (p Plan) Foresaw(later Plan) bool {
 	})
 }
 
-// Interrupts says which traffic the plan interrupts, a sentence each.
+// Interrupts names the traffic that the plan interrupts, one sentence each.
 func (p Plan) Interrupts() []string {
 	var out []string
 	for _, s := range p.Steps {
@@ -265,12 +263,12 @@ func (p Plan) Step(id StepID) (Step, bool) {
 	return p.Steps[i], true
 }
 
-// IDOf is the ID of what a plan does on a side.
+// IDOf is the ID of the step with this name on a side.
 func IDOf(side Side, what string) StepID {
 	return StepID(fmt.Sprintf("%s-%s", what, map[Side]string{A: "a", B: "b"}[side]))
 }
 
-// The kinds that plans are about.
+// The kinds of objects that plans are about.
 const (
 	kindNamespace     = "Namespace"
 	kindConfiguration = "Configuration"
@@ -287,14 +285,14 @@ const (
 	stepOwnKey = "own-key"
 )
 
-// Title is the object without its namespace, which a side's texts don't need.
+// Title is the object without its namespace: texts about a side don't need it.
 func (r ObjectRef) Title() string { return r.Kind + " " + r.Name }
 
-// Ensure is the step that makes want exist: done when live already says it.
+// Ensure is the step that makes want exist; it is done if live already has all that want sets.
 func Ensure(side Side, what string, live, want wire.Object) Step {
 	if Exists(live) && live.GetLabels()[wire.LabelManagedBy] != wire.ManagedBy {
-		// What somebody else made is used as it is, and does not become ours: a
-		// reset deletes namespaces that are, with whatever else is in them.
+		// An object that somebody else made is used as it is. The label would make it ours, and a
+		// reset deletes our namespaces with everything in them.
 		delete(want.GetLabels(), wire.LabelManagedBy)
 	}
 	object := RefTo(want)
@@ -316,8 +314,8 @@ func Ensure(side Side, what string, live, want wire.Object) Step {
 	return s
 }
 
-// Managers are the programs besides this one that wrote something of an object,
-// its status left out, the latest first.
+// Managers lists the other programs that wrote a part of the object outside its status, the latest
+// first.
 func Managers(live wire.Object) []string {
 	fields := slices.Clone(live.GetManagedFields())
 	slices.SortStableFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
@@ -337,7 +335,7 @@ func Managers(live wire.Object) []string {
 	return names
 }
 
-// deletionState is what a deletion waits for, as the end of a sentence.
+// deletionState says what a deletion waits for, as the end of a sentence.
 func deletionState(o wire.Object) string {
 	if ns, ok := o.(*corev1.Namespace); ok {
 		for _, c := range ns.Status.Conditions {
@@ -354,7 +352,7 @@ func deletionState(o wire.Object) string {
 	return ""
 }
 
-// Remove is the step that makes live go away; done when it does not exist.
+// Remove is the step that deletes live; it is done if live does not exist.
 func Remove(side Side, what string, object ObjectRef, live wire.Object, interrupts string) Step {
 	s := Step{
 		ID: IDOf(side, what), Side: side, Object: object, Title: object.Title(), Action: Delete,
@@ -371,15 +369,16 @@ func Remove(side Side, what string, object ObjectRef, live wire.Object, interrup
 	return s
 }
 
-// BlockedStep needs something first.
+// BlockedStep is a step that can't begin yet; reason says what it needs.
 func BlockedStep(side Side, action Action, what string, object ObjectRef, reason string) Step {
 	return Step{ID: IDOf(side, what), Side: side, Action: action, Object: object, Title: object.Title(), Status: Blocked, Reason: reason}
 }
 
-// Exists reports whether o is there: the facts hold nil pointers for what isn't.
+// Exists reports whether o exists: the facts hold typed nil pointers for objects that don't.
 func Exists(o wire.Object) bool { return o != nil && !reflect.ValueOf(o).IsNil() }
 
-// RefTo names an object; one that a typed client has read says no kind.
+// RefTo names an object. Objects from typed clients have no kind set: it is the name of their Go
+// type.
 func RefTo(o wire.Object) ObjectRef {
 	kind := o.GetObjectKind().GroupVersionKind().Kind
 	return ObjectRef{Kind: cmp.Or(kind, reflect.TypeOf(o).Elem().Name()), Namespace: o.GetNamespace(), Name: o.GetName()}
