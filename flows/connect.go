@@ -16,9 +16,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// PlanConnect is what it takes to connect the two clusters, and how far it is.
-// Nothing waits for the other cluster unless it uses a value from it. What p
-// does not give and a connection has already is kept, see [Adopt].
+// PlanConnect is the plan to connect the two clusters. A step waits for the other cluster only if
+// it uses a value from it. Settings that p does not give keep the values of an existing connection,
+// see [Adopt].
 func PlanConnect(p Params, f Facts) Plan {
 	if whole := p.Peering; whole != nil {
 		p.Peering, p.ForPeering = nil, true
@@ -39,7 +39,7 @@ func PlanConnect(p Params, f Facts) Plan {
 	return plan
 }
 
-// planConnect is the plan for two clusters that have all that it takes.
+// planConnect is the plan for two clusters on which an operator is installed.
 func planConnect(p Params, f Facts) Plan {
 	plan, c := newPlan(p, f)
 	if len(plan.Steps) > 0 {
@@ -79,8 +79,8 @@ func planConnect(p Params, f Facts) Plan {
 	return plan
 }
 
-// PlanInit is the part of [PlanConnect] that needs no gateways: each cluster
-// learns the other's address ranges and decides how it sees them.
+// PlanInit is the part of [PlanConnect] without gateways: each cluster learns the other's address
+// ranges and assigns the addresses at which its pods see them.
 func PlanInit(p Params, f Facts) Plan {
 	plan, c := newPlan(p, f)
 	if len(plan.Steps) > 0 {
@@ -94,7 +94,7 @@ func PlanInit(p Params, f Facts) Plan {
 	return plan
 }
 
-// newPlan is a plan without steps, or one that says why there can't be any.
+// newPlan is a plan without steps, or with failed steps that say why it can't have any.
 func newPlan(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Sides[A].Name(), B: f.Sides[B].Name(), Params: p}
 	if plan.Steps = unfit(f); len(plan.Steps) > 0 {
@@ -103,8 +103,8 @@ func newPlan(p Params, f Facts) (Plan, Connection) {
 	return completePlan(plan, f)
 }
 
-// NewHalf is a plan without steps, or one that says why there can't be any, for
-// plans that change cluster A only, and know of B what its admin has told.
+// NewHalf is newPlan for plans that change cluster A only, and know about B only what its admin has
+// told.
 func NewHalf(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Sides[A].Name(), B: f.Sides[B].ID, Params: p}
 	if plan.Steps = NoAnswer(f, A); len(plan.Steps) > 0 {
@@ -131,7 +131,7 @@ func NewHalf(p Params, f Facts) (Plan, Connection) {
 	return plan, Connection{}
 }
 
-// completePlan takes over what the gateways say, for clusters that are fit.
+// completePlan adds the settings of existing gateways, for clusters that are fit for a plan.
 func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	p := plan.Params
 	if strangers := Strangers(f); p.ReplacePeer {
@@ -163,13 +163,13 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 type Connection struct {
 	Params Params
 	Facts  Facts
-	Peers  [2]Peer // what each side has for the other
+	Peers  [2]Peer // what each side has of its peering with the other
 
-	// Nonce is that of invitations to a gateway server that has none; "": it needs none.
+	// Nonce is the invitation's nonce for a gateway server without one; "" if none is needed.
 	Nonce string
 }
 
-// NewConnection is what the facts say of the connection that p wants.
+// NewConnection is the connection that p wants, with what the facts say of it.
 func NewConnection(p Params, f Facts) Connection {
 	c := Connection{Params: p, Facts: f}
 	for _, side := range []Side{A, B} {
@@ -178,8 +178,7 @@ func NewConnection(p Params, f Facts) Connection {
 	return c
 }
 
-// object is what a step of this kind is about: what is there, by its name, or
-// what will be.
+// object is the object of a step: the live one by its own name, or the one to create.
 func (c Connection) object(side Side, kind string, live wire.Object) ObjectRef {
 	tenant := c.Peers[side].Tenant
 	ref := ObjectRef{Kind: kind, Namespace: tenant.Namespace, Name: tenant.ObjectName()}
@@ -189,8 +188,7 @@ func (c Connection) object(side Side, kind string, live wire.Object) ObjectRef {
 	return ref
 }
 
-// Elsewhere refuses to use another namespace than the one that the peering has,
-// and one that another peering has.
+// Elsewhere refuses a namespace if the peering is in another one, or if another peering is in it.
 func (c Connection) Elsewhere(side Side) *Step {
 	want, peer, facts := c.Params.Namespaces[side], c.Peers[side], c.Facts.Sides[side]
 	refuse := func(reason, hint string) *Step {
@@ -208,7 +206,7 @@ func (c Connection) Elsewhere(side Side) *Step {
 	return nil
 }
 
-// TenantNamespace makes the peering's namespace, or takes one that is there as it is.
+// TenantNamespace creates the peering's namespace. One that exists is used as it is.
 func (c Connection) TenantNamespace(side Side) Step {
 	peer := c.Peers[side]
 	ns, want := peer.Namespace, render.TenantNamespace(peer.Tenant)
@@ -219,7 +217,7 @@ func (c Connection) TenantNamespace(side Side) Step {
 	object := RefTo(want)
 	s := Step{ID: IDOf(side, "namespace"), Side: side, Action: Update, Object: object, Title: object.Title(), Status: Done}
 	if labelled {
-		s.Want = []wire.Object{want} // what is taken out of manifests, GitOps deletes
+		s.Want = []wire.Object{want} // so that manifests have it: GitOps deletes what disappears from them
 		return s
 	}
 	s.Reason = "used as it is: liqo-tui did not create it"
@@ -230,9 +228,9 @@ func (c Connection) TenantNamespace(side Side) Step {
 	return s
 }
 
-// BehindNamespace holds a step back until its namespace exists. What it will
-// apply is known, and shown, all the same. What is done in a namespace that is
-// being deleted will be to do again.
+// BehindNamespace holds a step back until its namespace exists. The plan still shows what the step
+// will apply. A step that is done is held back too: if its namespace is being deleted, it has to be
+// done again.
 func (c Connection) BehindNamespace(side Side, s Step) Step {
 	if (s.Status == Ready || s.Status == Done) && c.TenantNamespace(side).Status != Done {
 		s.Status, s.Reason, s.Objects = Blocked, "needs the namespace", nil
@@ -245,7 +243,7 @@ func (c Connection) Configuration(side Side) Step {
 	peer, other := c.Peers[side], c.Facts.Sides[side.Other()]
 	want := render.Configuration(peer.Tenant, other.Networks)
 	KeepName(want, peer.Configuration)
-	// Without what a renumbering has asked for, the operator would break it off.
+	// Keep the request of a running renumbering: without it, the operator stops.
 	keepAnnotation(want, peer.Configuration, wire.AnnotationRenumber)
 	keepAnnotation(want, peer.Configuration, wire.AnnotationKeep)
 	if peer.Configuration == nil && c.Params.ForPeering || forPeering(peer.Configuration) {
@@ -257,8 +255,8 @@ func (c Connection) Configuration(side Side) Step {
 	return c.BehindNamespace(side, s)
 }
 
-// KeepName adopts an object that another tool made under another name, or a
-// Configuration in another namespace.
+// KeepName gives want the name and namespace of live, which another tool may have chosen: a
+// Configuration can even be in another namespace.
 func KeepName[T any, O interface {
 	*T
 	wire.Object
@@ -269,9 +267,8 @@ func KeepName[T any, O interface {
 	}
 }
 
-// keepRequests has a gateway keep what a rotation of its key has asked of the
-// operator: without that, it would drop the next key, which the peer may have been
-// told of.
+// keepRequests keeps a gateway's annotations that a key rotation has set. Without them, the
+// operator would drop the next key, which the peer may know already.
 func keepRequests(want, live wire.Object) {
 	keepAnnotation(want, live, wire.AnnotationRotateKey)
 	keepAnnotation(want, live, wire.AnnotationUseKey)
@@ -289,7 +286,7 @@ func keepAnnotation(want, live wire.Object, name string) {
 	want.SetAnnotations(annotations)
 }
 
-// Remapped waits until the side has decided how it sees the other's addresses.
+// Remapped waits until the side has assigned the addresses at which it sees the other's.
 func (c Connection) Remapped(side Side) Step {
 	s := Step{ID: IDOf(side, "cidrs"), Side: side, Action: Wait, Title: "addresses of " + string(c.Facts.Sides[side.Other()].ID), Status: Waiting}
 	conf := c.Peers[side].Configuration
@@ -305,7 +302,7 @@ func (c Connection) Remapped(side Side) Step {
 	return s
 }
 
-// ConditionOf is what the operator says of the peer's ranges, as the end of a sentence.
+// ConditionOf is what the operator says about the peer's ranges, as the end of a sentence.
 func ConditionOf(conf *networkingv1beta1.Configuration) string {
 	for _, cond := range conf.Status.Conditions {
 		if cond.Type == networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured && cond.Status != "True" && cond.Message != "" {
@@ -315,8 +312,8 @@ func ConditionOf(conf *networkingv1beta1.Configuration) string {
 	return ""
 }
 
-// CIDRsConfigured reports whether every CIDR of the peer has its remapped one.
-// The condition is newer than some releases of Liqo: it counts if it is there.
+// CIDRsConfigured reports whether every range of the peer has its remapped range. Older releases of
+// Liqo do not have the condition, so it counts only if it is there.
 func CIDRsConfigured(c *networkingv1beta1.Configuration) bool {
 	for _, cond := range c.Status.Conditions {
 		if cond.Type == networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured &&
@@ -332,7 +329,7 @@ func CIDRsConfigured(c *networkingv1beta1.Configuration) bool {
 		!slices.Contains(have.Pod, "") && !slices.Contains(have.External, "")
 }
 
-// Joined are values separated by commas.
+// Joined lists the values, separated by commas.
 func Joined[S ~string](parts []S) string {
 	text := make([]string, len(parts))
 	for i, p := range parts {
@@ -363,7 +360,7 @@ func (c Connection) GatewayServer(side Side) Step {
 		now := peer.Server.DeepCopy()
 		now.Spec.MTU = want.Spec.MTU
 		if want.Spec.Endpoint.NodePort == nil && want.Spec.Endpoint.ServiceType == now.Spec.Endpoint.ServiceType {
-			now.Spec.Endpoint.NodePort = nil // Kubernetes leaves the Service the port that it has
+			now.Spec.Endpoint.NodePort = nil // Kubernetes leaves the Service its port
 		}
 		s.Interrupts = c.changeInterrupts(side, peer.Server, now, want)
 	}
@@ -375,7 +372,7 @@ func (c Connection) template(side Side, t render.TemplateRef) render.TemplateRef
 	return t
 }
 
-// Dial is where the client finds the server; reason says why that is unknown.
+// Dial returns where the client finds the server, or the reason why that is unknown.
 func (c Connection) Dial(server Side) (addresses []string, port uint16, reason string) {
 	if relay, err := wire.ParseRelay(c.Params.Relay); err == nil {
 		return []string{relay.Host}, relay.Port, ""
@@ -410,13 +407,13 @@ func (c Connection) Dial(server Side) (addresses []string, port uint16, reason s
 	return addresses, port, reason
 }
 
-// endpointGrace is how long an endpoint that is not the wanted one counts as
-// that of before a change. After that it is what the template makes of it: its
-// Service may use another port. A node port that was asked for is waited for.
+// endpointGrace is how long after a change an unexpected endpoint counts as the old one. After
+// that, it counts as the template's choice: the template's Service may use another port. If the
+// admin chose a node port, only that port counts.
 const endpointGrace = 15 * time.Second
 
-// outdated says that an endpoint is from before the server's type or port was
-// changed, "" if not: a GatewayServer's status doesn't say which spec it is about.
+// outdated says that an endpoint is older than the last change of the server's type or port; "" if
+// it is not. A GatewayServer's status doesn't say which spec it belongs to.
 func (c Connection) outdated(server Side) string {
 	s := c.Peers[server].Server
 	port, nodePort := uint16(s.Status.Endpoint.Port), c.Params.NodePort
@@ -500,14 +497,14 @@ func (c Connection) PublicKey(side Side) Step {
 	if peer.PublicKey != nil && bytes.Equal(peer.PublicKey.Spec.PublicKey, want.Spec.PublicKey) {
 		keepAnnotation(want, peer.PublicKey, wire.AnnotationNextPublicKey)
 		if len(peer.PublicKey.OwnerReferences) == 0 {
-			want.OwnerReferences = nil // made by hand: it does not go with a gateway, and disconnect removes it
+			want.OwnerReferences = nil // made by hand: no gateway's deletion removes it, disconnect does
 		}
 	}
 	return Ensure(side, stepKey, peer.PublicKey, want)
 }
 
-// Gateway is the side's own end of the tunnel as the parameters want it, with its
-// kind set; nil if there is none.
+// Gateway is the side's own end of the tunnel, in the role that the parameters want, with its kind
+// set; nil if there is none.
 func (c Connection) Gateway(side Side) wire.Object {
 	role := c.Peers[side]
 	if side == c.Params.Server {

@@ -12,23 +12,24 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// RemoveOptions say how much is to be removed.
+// RemoveOptions say what to remove.
 type RemoveOptions struct {
-	// LocalOnly leaves cluster B alone, which need not answer, nor exist.
+	// LocalOnly leaves cluster B alone: it need not answer, nor exist.
 	LocalOnly bool
-	// Peer is the cluster ID of B where it can't be asked. "" takes what B says,
-	// or else the only peer that A has.
+	// Peer is the cluster ID of B if B can't be asked. "" means the ID that B reports, or else the
+	// only peer that A has.
 	Peer wire.ClusterID
-	// Namespaces are where the peering is said to be; "" is wherever it is.
+	// Namespaces are the tenant namespaces that the admin gave, by side; "" finds the peering in
+	// any namespace.
 	Namespaces [2]string
 }
 
-// PlanReset removes the connection of the two clusters and what they know of
-// each other. What others own stays: a tenant namespace goes only if we made it.
-// While one of the clusters lends the other something, nothing goes.
+// PlanReset removes the connection of the two clusters and what they know of each other. Objects of
+// others stay: a tenant namespace is deleted only if we created it. Nothing is removed while one of
+// the clusters lends the other something.
 func PlanReset(o RemoveOptions, f Facts) Plan { return ResetBy(command.Ours("network", "reset"), o, f) }
 
-// ResetBy is [PlanReset] as a part of what another command of ours does: hints name that.
+// ResetBy is [PlanReset] as a part of another command of ours, which the hints name.
 func ResetBy(by command.Command, o RemoveOptions, f Facts) Plan {
 	plan := planRemoval(by, o, f, func(c Connection, side Side) []Step {
 		return []Step{c.removeConfiguration(side), c.removeNamespace(side)}
@@ -41,7 +42,7 @@ func ResetBy(by command.Command, o RemoveOptions, f Facts) Plan {
 	return plan
 }
 
-// lent refuses to take the network from a virtual node, nil if there is none.
+// lent refuses to cut off a virtual node's network; nil if there is no virtual node.
 func lent(o RemoveOptions, f Facts, ids [2]wire.ClusterID) *Step {
 	sides, unpeer := []Side{A, B}, f.Ours("unpeer")
 	if o.LocalOnly {
@@ -65,13 +66,13 @@ func lent(o RemoveOptions, f Facts, ids [2]wire.ClusterID) *Step {
 	return nil
 }
 
-// PlanDisconnect removes the gateways. What the clusters know of each other
-// stays, so connecting again gives the same addresses.
+// PlanDisconnect removes the gateways. The clusters keep what they know of each other, so
+// connecting again gives the same addresses.
 func PlanDisconnect(o RemoveOptions, f Facts) Plan {
 	return planRemoval(command.Ours("network", "disconnect"), o, f, func(Connection, Side) []Step { return nil })
 }
 
-// planRemoval removes the gateways, then what rest says for each side.
+// planRemoval removes the gateways on all sides, then adds the steps of rest for each side.
 func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connection, Side) []Step) Plan {
 	sides := []Side{A, B}
 	if o.LocalOnly {
@@ -92,7 +93,7 @@ func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connect
 			plan.Steps = []Step{*unclear}
 		}
 		if peer == "" {
-			return plan // or there is nothing to forget
+			return plan // without a step, there is nothing to forget
 		}
 		plan.B, f.Sides[B].ID = peer, peer
 		plan.Owed = []command.Command{forget(by, f.Sides[A].Name()).For(string(f.Sides[B].Name()))}
@@ -121,7 +122,7 @@ func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connect
 	return plan
 }
 
-// unattended says which nodes don't follow the removal.
+// unattended names the nodes that keep their routes because they have no ready agent.
 func (c Connection) unattended(sides []Side, steps []Step) (out []string) {
 	for _, side := range sides {
 		f := c.Facts.Sides[side]
@@ -132,7 +133,8 @@ func (c Connection) unattended(sides []Side, steps []Step) (out []string) {
 	return out
 }
 
-// replaced refuses to remove the connection with another cluster of B's ID, as failed steps.
+// replaced refuses the removal if a side is connected with another cluster that has the same ID; it
+// returns failed steps.
 func replaced(by command.Command, f Facts) []Step {
 	var steps []Step
 	for _, side := range []Side{A, B} {
@@ -146,9 +148,8 @@ func replaced(by command.Command, f Facts) []Step {
 	return steps
 }
 
-// Removing is a removal for one run: whom to forget is settled once, since in
-// the end nothing is left that would tell. plan is [PlanReset] or
-// [PlanDisconnect].
+// Removing is a removal for one run, by [PlanReset] or [PlanDisconnect]. The first plan settles the
+// peer: after the last deletion, no object would tell it.
 func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) func(Facts) Plan {
 	return func(f Facts) Plan {
 		p := plan(o, f)
@@ -159,7 +160,7 @@ func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) func(Facts)
 	}
 }
 
-// peer is whom A is to forget; "" if there is nobody, or if that is unclear.
+// peer is the cluster that A forgets; "" if there is none, or if it is unclear which.
 func (o RemoveOptions) peer(f Facts) (wire.ClusterID, *Step) {
 	known := f.Sides[A].forgettable()
 	switch {
@@ -177,9 +178,9 @@ func (o RemoveOptions) peer(f Facts) (wire.ClusterID, *Step) {
 	return "", &s
 }
 
-// KnownPeers are the IDs of the clusters that this one is connected with, or has
-// begun to be. A namespace alone is no peering: a reset keeps one in which somebody
-// else has put something, and Liqo has one for its authentication.
+// KnownPeers lists the IDs of the clusters with which this one is connected, or has begun to be. A
+// namespace alone is no peering: a reset keeps one that holds objects of others, and Liqo has one
+// for its authentication.
 func (c ClusterFacts) KnownPeers() []wire.ClusterID {
 	var ids peerIDs
 	for o := range c.connections() {
@@ -189,7 +190,7 @@ func (c ClusterFacts) KnownPeers() []wire.ClusterID {
 	return ids
 }
 
-// EndingPeers are those of which all that is left is being deleted, as after a reset.
+// EndingPeers lists peers whose last objects are all being deleted, as after a reset.
 func (c ClusterFacts) EndingPeers() []string {
 	stays := map[wire.ClusterID]bool{}
 	for o := range c.connections() {
@@ -205,8 +206,8 @@ func (c ClusterFacts) EndingPeers() []string {
 	return ending
 }
 
-// forgettable are besides those that this one has only a namespace for, which may
-// be all that a stopped run has left.
+// forgettable lists the known peers, and those for which only a namespace is left: a stopped run
+// may have left nothing else.
 func (c ClusterFacts) forgettable() []wire.ClusterID {
 	ids := peerIDs(c.KnownPeers())
 	for i := range c.Namespaces {
@@ -218,14 +219,14 @@ func (c ClusterFacts) forgettable() []wire.ClusterID {
 
 type peerIDs []wire.ClusterID
 
-// add adds the peer that an object is about, once.
+// add adds the peer that an object's label names, once.
 func (ids *peerIDs) add(o wire.Object) {
 	if id := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster]); id != "" && !slices.Contains(*ids, id) {
 		*ids = append(*ids, id)
 	}
 }
 
-// forget removes what one cluster has of a peer that is left alone.
+// forget is the command that removes what one cluster has of a peer, and leaves the peer alone.
 func forget(by command.Command, peer wire.ClusterID) command.Command {
 	return by.Add("--local-only", "--remote-cluster-id", string(peer))
 }
@@ -242,13 +243,13 @@ func (c Connection) removeServer(side Side) Step {
 	return Remove(side, stepServer, c.object(side, kindServer, c.Peers[side].Server), c.Peers[side].Server, c.gatewayInterrupts(side))
 }
 
-// removeKey is for keys that no gateway on this side owns.
+// removeKey removes a PublicKey that no gateway on this side owns.
 func (c Connection) removeKey(side Side) Step {
 	return Remove(side, stepKey, c.object(side, kindPublicKey, c.Peers[side].PublicKey), c.Peers[side].PublicKey, "")
 }
 
-// drained waits until the gateway's children are gone: its pod still carries
-// traffic until then, and its interfaces exist.
+// drained waits until the gateway's children are gone: until then, its pod carries traffic, and its
+// interfaces exist.
 func (c Connection) drained(side Side) Step {
 	peer := c.Peers[side]
 	s := Step{ID: IDOf(side, "drained"), Side: side, Action: Wait, Title: "gateway is gone", Status: Done}
@@ -260,7 +261,7 @@ func (c Connection) drained(side Side) Step {
 	return s
 }
 
-// undrained is what is left of a gateway that was deleted, "" for nothing.
+// undrained says what is left of a deleted gateway; "" if nothing is.
 func (c Connection) undrained(side Side) string {
 	peer := c.Peers[side]
 	pods, facts := 0, c.Facts.Sides[side]
@@ -280,16 +281,15 @@ func (c Connection) undrained(side Side) string {
 	return ""
 }
 
-// hasGateway reports whether the gateway that a pod is of still exists: a
-// Namespace may hold several peerings.
+// hasGateway reports whether the pod's gateway still exists: a namespace may hold several peerings.
 func (c ClusterFacts) hasGateway(pod PodFacts) bool {
 	of := func(o wire.Object) bool { return o.GetNamespace() == pod.Namespace && o.GetName() == pod.Gateway }
 	return slices.ContainsFunc(c.Servers, func(o networkingv1beta1.GatewayServer) bool { return of(&o) }) ||
 		slices.ContainsFunc(c.Clients, func(o networkingv1beta1.GatewayClient) bool { return of(&o) })
 }
 
-// removeConfiguration comes after the gateway's own object: Liqo's controllers
-// need it to clean up after a gateway. Pods may still end.
+// removeConfiguration waits until the gateway's own object is gone: Liqo's controllers need the
+// Configuration to clean up after a gateway. The gateway's pods may still be ending.
 func (c Connection) removeConfiguration(side Side) Step {
 	object := c.object(side, kindConfiguration, c.Peers[side].Configuration)
 	if c.Peers[side].Client != nil || c.Peers[side].Server != nil {
@@ -298,14 +298,14 @@ func (c Connection) removeConfiguration(side Side) Step {
 	return Remove(side, "configuration", object, c.Peers[side].Configuration, "")
 }
 
-// removeNamespace deletes the peering's namespace, if that is ours.
+// removeNamespace deletes the peering's namespace if we created it.
 func (c Connection) removeNamespace(side Side) Step {
 	peer := c.Peers[side]
 	rest := peer.Configuration != nil || c.drained(side).Status != Done
 	return RemoveNamespace(side, "namespace", peer.Namespace, peer.Tenant, c.Facts.Contents[side], rest)
 }
 
-// KeptBecause begins the reason of a deletion that is not needed.
+// KeptBecause begins the reason why a step deletes nothing.
 const KeptBecause = "kept: "
 
 // RemoveNamespace deletes a namespace that we created, once the rest of what we put
@@ -316,8 +316,8 @@ func RemoveNamespace(side Side, what string, live *corev1.Namespace, tenant rend
 	s := Remove(side, what, ObjectRef{Kind: kindNamespace, Name: tenant.Namespace}, live, "")
 	switch {
 	case s.Status == Waiting:
-		// Kubernetes takes its own 5 s for an empty namespace; nothing of ours is left
-		// by now, and the next run waits for it.
+		// Kubernetes takes its own 5 s for an empty namespace. Nothing of ours is left by now, and
+		// the next run waits until it is gone.
 		s.Status, s.Reason = Done, "being deleted by Kubernetes"
 	case s.Status == Done:
 	case !render.CreatedByUs(live):
