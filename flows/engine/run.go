@@ -20,38 +20,37 @@ type Event struct {
 	Started time.Time // when the run began
 	Plan    flows.Plan
 	Changes []flows.Change // since the last event
-	// Again are steps that wait for what they waited for a moment ago, and for something
-	// else in between: two reasons that take turns are said once.
+	// Again marks steps that wait for the same as shortly before, with something else in between:
+	// of two reasons that take turns, each is told once.
 	Again map[flows.StepID]bool
 }
 
 // Changed reports whether anything was changed since the last event.
 func (e Event) Changed() bool { return flows.Changed(e.Changes) }
 
-// Options of [Run].
+// Options are the options of [Run].
 type Options struct {
 	// Timeout bounds the waiting after the first change; 0 means 5 minutes.
 	Timeout time.Duration
-	// Approve is asked before the first change, and again before the run deletes
-	// or replaces what no approved plan has said. Nil means yes.
+	// Approve is asked before the first change, and again before the run deletes or replaces
+	// something that no approved plan has announced. Nil approves everything.
 	Approve func(flows.Plan) (bool, error)
-	// Force takes fields over that other managers own; see [Forcer].
+	// Force takes fields from other managers that own them; see [Forcer].
 	Force bool
-	// Strict has warnings count as failures: see [flows.Uninterrupting], and a path that
-	// loses packets is none.
+	// Strict makes warnings failures: an interruption, see [flows.Uninterrupting], and a path that
+	// loses packets.
 	Strict bool
-	// Measure sends packets from pod to pod, for a plan that ends with that; nil
-	// means [VerifyPair].
+	// Measure sends packets from pod to pod, if the plan ends with that; nil means [VerifyPair].
 	Measure func(context.Context, flows.Facts) (flows.Measurement, error)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// ErrDeclined is returned when [Options.Approve] said no. If that was asked in the
-// middle of a run, something was changed before: the error says so.
+// ErrDeclined is returned if [Options.Approve] declines. In the middle of a run, something was
+// changed before: the error says so.
 var ErrDeclined = errors.New("declined")
 
-// Declined is [ErrDeclined] with what became of the clusters.
+// Declined is [ErrDeclined] with what has happened to the clusters.
 func Declined(changed bool) error {
 	if changed {
 		return fmt.Errorf("%w; what was applied before stays: the same command continues", ErrDeclined)
@@ -61,18 +60,17 @@ func Declined(changed bool) error {
 
 const (
 	defaultTimeout = 5 * time.Minute
-	// pollInterval bounds how long a run can miss something that no watch told.
+	// pollInterval bounds how late a run sees a change that no watch reports.
 	pollInterval = time.Second
-	// finishTimeout lets a request that is under way end after a cancellation,
-	// so that what was changed is known.
+	// finishTimeout lets a running request end after a cancellation, so that the run knows what it
+	// changed.
 	finishTimeout = 10 * time.Second
 )
 
-// Run observes both clusters, plans, and applies what is ready, until the plan
-// is done or a step has failed. Before the first change it asks the clusters
-// whether the user may make all of them. It emits an event after every
-// observation and every change. Cancelling stops after the requests that are
-// under way; what was done stays, and another run continues from it.
+// Run observes both clusters, plans, and applies what is ready, until the plan is done or a step
+// has failed. Before the first change it asks the clusters whether the user may make all changes.
+// It emits an event after every observation and every change. A cancellation stops it once the
+// running requests have ended; their changes stay, and another run continues from there.
 func Run(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster, emit func(Event), o Options) error {
 	r := newRunner(plan, a, b, emit, o)
 	for {
@@ -109,17 +107,17 @@ type runner struct {
 	options  Options
 	started  time.Time
 	deadline time.Time
-	approved *flows.Plan // by the admin, the last one
+	approved *flows.Plan // the last plan that the admin approved
 	changed  bool
 	last     flows.Plan // the last plan made with both clusters in sight
 	applied  map[flows.StepID]applied
 	waits    map[flows.StepID]wait
-	heard    map[heard]time.Time // when that was said last
+	heard    map[heard]time.Time // when each text was emitted last
 	again    map[flows.StepID]bool
 	tries    int // to measure
 	answers  Answers
 
-	mu sync.Mutex // guards applied, which both sides write
+	mu sync.Mutex // guards applied: both sides write to it
 }
 
 // step is one round of the loop.
@@ -160,8 +158,7 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	return false, r.wait(ctx)
 }
 
-// Look observes both clusters, and plans. What is in the way of the plan is the
-// error.
+// Look observes both clusters, and plans. If the plan has failed, the error is its failure.
 func Look(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster) (flows.Plan, error) {
 	r := newRunner(plan, a, b, func(Event) {}, Options{})
 	_, p, err := r.look(ctx)
@@ -201,7 +198,7 @@ func (r *runner) ask(ctx context.Context, f *flows.Facts) (flows.Plan, error) {
 	}
 }
 
-// failure is the error of a plan that can't go on, nil for others.
+// failure is the error of a plan that has failed; nil for other plans.
 func (r *runner) failure(p flows.Plan) error {
 	f := p.Failure()
 	if f == nil {
@@ -210,12 +207,12 @@ func (r *runner) failure(p flows.Plan) error {
 	return &flows.StepError{Step: *f, Cluster: p.ID(f.Side), Changed: r.changed, Cause: f.Cause}
 }
 
-// measureTries is how often packets are sent before they count as lost. Nodes
-// follow a gateway that moved after the gateways have found each other: Liqo's up
-// to ten seconds later. A try takes about two seconds.
+// measureTries is how often packets are sent before they count as lost. When a gateway has moved,
+// nodes follow it later than the other gateway does: Liqo's up to ten seconds. A try takes about
+// two seconds.
 const measureTries = 5
 
-// measure sends packets, and lets the plan judge what became of them.
+// measure sends packets. The plan judges the result.
 func (r *runner) measure(ctx context.Context, facts flows.Facts) error {
 	send := r.options.Measure
 	if send == nil {
@@ -245,9 +242,9 @@ func (r *runner) send(p flows.Plan, at time.Time, changes []flows.Change) {
 	r.emit(Event{At: at, Started: r.started, Plan: p, Changes: changes, Again: maps.Clone(r.again)})
 }
 
-// approve asks the clusters and then the admin, before the first change and
-// before what the admin has not seen: a plan is made again after every change, and
-// may come to delete or replace something that it did not speak of.
+// approve asks the clusters and then the admin, before the first change and before changes that the
+// admin has not seen: a plan is made again after every change, and may then delete or replace more
+// than it announced.
 func (r *runner) approve(ctx context.Context, p flows.Plan) (asked bool, err error) {
 	if p.Empty() || r.approved != nil && r.approved.Foresaw(p) {
 		return false, nil
@@ -277,8 +274,8 @@ func (r *runner) approve(ctx context.Context, p flows.Plan) (asked bool, err err
 	return true, nil
 }
 
-// review asks the clusters whether the user may do all of the plan. If not, it
-// begins with failed steps that say what is missing.
+// review asks the clusters whether the user may make all of the plan's changes. If not, the
+// returned plan begins with failed steps that name the missing rights.
 func (r *runner) review(ctx context.Context, p flows.Plan) (flows.Plan, error) {
 	reviews, errs := Review(ctx, r.clusters, rights.OfBoth(p))
 	p.Steps = append(rights.Unpermitted(reviews), p.Steps...)
