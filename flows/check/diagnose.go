@@ -39,24 +39,24 @@ const (
 	Closed     flows.Code = "LT-D034"
 )
 
-// NotRead is said of what only the command reads, not every look.
+// NotRead is the result for warnings in views that don't read them.
 const NotRead = "not read here: liqo-tui check reads them"
 
-// recentRestart is how long a restart is worth a warning.
+// recentRestart is how long a restart leads to a warning.
 const recentRestart = 10 * time.Minute
 
-// diagnosis is what the checks of a connection judge.
+// diagnosis is the input of the checks of a connection.
 type diagnosis struct {
 	facts    flows.Facts
 	earlier  *flows.Facts
 	peers    [2]flows.Peer
 	readings [2]flows.Reading
-	lent     [2]lent // what each uses of the other
+	lent     [2]lent // what each side uses of the other
 }
 
-// Diagnose judges a connection by what both clusters say of it. earlier are
-// facts of some seconds before, from which it sees which way packets move now;
-// nil if there are none. What they are needed for, and do not tell, is Measuring.
+// Diagnose judges a connection by what both clusters say about it. earlier has facts from some
+// seconds before; comparing them shows which way packets move now. It is nil if there are none:
+// checks that need it are Measuring then.
 func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	in := inputs(f, earlier)
 	results := evaluate(diagnosisChecks(), in)
@@ -64,7 +64,7 @@ func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	return extend(results, leftChecks(), in, in.usesOurs)
 }
 
-// inputs are what the checks judge.
+// inputs is the input of the checks, from facts.
 func inputs(f flows.Facts, earlier *flows.Facts) diagnosis {
 	in := diagnosis{facts: f, earlier: earlier, lent: lendings(f)}
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -121,7 +121,7 @@ func (in diagnosis) operator(side flows.Side) Result {
 	return pass(c.Software.String() + " works")
 }
 
-// samePeer is inconclusive for a connection that no UID was stored of.
+// samePeer is inconclusive for a connection whose peer's UID was not stored.
 func (in diagnosis) samePeer(flows.Side) Result {
 	if strangers := flows.Strangers(in.facts); len(strangers) > 0 {
 		return result(Fail, strangers[0].Reason, command.Texts(strings.Split(strangers[0].Hint, "; ")...)...)
@@ -149,7 +149,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 		}
 		return r
 	}
-	views, _ := Views(in.facts, side) // decided, so nothing is allocated
+	views, _ := Views(in.facts, side) // the views are decided, so Views allocates nothing
 	text := make([]string, len(views))
 	for i, v := range views {
 		text[i] = v.String()
@@ -161,7 +161,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 	return pass(seen)
 }
 
-// sameRanges compares what side knows of the other with what the other is.
+// sameRanges compares what side knows of the other's ranges with the other's real ones.
 func (in diagnosis) sameRanges(side flows.Side) Result {
 	conf, other := in.peers[side].Configuration, in.cluster(side.Other())
 	known, are := conf.Spec.Remote.CIDR, other.Networks
@@ -198,8 +198,8 @@ func (in diagnosis) gateways(flows.Side) Result {
 	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), command.Hintf("run: %s; it makes what is missing and replaces what is in the way", in.connect())).planned("make what is missing")
 }
 
-// server is the side whose gateway is dialled. Only checks ask for it that need
-// [Gateways], so there is one.
+// server is the side whose gateway is dialled. Only checks that need [Gateways] use it, so such a
+// side exists.
 func (in diagnosis) server() flows.Side {
 	side, _ := flows.ServerSide(in.readings)
 	return side
@@ -209,7 +209,7 @@ func (in diagnosis) dialled() (address string, port int32) {
 	return first(in.peers[in.server().Other()].Client.Spec.Endpoint)
 }
 
-// relay is what both gateways dial; ok is false if the client dials the server.
+// relay is the relay that both gateways dial; ok is false if the client dials the server.
 func (in diagnosis) relay() (_ wire.Relay, ok bool) {
 	r, err := wire.ParseRelay(wire.RelayOf(in.peers[in.server()].Server))
 	return r, err == nil
@@ -324,7 +324,7 @@ func (in diagnosis) keys(side flows.Side) Result {
 	return pass("key " + keyText(theirs[:]))
 }
 
-// keyText is enough of a public key to tell two apart.
+// keyText is the part of a public key that is enough to distinguish two.
 func keyText(key []byte) string {
 	if len(key) < 4 {
 		return fmt.Sprintf("of %d bytes", len(key))
@@ -332,7 +332,7 @@ func keyText(key []byte) string {
 	return fmt.Sprintf("%x…", key[:4])
 }
 
-// maxWarnings is how many warnings are shown of one side.
+// maxWarnings is how many warnings are shown for one side.
 const maxWarnings = 5
 
 func (in diagnosis) warnings(side flows.Side) Result {
@@ -353,8 +353,8 @@ func (in diagnosis) warnings(side flows.Side) Result {
 	return pass("none")
 }
 
-// eventsAbout are the warnings about the peering's objects of the kinds, all if
-// none is given, as lines.
+// eventsAbout lists the warnings about the peering's objects of the given kinds, as lines; of all
+// kinds if none is given.
 func (in diagnosis) eventsAbout(side flows.Side, kinds ...string) []string {
 	var out []string
 	for _, e := range in.cluster(side).Events {
@@ -384,10 +384,10 @@ func (in diagnosis) fresh(side flows.Side) Result {
 	return pass(fmt.Sprintf("%s ago: %s", in.facts.At.Sub(r.At).Round(time.Second), cmp.Or(r.Message, string(r.Value))))
 }
 
-// connect makes what is missing, and updates what has changed.
+// connect is the command that creates what is missing and updates what has changed.
 func (in diagnosis) connect() command.Command { return in.facts.Ours("network", "connect") }
 
-// kubectl is a command about the side's end of the peering.
+// kubectl is a kubectl command about the side's end of the peering.
 func (in diagnosis) kubectl(side flows.Side, words ...string) command.Command {
 	return in.cluster(side).KubectlIn(in.peers[side].Tenant.Namespace, words...)
 }
@@ -412,9 +412,9 @@ func (in diagnosis) ping(side flows.Side) Result {
 		return result(Fail, why, command.Text("WireGuard works, but pings through the tunnel get lost: look for rules on the gateways' nodes that drop UDP 12345"), logs)
 	}
 	switch Worst([]Result{in.path(flows.A), in.path(flows.B)}) {
-	case Pass: // it is not the path
+	case Pass: // the path is not the cause
 	case Measuring:
-		return result(Fail, why) // what to do depends on what comes out
+		return result(Fail, why) // the fix depends on what the measurement shows
 	case Warn, Fail, Inconclusive, Skipped, Planned:
 		return in.closed(why, logs)
 	}
@@ -426,17 +426,17 @@ func (in diagnosis) mtu(flows.Side) Result {
 	path := pathMTU(in.readings)
 	switch {
 	case path > 0 && in.leftToGateways():
-		return pass(fmt.Sprintf("packets of %d bytes come through, and the gateways send no longer ones", path))
+		return pass(fmt.Sprintf("packets of %d bytes come through, and the gateways send none that are longer", path))
 	case path > 0 && path < max(a, b):
 		return result(Warn, fmt.Sprintf("the path carries packets of %d bytes, and the tunnel's MTU is %d", path, max(a, b)),
 			command.Hintf("run: %s, so that no packet is too large", in.connect().Flag("--mtu", fmt.Sprint(path)))).
-			plannedWith("mtu", fmt.Sprint(path), "send no longer packets")
+			plannedWith("mtu", fmt.Sprint(path), fmt.Sprintf("limit packets to %d bytes", path))
 	case a == 0 || b == 0:
 		return result(Inconclusive, "not reported by "+in.silent(func(r flows.Reading) bool { return r.MTU > 0 }))
 	case a != b:
 		return result(Warn, fmt.Sprintf("%d on %s, %d on %s: larger packets get lost one way", a, in.facts.Sides[flows.A].ID, b, in.facts.Sides[flows.B].ID),
 			command.Hintf("run: %s", in.connect().Flag("--mtu", fmt.Sprint(min(a, b))))).
-			plannedWith("mtu", fmt.Sprint(min(a, b)), "send no longer packets")
+			plannedWith("mtu", fmt.Sprint(min(a, b)), fmt.Sprintf("limit packets to %d bytes", min(a, b)))
 	}
 	text := fmt.Sprintf("%d bytes on both sides", a)
 	if path > 0 {
@@ -445,8 +445,8 @@ func (in diagnosis) mtu(flows.Side) Result {
 	return pass(text)
 }
 
-// leftToGateways reports whether the tunnel's MTU is only a bound, up to which both
-// gateways look for what passes.
+// leftToGateways reports whether the tunnel's MTU is only an upper bound: both gateways find out
+// themselves which size passes.
 func (in diagnosis) leftToGateways() bool {
 	for _, p := range in.peers {
 		if p.Server != nil && p.Server.Spec.MTU != wire.MaxMTU || p.Client != nil && p.Client.Spec.MTU != wire.MaxMTU {
@@ -456,7 +456,7 @@ func (in diagnosis) leftToGateways() bool {
 	return in.readings[flows.A].PathMTU > 0 && in.readings[flows.B].PathMTU > 0
 }
 
-// pathMTU is the longest packet that came through both ways; 0 if not known.
+// pathMTU is the size of the longest packet that passed both ways; 0 if unknown.
 func pathMTU(r [2]flows.Reading) int {
 	a, b := r[flows.A].PathMTU, r[flows.B].PathMTU
 	if a == 0 || b == 0 {
