@@ -26,21 +26,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// connectFlags are what an admin may want of a connection. Some of it is decided
-// when both clusters have been looked at.
+// connectFlags are the admin's choices for a connection. Some are decided only after both clusters
+// were observed.
 type connectFlags struct {
 	params    flows.Params
 	flags     []*flags.Flag[flows.Params]
 	install   bool
-	operators [2]render.InstallParams // where they are installed
+	operators [2]render.InstallParams // the clusters where they are installed
 	operator  []*flags.Flag[render.InstallParams]
-	probe     bool         // pods try the ways first
-	reach     *trial.Reach // what they have found; nil before
+	probe     bool         // test pods try the ways between the clusters first
+	reach     *trial.Reach // what the test pods found; nil before
 }
 
 func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaults()} }
 
-// add adds the settings that a command takes; nil takes all.
+// add adds the settings that takes accepts; nil accepts all.
 func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting) bool) {
 	for _, s := range connectionSettings {
 		if takes == nil || takes(s) {
@@ -52,8 +52,8 @@ func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting)
 	}
 }
 
-// parse gives the parameters, and the fields that facts are to decide. A
-// connection keeps what was not given.
+// parse returns the parameters, and the open fields: facts decide these. Settings without a flag
+// are not in p.Given, so a connection keeps its own.
 func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	p = c.params
 	for _, v := range c.flags {
@@ -74,15 +74,15 @@ func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	return p, open, nil
 }
 
-// addReplace adds the flag by which one cluster takes the place of another. No file and no
-// environment can give it: it is about one cluster at one time.
+// addReplace adds the flag to replace a peer by another cluster. Only the command line can set it,
+// no file and no environment variable: it is about one cluster at one time.
 func (c *connectFlags) addReplace(f *pflag.FlagSet) {
 	const name = "replace-peer"
 	f.BoolVar(&c.params.ReplacePeer, name, false, "connect a cluster that has the ID of a peer and is another one, such as a peer that was built anew: the former one loses its connection. The plan shows it, and asks for it")
 	config.OnCommandLine(f, name)
 }
 
-// plan decides what was left to facts once both clusters are in sight.
+// plan returns the planning function. It decides the open fields once both clusters are in sight.
 func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 	p, open, err := c.parse()
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 				}
 			}
 			if plan := flows.PlanConnect(settled, f); plan.Failure() != nil {
-				return plan // not yet in sight, or not fit for it
+				return plan // a cluster is not in sight yet, or does not fit
 			}
 			connecting := flows.Connecting
 			if swap.Possible(settled, open, f) {
@@ -124,7 +124,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 	}, nil
 }
 
-// installations are those that the sides without any software need.
+// installations are the installations for the sides that have no operator.
 func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, failed *flows.Step) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		facts := f.Sides[side]
@@ -147,7 +147,7 @@ func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, 
 	return all, nil
 }
 
-// try has pods try the ways between the clusters, if that is asked for.
+// try runs pods that try the ways between the clusters, if the admin asked for it.
 func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
 	p, open, err := c.parse()
 	if err != nil || !c.probe {
@@ -155,7 +155,7 @@ func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
 	}
 	f, err := engine.Observe(ctx, a, b, time.Now)
 	if err != nil || len(flows.NoAnswer(f, flows.A, flows.B)) > 0 {
-		return err // the plan says what is the matter
+		return err // the plan gives the reason
 	}
 	p, _ = settle(p, open|p.Undecided(f), f)
 	reach, err := engine.TryReach(ctx, p, f, a, b, c.operators[flows.A].Image, time.Now)
@@ -163,8 +163,8 @@ func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
 	return err
 }
 
-// settle decides the open fields, with a sentence for each. What a connection
-// has already is kept.
+// settle decides the open fields, and gives a reason for each as a sentence. If the connection
+// exists, it keeps its settings.
 func settle(p flows.Params, open flows.Fields, f flows.Facts) (flows.Params, []string) {
 	if _, exists := flows.Adopt(p, f); exists {
 		return p, nil
@@ -237,10 +237,10 @@ they are. The plan says which changes interrupt traffic.`,
 	f.StringVar(&e.format, "format", manifest.YAML, "of --export: yaml, kustomize or argocd (with sync waves)")
 	c.addInstall(f)
 	cmd.MarkFlagsMutuallyExclusive("filename", "shortcuts", "export", "probe")
-	for _, many := range []string{"filename", "shortcuts"} { // it is about one peer
+	for _, many := range []string{"filename", "shortcuts"} { // --replace-peer is about one peer
 		cmd.MarkFlagsMutuallyExclusive(many, "replace-peer")
 	}
-	cmd.MarkFlagsMutuallyExclusive("install", "export") // what is exported follows from what is installed
+	cmd.MarkFlagsMutuallyExclusive("install", "export") // the manifests to export depend on what is installed
 	acceptLiqoctl(cmd)
 	return cmd
 }
@@ -294,13 +294,13 @@ this, too.`,
 		},
 	}
 	r.add(cmd)
-	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Sets == 0 }) // nothing of gateways
+	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Sets == 0 }) // no settings of gateways
 	c.addReplace(cmd.Flags())
 	acceptLiqoctl(cmd)
 	return cmd
 }
 
-// connected is what the admin needs to know of what was waited for.
+// connected returns the final message for the chosen --wait level.
 func connected(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achieved {
 	var b strings.Builder
 	a, z := f.Sides[flows.A].ID, f.Sides[flows.B].ID
@@ -327,7 +327,7 @@ func connected(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achi
 	return report.Achieved{Text: b.String(), Next: next}
 }
 
-// rangesText says by which addresses pods reach each other.
+// rangesText lists the addresses at which pods reach each other.
 func rangesText(f flows.Facts) string {
 	var b strings.Builder
 	for _, side := range []flows.Side{flows.A, flows.B} {
