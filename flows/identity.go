@@ -11,8 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// UID is which cluster the peer is, by the UID of its namespace kube-system; "" if that was
-// not stored. A cluster ID is only a name, which another cluster may have too.
+// UID is the UID of the peer's namespace kube-system, which identifies the cluster; "" if it was
+// not stored. The cluster ID is only a name, and another cluster may have the same.
 func (p Peer) UID() string {
 	if p.Configuration == nil {
 		return ""
@@ -20,7 +20,7 @@ func (p Peer) UID() string {
 	return p.Configuration.Annotations[wire.AnnotationPeerUID]
 }
 
-// Identity is the UID by which the cluster is known to its peers; "" if it may not be read.
+// Identity is the UID that identifies the cluster to its peers; "" if it may not be read.
 func (c ClusterFacts) Identity() string {
 	if c.UIDStandsIn {
 		return ""
@@ -28,8 +28,8 @@ func (c ClusterFacts) Identity() string {
 	return c.UID
 }
 
-// Strangers are failed steps of the sides that are connected with another cluster of the
-// other side's ID.
+// Strangers returns a failed step for each side that is connected with a third cluster, which has
+// the same ID as the other side.
 func Strangers(f Facts) (steps []Step) {
 	for _, side := range []Side{A, B} {
 		if why := f.stranger(side); why != "" {
@@ -39,7 +39,7 @@ func Strangers(f Facts) (steps []Step) {
 	return steps
 }
 
-// replaces are the sentences of [Strangers], for a plan that is to replace the peers.
+// replaces lists the sentences of [Strangers], for a plan that replaces the peers.
 func replaces(strangers []Step) []string {
 	var out []string
 	for _, s := range strangers {
@@ -48,8 +48,8 @@ func replaces(strangers []Step) []string {
 	return out
 }
 
-// stranger says why the other side is not the cluster that the side is connected with; ""
-// if it is, or nothing tells.
+// stranger says why the other side is not the cluster that this side is connected with; "" if it
+// is, or if it is unknown.
 func (f Facts) stranger(side Side) string {
 	me, other := f.Sides[side], f.Sides[side.Other()]
 	if other.Identity() == "" || other.ID == "" {
@@ -65,9 +65,9 @@ func (f Facts) stranger(side Side) string {
 	return f.unlikePeer(side)
 }
 
-// unlikePeer is stranger for a connection that no UID was stored of. A tunnel that works
-// proves that its peer is another cluster, if the other side has no end of it, or an end
-// with another key.
+// unlikePeer is stranger for a connection whose peer's UID was not stored. If the tunnel works, but
+// the other side has no end of it, or an end with another key, then the tunnel leads to another
+// cluster.
 func (f Facts) unlikePeer(side Side) string {
 	me, other := f.Sides[side], f.Sides[side.Other()]
 	mine, theirs := me.Peer(other.ID), other.Peer(me.ID)
@@ -84,8 +84,8 @@ func (f Facts) unlikePeer(side Side) string {
 	return ""
 }
 
-// knows reports whether the cluster was told this key of its peer's gateway, as the present or
-// the next one, or was told none.
+// knows reports whether the cluster was told this key of its peer's gateway, as the present or the
+// next one. It is also true if the cluster was told no key.
 func (p Peer) knows(key wgtypes.Key) bool {
 	if p.PublicKey == nil {
 		return true
@@ -93,7 +93,7 @@ func (p Peer) knows(key wgtypes.Key) bool {
 	return bytes.Equal(p.PublicKey.Spec.PublicKey, key[:]) || p.PublicKey.Annotations[wire.AnnotationNextPublicKey] == key.String()
 }
 
-// calls is how an admin finds a side again.
+// calls is what an admin calls the source of a side's facts: its context, or the file.
 func (f Facts) calls(side Side) string {
 	if c := f.Sides[side]; !c.Described {
 		return "context " + c.Context.String()
@@ -114,8 +114,8 @@ func (f Facts) strangerHint(side Side) string {
 	}, "; ")
 }
 
-// identify has a Configuration say which cluster the peer is. One that can't be asked stays
-// who it was.
+// identify writes the peer's UID into a Configuration. If the peer can't be asked, the stored UID
+// stays.
 func (c Connection) identify(side Side, want wire.Object) (interrupts string) {
 	uid := c.Facts.Sides[side.Other()].Identity()
 	if uid == "" {

@@ -13,41 +13,40 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// State is how one cluster's end of a peering is, in the words that every
-// screen, text and JSON use.
+// State is the state of one cluster's end of a peering. Screens, text output and JSON use the same
+// words.
 type State string
 
 // The states of an end.
 const (
 	StateNotConnected State = "not connected" // there is no gateway
-	StateStarting     State = "starting"      // a gateway that has reported nothing yet
+	StateStarting     State = "starting"      // a gateway exists, but has reported nothing yet
 	StateConnecting   State = "connecting"    // the peer's gateway has never answered
 	StateConnected    State = "connected"     // the peer's gateway answers pings: a claim about gateways, not about pods
-	StateDegraded     State = "degraded"      // it answers, but pings are lost
-	StateDown         State = "down"          // it answered before, and does not now
-	StateStale        State = "stale"         // what was reported is too old to be believed
+	StateDegraded     State = "degraded"      // the peer's gateway answers, but pings are lost
+	StateDown         State = "down"          // the peer's gateway answered before, but does not now
+	StateStale        State = "stale"         // the last report is too old to be believed
 	StateUnknown      State = "unknown"       // a value that this program doesn't know
 )
 
 // Works reports whether packets pass between the gateways.
 func (s State) Works() bool { return s == StateConnected || s == StateDegraded }
 
-// Healthy reports whether nothing needs an admin: what does not exist is no trouble.
+// Healthy reports whether no admin is needed: a connection that does not exist is healthy.
 func (s State) Healthy() bool { return s == StateConnected || s == StateNotConnected }
 
-// degradedLoss is the share of lost pings from which a connection counts as
-// degraded: two of the thirty that a minute has. One that is lost is no pattern.
+// degradedLoss is the share of lost pings above which a connection is degraded. A minute has thirty
+// pings: two lost ones are more than this share, a single one is not.
 const degradedLoss = 0.05
 
 // FabricPort is the UDP port between nodes and gateways of our operator.
 const FabricPort = 6092
 
-// liqoReportInterval is the longest time between two writes of a Connection's
-// latency by Liqo's gateways while the peer answers. It is a setting of theirs;
-// this is its default.
+// liqoReportInterval is the default of a setting of Liqo's gateways: while the peer answers, they
+// write a Connection's latency at least this often.
 const liqoReportInterval = 10 * time.Second
 
-// Role is which end of the tunnel a cluster is.
+// Role is the end of the tunnel that a cluster has.
 type Role string
 
 // The two roles.
@@ -56,66 +55,66 @@ const (
 	RoleClient Role = "client" // dials
 )
 
-// Reading is what one cluster says of its peering with one other: small plain
-// values, so that two readings can be compared with ==.
+// Reading is what one cluster reports of its peering with one other. It has small plain values
+// only, so that two readings can be compared with ==.
 type Reading struct {
 	Peer      wire.ClusterID
 	Namespace string    // the tenant's
-	Role      Role      // "" without a gateway
-	Created   time.Time // the gateway; zero without one
-	// Endpoint is where the server is to be dialled ("UDP 192.0.2.7:31840"): by
-	// its own status, or by the client's settings.
+	Role      Role      // "" if there is no gateway
+	Created   time.Time // when the gateway was created; zero if there is none
+	// Endpoint is the address at which the server is dialled ("UDP 192.0.2.7:31840"), from the
+	// server's status or from the client's settings.
 	Endpoint string
-	Relayed  bool // Endpoint is of a relay, which the server dials
-	// CIDRs reports whether the peer's ranges have their local ones.
+	Relayed  bool // Endpoint is a relay's, which the server dials
+	// CIDRs reports whether the peer's ranges are mapped to local ones.
 	CIDRs bool
 	// Waiting is what keeps the gateway's pod from running, with the pod's name.
 	Waiting string
-	// Unreached are the nodes that can't reach the gateway, as text; "" if all can, or
-	// nothing is known of that.
+	// Unreached names the nodes that can't reach the gateway, as text; "" if all can, or if it is
+	// unknown.
 	Unreached string
-	// NodeProblem is the first of the nodes that don't lead to the peer as they should, and
-	// why, as text; "" if there is none, or nothing is known of that.
+	// NodeProblem is the first problem of a node that doesn't lead to the peer as it should, as
+	// text; "" if there is none, or if it is unknown.
 	NodeProblem string
 
-	// Exists reports whether there is a Connection, which says the rest.
+	// Exists reports whether there is a Connection. The fields below come from it.
 	Exists bool
 	Value  networkingv1beta1.ConnectionStatusValue
-	// Since is when Value became what it is; zero when that is not known.
+	// Since is when Value last changed; zero if unknown.
 	Since time.Time
-	// At is when the figures below were measured, Interval the longest time
-	// until the next ones; 0 if nothing is known of that.
+	// At is when the values below were measured. Interval is the longest time until the next
+	// measurement; 0 if unknown.
 	At       time.Time
 	Interval time.Duration
-	Latency  time.Duration // round trip; 0: not measured
-	// Reported is true if the gateway gives more than value and latency.
+	Latency  time.Duration // round trip; 0 if not measured
+	// Reported is set if the gateway reports more than value and latency.
 	Reported       bool
 	Reason         wire.Reason
 	Message        string
 	Handshake      time.Time
 	Loss           float64       // share of pings, 0 to 1; see Lost
 	Received, Sent uint64        // bytes since the tunnel was made
-	Lately         wire.Movement // since pings are no longer answered
-	// PodTraffic is when packets of pods were last seen to pass both ways; zero: never,
-	// or the gateway does not look.
+	Lately         wire.Movement // since pings have not been answered
+	// PodTraffic is when packets of pods were last seen in both directions; zero if never, or if
+	// the gateway does not look for them.
 	PodTraffic time.Time
-	// Refused are packets from the peer that were for nodes or for the gateway itself, if
-	// CountsRefused: older gateways and Liqo's don't count them.
+	// Refused counts packets from the peer that were for nodes or for the gateway itself. It is
+	// valid if CountsRefused is set: older gateways and Liqo's don't count them.
 	Refused        uint64
 	CountsRefused  bool
-	PeerAddress    string // where the peer was last heard, address:port
+	PeerAddress    string // from which the peer was last heard, address:port
 	Implementation string
 	MTU            int // bytes
-	PathMTU        int // bytes, the longest packet that came through; 0: not known
-	// Generation of the gateway's object that was in force when the peer last
-	// answered; 0: not known.
+	PathMTU        int // bytes, the longest packet that came through; 0 if unknown
+	// Generation of the gateway's object that was in force when the peer last answered; 0 if
+	// unknown.
 	Generation int64
-	// NextKey is the peer's next public key that the gateway is ready for, in base64.
+	// NextKey is the peer's next public key for which the gateway is prepared, in base64.
 	NextKey string
 }
 
-// StaleAt is when the reading stops being believed if nothing new comes; zero
-// when it never does.
+// StaleAt is when the reading becomes too old to be believed, if no new one comes; zero if it never
+// does.
 func (r Reading) StaleAt() time.Time {
 	if !r.Exists {
 		return time.Time{}
@@ -129,8 +128,8 @@ func (r Reading) Stale(now time.Time) bool {
 	return !at.IsZero() && now.After(at)
 }
 
-// Lost is the share of lost pings, 0 to 1. It is not known of a gateway that does
-// not count them, as Liqo's, nor before the first one was answered.
+// Lost is the share of lost pings, 0 to 1. It is unknown before the first ping is answered, and for
+// gateways that do not count pings, such as Liqo's.
 func (r Reading) Lost() (share float64, known bool) {
 	if !r.Reported || r.Value != networkingv1beta1.Connected && r.Value != networkingv1beta1.ConnectionError {
 		return 0, false
@@ -144,15 +143,15 @@ func (r Reading) Lossy() bool {
 	return known && share > degradedLoss
 }
 
-// Answered reports whether the peer's gateway answers pings now. Liqo's gateways
-// say Connected also when their pings are switched off: they have measured nothing.
+// Answered reports whether the peer's gateway answers pings now. Liqo's gateways say Connected even
+// if pings are switched off; then At is zero.
 func (r Reading) Answered(now time.Time) bool {
 	state, _ := r.State(now)
 	return state.Works() && !r.At.IsZero()
 }
 
-// Cause is the reason that the gateway gives for its state; "" if it gives none,
-// or if that is too old to be believed.
+// Cause is the gateway's reason for its state; "" if it gives none, or if the reading is too old to
+// be believed.
 func (r Reading) Cause(now time.Time) wire.Reason {
 	if r.Stale(now) {
 		return ""
@@ -160,8 +159,7 @@ func (r Reading) Cause(now time.Time) wire.Reason {
 	return r.Reason
 }
 
-// State judges the reading, and says why in a sentence: the root cause, as far as
-// the cluster knows it.
+// State judges the reading. why is a sentence with the root cause, as far as the cluster knows it.
 func (r Reading) State(now time.Time) (state State, why string) {
 	state, why = r.claim(now)
 	if r.Waiting != "" && !state.Works() && state != StateNotConnected {
@@ -170,7 +168,7 @@ func (r Reading) State(now time.Time) (state State, why string) {
 	return state, why
 }
 
-// claim is what the Connection says, if it may be believed.
+// claim is the state by the Connection alone, unless that is too old to be believed.
 func (r Reading) claim(now time.Time) (state State, why string) {
 	switch {
 	case !r.Exists && r.Role == "":
@@ -212,8 +210,8 @@ func (r Reading) claim(now time.Time) (state State, why string) {
 // lossWindow is how far back a gateway counts lost pings.
 const lossWindow = time.Minute
 
-// lossText tells a connection that has just come back from one that begins to fail: the
-// pings of the last minute were lost before.
+// lossText describes lost pings. After an outage, pings of the last minute still count as lost: the
+// text says that the connection recovers.
 func (r Reading) lossText() string {
 	if r.Recovering() {
 		return fmt.Sprintf("recovering: at the last report pings had been answered again for %s, and %.3g%% of the last minute's were lost", max(0, r.At.Sub(r.Since)).Round(time.Second), r.Loss*100)
@@ -224,7 +222,7 @@ func (r Reading) lossText() string {
 // Recovering reports whether pings that were lost before the latest outage ended still count.
 func (r Reading) Recovering() bool { return !r.Since.IsZero() && r.At.Sub(r.Since) < lossWindow }
 
-// meaning is what the value of a gateway that says no more means: Liqo's own.
+// meaning explains the value of a gateway that reports nothing else: Liqo's.
 func (r Reading) meaning() string {
 	switch r.Value {
 	case networkingv1beta1.Connected:
@@ -239,7 +237,7 @@ func (r Reading) meaning() string {
 	return "the peer's gateway has not answered yet; Liqo's gateway reports no reason"
 }
 
-// ServerSide is the side whose gateway is dialled; ok is false if neither says.
+// ServerSide is the side whose gateway is dialled; ok is false if neither side has a gateway.
 func ServerSide(readings [2]Reading) (side Side, ok bool) {
 	for i, r := range readings {
 		switch r.Role {
@@ -252,7 +250,7 @@ func ServerSide(readings [2]Reading) (side Side, ok bool) {
 	return A, false
 }
 
-// Reading is what the objects of one end say, with times by this machine's clock.
+// Reading reads the objects of one end. Its times follow this machine's clock.
 func (p Peer) Reading() Reading {
 	r := Reading{Peer: p.Tenant.Remote, Namespace: p.Tenant.Namespace}
 	if p.Configuration != nil {
@@ -292,7 +290,7 @@ func (p Peer) unreached() string {
 	return Some(p.Unreached)
 }
 
-// nodeProblem is the first of them; "" if there is none.
+// nodeProblem is the first of NodeProblems, and the number of the others; "" if there is none.
 func (p Peer) nodeProblem() string {
 	switch n := len(p.NodeProblems); n {
 	case 0:
@@ -344,8 +342,8 @@ func (p Peer) readConnection(r *Reading) {
 	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }
 
-// Peers are the views of the cluster on all its peerings, by the peer's ID. It
-// goes through the objects once, where [ClusterFacts.Peer] does so for each peer.
+// Peers is what the cluster has of all its peerings, by the peer's ID. It goes through all objects
+// once; [ClusterFacts.Peer] does so for each peer.
 func (c ClusterFacts) Peers() map[wire.ClusterID]*Peer {
 	x := newPeerIndex(c)
 	assign(x, c.Configurations, func(p *Peer) **networkingv1beta1.Configuration { return &p.Configuration })
@@ -379,8 +377,8 @@ func (c ClusterFacts) Peers() map[wire.ClusterID]*Peer {
 	return x.peers
 }
 
-// activePod is the later of a gateway's pods, unless only the other one holds
-// the tunnel. a may be nil.
+// activePod chooses between two pods of a gateway: b, the later one, unless only a holds the
+// tunnel. a may be nil.
 func activePod(a, b *PodFacts) *PodFacts {
 	if a != nil && a.Active && !b.Active {
 		return a
@@ -388,7 +386,8 @@ func activePod(a, b *PodFacts) *PodFacts {
 	return b
 }
 
-// GatewayName is that of the peer's GatewayServer, else of its GatewayClient; "" if there is neither.
+// GatewayName is the name of the cluster's own gateway: its GatewayServer, or else its
+// GatewayClient; "" if it has neither.
 func (p Peer) GatewayName() string {
 	switch {
 	case p.Server != nil:
@@ -399,7 +398,7 @@ func (p Peer) GatewayName() string {
 	return ""
 }
 
-// Objects are all there are of the peering, in the order in which they come to be.
+// Objects lists the objects of the peering that exist, in their order of creation.
 func (p Peer) Objects() []wire.Object {
 	var all []wire.Object
 	add := func(exists bool, o wire.Object) {
@@ -416,7 +415,7 @@ func (p Peer) Objects() []wire.Object {
 	return all
 }
 
-// peerIndex finds the view that an object belongs to.
+// peerIndex finds the [Peer] that an object belongs to.
 type peerIndex struct {
 	homes map[wire.ClusterID]home
 	named map[string]*corev1.Namespace
@@ -431,7 +430,7 @@ func newPeerIndex(c ClusterFacts) peerIndex {
 	return x
 }
 
-// view is the view that the object belongs to; nil if it is no part of a peering.
+// view returns the [Peer] that the object belongs to; nil if it is not part of a peering.
 func (x peerIndex) view(o metav1.Object) *Peer {
 	remote := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
 	if remote == "" {
@@ -449,7 +448,7 @@ func (x peerIndex) view(o metav1.Object) *Peer {
 	return p
 }
 
-// assign puts the first object of a kind into each view.
+// assign gives each [Peer] its first object of a kind.
 func assign[T any, O interface {
 	*T
 	metav1.Object
