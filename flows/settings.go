@@ -27,7 +27,7 @@ func Settings() []ConnectionSetting {
 		{
 			Name: "server-service-type", Liqoctl: "gw-server-service-type", Sets: FieldServiceType, Label: "Reached through", Noun: "service type", Inviter: true, Auto: true,
 			Help:    "how the gateway server is exposed: LoadBalancer, NodePort, ClusterIP, or auto: LoadBalancer if the cluster gives them addresses, else NodePort",
-			Explain: "The type of the Service in front of the gateway server. LoadBalancer needs a provider of load balancers and survives the loss of a node. NodePort needs nothing, but the client dials one node's address: if that node goes, the tunnel does. ClusterIP is for clusters that reach each other's Service addresses, or an address that you forward yourself.",
+			Explain: "The type of the Service in front of the gateway server. LoadBalancer needs a provider of load balancers and survives the loss of a node. NodePort needs nothing, but the client dials one node's address: if that node fails, so does the tunnel. ClusterIP is for clusters that reach each other's Service addresses, or an address that you forward yourself.",
 			Field:   "GatewayServer.spec.endpoint.serviceType", Kind: setting.Choice, Options: []setting.Option{{Value: "LoadBalancer"}, {Value: "NodePort"}, {Value: "ClusterIP"}},
 			Store: setting.TextAt(func(p *Params) *corev1.ServiceType { return &p.ServiceType }),
 		},

@@ -13,27 +13,27 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// handshakeLife is how long a WireGuard session lasts without a new handshake
-// (REJECT_AFTER_TIME of the protocol): an older handshake proves nothing.
+// handshakeLife is how long a WireGuard session lasts without a new handshake (the protocol's
+// REJECT_AFTER_TIME). An older handshake proves nothing.
 const handshakeLife = 180 * time.Second
 
-// longestWindow is the longest time between two looks that is compared: what
-// moved in it has moved now, not some time ago.
+// longestWindow is the longest time between two looks that are compared. In a longer one, packets
+// may have moved long ago.
 const longestWindow = time.Minute
 
-// movement is what one gateway has sent and received between two looks.
+// movement counts the bytes that one gateway sent and received between two looks.
 type movement struct {
 	sent, received uint64
 	over           time.Duration
 }
 
-// leastSilence is the time within which a gateway that is heard is heard: it pings every
-// 2 s, and more often where it gets no answer.
+// leastSilence is after how many seconds of silence the counts mean something. A gateway pings
+// every 2 s, and more often if it gets no answer: its peer has heard it by then, if packets arrive.
 const leastSilence = 3
 
-// sinceSilent are the movements that both gateways have seen themselves since their pings
-// are no longer answered: none of it is from before. One that does not say so may have
-// another trouble, such as a pod that is gone.
+// sinceSilent returns the movements that both gateways have counted since their pings are not
+// answered; older ones are not in it. ok is false if a gateway does not report this: its trouble
+// may be another, such as a pod that is gone.
 func (in diagnosis) sinceSilent() (moved [2]movement, ok bool) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		now := in.readings[side]
@@ -45,8 +45,8 @@ func (in diagnosis) sinceSilent() (moved [2]movement, ok bool) {
 	return moved, true
 }
 
-// movements are those of both gateways in the silence that they report, or else between the
-// earlier look and this one; ok is false if there is none that tells. Totals tell nothing:
+// movements returns the movements of both gateways since they report silence, or else between the
+// earlier look and this one. ok is false if neither is usable. Totals since the start are not used:
 // they hide that a tunnel has stopped.
 func (in diagnosis) movements() (moved [2]movement, ok bool) {
 	if moved, ok = in.sinceSilent(); ok {
@@ -60,20 +60,20 @@ func (in diagnosis) movements() (moved [2]movement, ok bool) {
 		over := now.At.Sub(before.At)
 		switch {
 		case !before.Reported || over <= 0 || over > longestWindow:
-			return moved, false // not two reports of one time
+			return moved, false // the two reports can't be compared
 		case now.Sent < before.Sent || now.Received < before.Received:
-			return moved, false // another gateway counts
+			return moved, false // the counters began anew, in another gateway
 		case before.At.Before(now.Since):
-			return moved, false // some of it moved when all was well
+			return moved, false // some packets moved before the trouble began
 		}
 		moved[side] = movement{now.Sent - before.Sent, now.Received - before.Received, over}
 	}
 	return moved, true
 }
 
-// path judges whether packets get from a side to the other, by what the gateways
-// have counted between two looks. WireGuard counts as received only what it could
-// decrypt, or a handshake that it could answer.
+// path judges whether packets from one side arrive at the other, by the gateways' counters at two
+// looks. WireGuard counts a packet as received only if it could decrypt it, or answer it as a
+// handshake.
 func (in diagnosis) path(from flows.Side) Result {
 	to := from.Other()
 	if in.answered(from) && in.answered(to) {
@@ -84,7 +84,7 @@ func (in diagnosis) path(from flows.Side) Result {
 	}
 	moved, ok := in.movements()
 	if !ok {
-		r := result(Measuring, "what moves now is seen by two looks, some seconds apart")
+		r := result(Measuring, "to see what moves now takes two looks, some seconds apart")
 		r.Evidence = in.handshakes()
 		return r
 	}
@@ -97,10 +97,10 @@ func (in diagnosis) path(from flows.Side) Result {
 	return r
 }
 
-// clientBehind is another reason for which a server answers nothing: WireGuard refuses a
-// handshake whose time is not later than that of the client's last one, and counts no such
-// packet. What is known are the clocks of the API servers, not those of the gateways' nodes,
-// nor what the server remembers. "" if they don't differ so.
+// clientBehind is another reason why a server answers nothing: WireGuard refuses a handshake with a
+// time not later than that of the client's last one, and does not count the packet. We know only
+// the clocks of the API servers, not those of the gateways' nodes, and not what the server
+// remembers. "" if the client's clock is not behind.
 func (in diagnosis) clientBehind() (fact, fix string) {
 	server, client := in.cluster(in.server()), in.cluster(in.server().Other())
 	behind := server.ClockAhead - client.ClockAhead
@@ -108,7 +108,7 @@ func (in diagnosis) clientBehind() (fact, fix string) {
 		return "", ""
 	}
 	return fmt.Sprintf("the clock of %s, the client, is %s behind that of %s: if %s's gateway had another time before, the server refuses its handshakes until the clock has caught up", client.ID, behind.Round(time.Second), server.ID, client.ID),
-		fmt.Sprintf("or it is the clock: set those of the nodes of %s by NTP", client.ID)
+		fmt.Sprintf("or, if the clock is the cause: set the clocks of the nodes of %s by NTP", client.ID)
 }
 
 func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
@@ -121,8 +121,8 @@ func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
 	case from == in.server() && !relayed && moved[from].received == 0 && moved[from].sent == 0:
 		return result(Inconclusive, fmt.Sprintf("%s only answers, and nothing comes that it could answer", sender))
 	case from == in.server() && !relayed && moved[from].received == 0:
-		// The client dials from new ports, which the server can't know before a
-		// packet comes from there: what it sends is not on its way to the client.
+		// The client dials from new ports. The server learns a port only from a packet that
+		// arrives: until then, what it sends does not go to the client.
 		return result(Inconclusive, fmt.Sprintf("nothing of %s arrives at %s either; as nothing comes from %s, %s can answer only where it was heard last, if ever", sender, receiver, receiver, sender))
 	case moved[from].sent == 0:
 		return result(Inconclusive, fmt.Sprintf("%s has sent nothing", sender))
@@ -141,7 +141,7 @@ func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
 	return in.closed(text)
 }
 
-// closed is a path on which packets get lost, with the ways out, and others after them.
+// closed is the result for a path that loses packets: first what may help, then others.
 func (in diagnosis) closed(text string, others ...command.Hint) Result {
 	server, client := in.server(), in.server().Other()
 	address, port := in.dialled()
@@ -164,7 +164,7 @@ func (in diagnosis) closed(text string, others ...command.Hint) Result {
 	return result(Fail, text, append(fixes, others...)...).plannedWith("server-location", swap, fmt.Sprintf("let %s dial", in.cluster(server).ID))
 }
 
-// relayFixes are what a relay needs that both gateways dial.
+// relayFixes lists what a relay needs so that both gateways can dial it.
 func relayFixes(relay wire.Relay) []command.Hint {
 	return command.Texts(
 		fmt.Sprintf("liqo-gateway relay has to run at %s", relay),
@@ -189,7 +189,8 @@ func (in diagnosis) silent(reports func(flows.Reading) bool) string {
 	return strings.Join(names, " and ")
 }
 
-// NoHandshake says since when there was none: who dials anew forgets those before.
+// NoHandshake says since when there was no handshake: a client that dials anew forgets those
+// before.
 func NoHandshake(r flows.Reading) string {
 	if r.Role == flows.RoleClient {
 		return "no handshake since it dialled last"

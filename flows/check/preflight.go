@@ -18,8 +18,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Identifiers of the checks before a connection, besides those that package
-// flows refuses to plan without.
+// Identifiers of the checks before a connection. Others are in package flows, which makes no plan
+// if one of those fails.
 const (
 	AgentNodes   flows.Code = "LT-P008"
 	Overlaps     flows.Code = "LT-P010"
@@ -33,28 +33,27 @@ const (
 	TunnelMTU    flows.Code = "LT-P031"
 )
 
-// preflight is what the checks before a connection judge.
+// preflight is the input of the checks before a connection.
 type preflight struct {
-	facts   flows.Facts  // with what the plan installs
-	present flows.Facts  // as they are
-	params  flows.Params // as wanted
-	adopted flows.Params // with what a connection that exists keeps
+	facts   flows.Facts  // as expected after the plan's installation
+	present flows.Facts  // as observed
+	params  flows.Params // as the admin wants them
+	adopted flows.Params // completed with what an existing connection keeps
 	plan    flows.Plan
 	reviews [2]*rights.Review
 }
 
-// Preflight judges whether the two clusters can be connected as p wants it.
-// reviews are the API servers' answers about the plan's permissions, nil where
-// nobody asked.
+// Preflight judges whether the two clusters can be connected as p says. reviews are the API
+// servers' answers about the permissions that the plan needs; nil for a side that was not asked.
 func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Result {
 	in := preflight{facts: flows.Expected(p, f), present: f, params: p, plan: flows.PlanConnect(p, f), reviews: reviews}
 	in.adopted, _ = flows.Adopt(p, f)
 	return slices.DeleteFunc(evaluate(preflightChecks(), in), in.pointless)
 }
 
-// pointless are checks of what the plan has nothing to do with, of clusters and nodes
-// that say nothing, and of a release that is tested: the answer of the API server names
-// it already.
+// pointless reports whether a result is left out: of a check that does not concern this plan; of an
+// unknown kernel or room; of a release that is unknown or tested, since the API server's answer
+// names it already.
 func (in preflight) pointless(r Result) bool {
 	unknown := r.State == Inconclusive || r.State == Skipped
 	return r.ID == Admission && in.facts.Judged == nil || r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
@@ -90,8 +89,8 @@ func preflightChecks() []definition[preflight] {
 	}
 }
 
-// refused is the step with which flows refuses to plan for the reason of id. All reasons
-// are looked through: a plan names those alone that have to be fixed first.
+// refused is the result for the reason with this id for which flows refuses to plan. It takes all
+// reasons: a failed plan names only those that have to be fixed first.
 func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
 	for _, s := range reasons {
 		if s.Code == id {
@@ -101,7 +100,7 @@ func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
 	return Result{}, false
 }
 
-// unfit are the reasons against planning anything for the side.
+// unfit lists the reasons why nothing can be planned for the side.
 func (in preflight) unfit(side flows.Side) []flows.Step {
 	return flows.UnfitReasons(side, in.cluster(side))
 }
@@ -122,11 +121,11 @@ func (in preflight) answers(side flows.Side) Result {
 	return pass(text)
 }
 
-// clocksDiffer is from when on clocks that differ are worth a word: certificates
-// and tokens are issued by them, and who reads logs compares them.
+// clocksDiffer is the difference of clocks from which a warning is worth it: certificates and
+// tokens depend on the clocks, and admins compare times in logs.
 const clocksDiffer = 10 * time.Second
 
-// wrongClock says by how much the cluster's clock differs, and whose it may be.
+// wrongClock says how far the cluster's clock is off, and which machine's clock may be wrong.
 func (in preflight) wrongClock(side flows.Side, text string) Result {
 	c, other := in.cluster(side), in.cluster(side.Other())
 	direction := "ahead of"
@@ -156,7 +155,7 @@ func (in preflight) different(flows.Side) Result {
 	return pass(fmt.Sprintf("kube-system has UID %s and %s", short(in.facts.Sides[flows.A].UID), short(in.facts.Sides[flows.B].UID)))
 }
 
-// short is enough of a UID to tell two apart.
+// short is the part of a UID that is enough to distinguish two.
 func short(uid string) string {
 	if len(uid) > 8 {
 		return uid[:8] + "…"
@@ -164,13 +163,13 @@ func short(uid string) string {
 	return uid
 }
 
-// installs reports whether the plan brings our operator to the side.
+// installs reports whether the plan installs our operator on the side.
 func (in preflight) installs(side flows.Side) bool {
 	return in.params.Install[side] != nil && in.present.Sides[side].Installable()
 }
 
-// unseen is the result of a check that needs to know what is installed, and reports
-// whether that may not be read.
+// unseen is the result of checks that need to know what is installed. It reports whether that may
+// not be read.
 func unseen(c flows.ClusterFacts) (Result, bool) {
 	why := c.Unseen()
 	return result(Inconclusive, "not known: "+why, command.Text(flows.SeeManagers)), why != ""
@@ -204,7 +203,7 @@ func (in preflight) triesImage(side flows.Side) bool {
 	return ok
 }
 
-// image says whether a node could pull the image that the plan installs.
+// image says whether a node could pull the plan's image.
 func (in preflight) image(side flows.Side) Result {
 	c := in.cluster(side).ImageTrial
 	switch t := c.Value(); {
@@ -237,12 +236,12 @@ func (in preflight) agentNodes(side flows.Side) Result {
 		return pass(fmt.Sprintf("all %d nodes", len(c.Nodes)))
 	}
 	r := result(Warn, fmt.Sprintf("%d of %s can't: pods there can't reach %s", len(unable), count(len(c.Nodes), "node", "nodes"), in.cluster(side.Other()).Name()),
-		command.Text("run pods that need the other cluster on other nodes"), command.Text("a node that is not ready is led to the gateways as soon as it is"))
+		command.Text("run pods that need the other cluster on other nodes"), command.Text("a node that is not ready gets its routes to the gateways as soon as it is ready"))
 	r.Evidence = unable[:min(len(unable), maxGroups)]
 	return r
 }
 
-// minor is the "v1.2" of "v1.2.3", "" if there is no such thing.
+// minor is the "v1.2" of "v1.2.3"; "" for other texts.
 func minor(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 3 {
@@ -280,14 +279,14 @@ func (in preflight) clusterIDs(flows.Side) Result {
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if err := in.cluster(side).ID.Choose(); err != nil {
-			return result(Warn, err.Error()+"; new clusters can't have it", command.Text("nothing ends by it; for a cluster without peers, install again with another --cluster-id"))
+			return result(Warn, err.Error()+"; new clusters can't have it", command.Text("existing connections keep working; on a cluster without peers, install again with another --cluster-id"))
 		}
 	}
 	known := len(in.facts.Sides[flows.A].KnownPeers()) + len(in.facts.Sides[flows.B].KnownPeers())
 	return pass(fmt.Sprintf("%s and %s, %s known already", in.facts.Sides[flows.A].ID, in.facts.Sides[flows.B].ID, count(known, "peering", "peerings")))
 }
 
-// samePeer says whether each side's peer of the other's ID is the other.
+// samePeer judges whether the peer that each side knows by the other's ID is the other side.
 func (in preflight) samePeer(flows.Side) Result {
 	strangers := flows.Strangers(in.facts)
 	switch {
@@ -303,7 +302,7 @@ func (in preflight) samePeer(flows.Side) Result {
 	return r
 }
 
-// samePeers is what is stored of the peers of a pair without strangers.
+// samePeers says which UIDs are stored of the peers, for a pair without strangers.
 func samePeers(f flows.Facts) Result {
 	var known []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -333,7 +332,7 @@ func (in preflight) networks(side flows.Side) Result {
 	return pass(fmt.Sprintf("pods %s, external %s", joined(n.Pod), joined(n.External)))
 }
 
-// noPlan is said of what only a plan can be asked about.
+// noPlan is the result of checks that need a plan.
 const noPlan = "there is no plan until the failed checks are fixed"
 
 func (in preflight) permissions(side flows.Side) Result {
@@ -383,12 +382,12 @@ func (in preflight) nodePort(flows.Side) Result {
 	return pass(fmt.Sprintf("%d", p.NodePort))
 }
 
-// wireguardOverhead is what a tunnel adds to a packet on IPv4: 20 bytes of IP, 8
-// of UDP, 32 of WireGuard.
+// wireguardOverhead is how many bytes a tunnel over IPv4 adds to a packet: 20 of IP, 8 of UDP, 32
+// of WireGuard.
 const wireguardOverhead = 60
 
-// commonMTU is what paths on the Internet carry, unless something on the way is
-// a tunnel itself.
+// commonMTU is the usual MTU of Internet paths. It is less if a part of the path is itself a
+// tunnel.
 const commonMTU = 1500
 
 func (in preflight) mtu(flows.Side) Result {
@@ -410,8 +409,8 @@ func (in preflight) mtu(flows.Side) Result {
 	return pass(text + fmt.Sprintf(", which a path of %d carries", commonMTU))
 }
 
-// largest is the longest packet that pods got through by UDP, both ways as far as that
-// was tried; 0 if nothing is known.
+// largest is the size of the longest UDP packet that test pods got through; if both ways were
+// tried, the smaller of the two. 0 if unknown.
 func (in preflight) largest() (size int) {
 	if in.facts.Reach == nil {
 		return 0
