@@ -30,42 +30,42 @@ func (s Side) String() string {
 // Other is the opposite side.
 func (s Side) Other() Side { return 1 - s }
 
-// Params are what the admin wants of a connection. [Defaults] is a start.
+// Params are the admin's choices for a connection. [Defaults] is where to begin.
 type Params struct {
 	Server         Side // the side that hosts the gateway server
 	ServiceType    corev1.ServiceType
 	Port           uint16 // UDP port of the server's Service
 	NodePort       uint16 // 0: Kubernetes chooses
 	LoadBalancerIP string // "": the provider chooses
-	ClientAddress  string // what the client dials, several with commas between them; "": the server's own endpoint
+	ClientAddress  string // what the client dials, separated by commas; "": the server's own endpoint
 	ClientPort     uint16 // 0: the server's own endpoint
 	Relay          string // host:port that both gateways dial; "": the client dials the server
 	MTU            int    // bytes
 	ServerTemplate render.TemplateRef
 	ClientTemplate render.TemplateRef
 
-	// Given are the fields above that the admin chose. The others are only
-	// proposals: where gateways exist, theirs are kept. See [Adopt].
+	// Given marks the fields above that the admin chose. The others are proposals: if gateways
+	// exist, their values are kept. See [Adopt].
 	Given Fields
-	// Namespaces are the tenant namespaces to use on each side; "" is the one
-	// that the peering has already, or else Liqo's default.
+	// Namespaces are the tenant namespaces to use, by side; "" means the namespace of the existing
+	// peering, or else Liqo's default.
 	Namespaces [2]string
-	// Install brings our operator to a side where nothing manages connections;
-	// nil where that is not wanted, or the admin has not agreed to it.
+	// Install installs our operator on a side where nothing manages connections; nil if the admin
+	// does not want that, or has not agreed to it.
 	Install [2]Installation
 	// Wait is what to wait for once everything is applied.
 	Wait WaitLevel
-	// Peering makes a whole peering of it, where Liqo runs; nil to connect only.
+	// Peering extends the connection to a whole peering, if Liqo runs; nil to connect only.
 	Peering Peering
-	// ReplacePeer connects the other cluster in place of the one that had its ID.
+	// ReplacePeer connects the other cluster in place of the one that had its ID before.
 	ReplacePeer bool
-	// ForPeering has what is made now go with a whole peering: [render.AnnotationForPeering].
+	// ForPeering marks new objects as part of a whole peering, see [wire.AnnotationForPeering].
 	ForPeering bool
 }
 
-// Peering is what is wanted of a whole peering besides the network.
+// Peering is what a whole peering needs besides the network.
 type Peering interface {
-	// Whole is the plan for all of it. network plans the connection.
+	// Whole is the plan for the whole peering. network plans the connection.
 	Whole(network func(Facts) Plan, namespaces [2]string, f Facts) Plan
 }
 
@@ -89,22 +89,22 @@ const (
 	AllFields = 1<<iota - 1
 )
 
-// WaitLevel is what has to be seen before a connection counts as made.
+// WaitLevel is what a run waits for before a connection counts as made.
 type WaitLevel uint8
 
 // What to wait for.
 const (
-	WaitConnected WaitLevel = iota // both gateways say that they reach each other
-	WaitNone                       // nothing, once all objects are applied
-	WaitVerified                   // a packet was measured from pod to pod
+	WaitConnected WaitLevel = iota // until both gateways report that they reach each other
+	WaitNone                       // for nothing, once all objects are applied
+	WaitVerified                   // until a packet was measured from pod to pod
 )
 
 var waitLevels = [...]string{WaitConnected: "connected", WaitNone: "none", WaitVerified: "verified"}
 
 func (w WaitLevel) String() string { return waitLevels[w] }
 
-// Defaults are liqoctl's: the remote cluster is the server, behind a LoadBalancer. What
-// of them depends on the clusters, [Params.Undecided] says.
+// Defaults are liqoctl's: the remote cluster is the server, behind a LoadBalancer.
+// [Params.Undecided] tells which of them depend on the clusters.
 func Defaults() Params {
 	return Params{
 		Server: B, ServiceType: corev1.ServiceTypeLoadBalancer,
@@ -114,9 +114,9 @@ func Defaults() Params {
 	}
 }
 
-// Validate reports all problems of p, joined. Each names the flag to change.
-// What the service type has to fit is checked if it is known: one that was not
-// given may be that of a connection which exists, and then the plan says so.
+// Validate reports all problems of p, joined. Each names the flag to change. Settings that belong
+// to a service type are checked only if the type was given, or nothing was: otherwise an existing
+// connection may have the type, and the plan reports the problem.
 func (p Params) Validate() error {
 	err := setting.Check(Settings(), p)
 	if p.Given == 0 || p.Given.Has(FieldServiceType) {
@@ -125,12 +125,12 @@ func (p Params) Validate() error {
 	return err
 }
 
-// Uses reports whether a setting means anything with the choices so far.
+// Uses reports whether a setting has an effect with the other choices in p.
 func (p Params) Uses(s ConnectionSetting) bool {
 	return (s.Service == "" || s.Service == p.ServiceType) && (!s.Peering || p.Peering != nil)
 }
 
-// fits reports what the other settings have no use for.
+// fits returns an error for each setting that does not fit the others.
 func (p Params) fits() []error {
 	var errs []error
 	for _, s := range Settings() {

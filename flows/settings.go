@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Settings are all settings of a connection, in the order of forms.
+// Settings lists all settings of a connection, in the order of forms.
 func Settings() []ConnectionSetting {
 	return []ConnectionSetting{
 		{

@@ -13,9 +13,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// SuggestServer is the side that should host the gateway server, with the
-// reason as the end of the sentence "… because …": where the gateways are
-// already, or else the one that the other can reach.
+// SuggestServer returns the side that should host the gateway server: the side that hosts it
+// already, or else the side that the other one can reach. The reason is the end of the sentence "…
+// because …".
 func SuggestServer(f Facts) (Side, string) {
 	for _, side := range []Side{B, A} {
 		if s := f.Peer(side).Server; Live(s) {
@@ -40,13 +40,14 @@ func SuggestServer(f Facts) (Side, string) {
 	return B, fmt.Sprintf("it is the default (%s; %s)", a.why, b.why)
 }
 
-// reach is how likely a cluster is to be reached from outside.
+// reach tells how likely it is that a cluster can be reached from outside.
 type reach struct {
 	rank int
 	why  string
 }
 
-// rankPrivate is of clusters that nothing from another network is known to reach.
+// rankPrivate is the rank of clusters that, as far as we know, can't be dialled from another
+// network.
 const rankPrivate = 1
 
 func reachable(c ClusterFacts) reach {
@@ -71,26 +72,26 @@ func reachable(c ClusterFacts) reach {
 	return reach{rankPrivate, fmt.Sprintf("nodes of %s have private addresses only", name)}
 }
 
-// inShort is how a sentence calls a cluster. One that has no ID yet is its
-// context; the file that it is in says nothing about what is suggested.
+// inShort is the name of a cluster in sentences: its ID, or else its context. The context's file
+// does not matter for a suggestion.
 func (c ClusterFacts) inShort() string {
 	return cmp.Or(string(c.ID), ContextRef{Name: c.Context.Name}.String())
 }
 
-// BehindNAT reports whether nothing of a cluster is known that another network could
-// dial: its nodes are known, and all their addresses are private.
+// BehindNAT reports whether the cluster has no address that another network could dial, as far as
+// we know. If the nodes are unknown, it is false.
 func (c ClusterFacts) BehindNAT() bool {
 	return len(c.Nodes) > 0 && reachable(c).rank <= rankPrivate && c.LoadBalancers.Answered == 0
 }
 
-// BothBehindNAT reports whether neither of the two clusters can be dialled, as far as
-// addresses tell. Nodes with addresses in one network reach each other all the same.
+// BothBehindNAT reports whether neither cluster can be dialled, judged by addresses. It is false if
+// nodes have addresses in one network: they reach each other.
 func (f Facts) BothBehindNAT() bool {
 	return f.Sides[A].BehindNAT() && f.Sides[B].BehindNAT() && !f.Sides[A].Neighbours(f.Sides[B])
 }
 
-// Neighbours reports whether nodes of two clusters have addresses in one /24: the
-// narrowest guess at "the same network" that addresses alone allow.
+// Neighbours reports whether nodes of the two clusters have addresses in one /24. Addresses alone
+// do not tell the size of a network; /24 is a cautious guess.
 func (c ClusterFacts) Neighbours(other ClusterFacts) bool {
 	for _, n := range c.Nodes {
 		for _, a := range n.Internal {
@@ -105,7 +106,7 @@ func (c ClusterFacts) Neighbours(other ClusterFacts) bool {
 	return false
 }
 
-// overIPv6 refuses an address that our gateways can't dial, as a failed step.
+// overIPv6 refuses a client address that our gateways can't dial, with a failed step.
 func (p Params) overIPv6(f Facts) *Step {
 	client := f.Sides[p.Server.Other()]
 	for host := range strings.SplitSeq(p.ClientAddress, ",") {
@@ -118,9 +119,9 @@ func (p Params) overIPv6(f Facts) *Step {
 	return nil
 }
 
-// Undecided are the fields that facts decide if the admin says nothing of them: how the
-// server is exposed; how long packets may be; and, if nothing at all was asked for, which cluster hosts it, where
-// only the local one can be dialled.
+// Undecided are the fields that facts decide because the admin gave no value: how the server is
+// exposed, and the MTU. If the admin gave nothing but the MTU, facts also decide which cluster
+// hosts the server, if only the local one can be dialled.
 func (p Params) Undecided(f Facts) (open Fields) {
 	open |= FieldMTU &^ p.Given
 	if p.Given&(FieldServiceType|FieldNodePort|FieldLoadBalancerIP) == 0 {
@@ -132,16 +133,16 @@ func (p Params) Undecided(f Facts) (open Fields) {
 	return open
 }
 
-// clouds are providers of nodes whose clusters usually come with load balancers.
+// clouds are providers of nodes whose clusters usually have load balancers.
 var clouds = map[string]string{
 	"aws": "AWS", "gce": "Google Cloud", "azure": "Azure", "digitalocean": "DigitalOcean", "linode": "Linode",
 	"hcloud": "Hetzner Cloud", "openstack": "OpenStack", "ocid1": "Oracle Cloud", "ibm": "IBM Cloud", "exoscale": "Exoscale",
 	"scaleway": "Scaleway", "vultr": "Vultr", "ovhcloud": "OVHcloud",
 }
 
-// SuggestServiceType is how the cluster should expose a gateway server, with
-// the reason as the end of the sentence "… because …": by a load balancer where
-// one answers, else by a node port.
+// SuggestServiceType is how the cluster should expose a gateway server: by a load balancer if load
+// balancers get addresses, else by a node port. The reason is the end of the sentence "… because
+// …".
 func SuggestServiceType(c ClusterFacts) (corev1.ServiceType, string) {
 	name := c.inShort()
 	switch {
@@ -158,12 +159,12 @@ func SuggestServiceType(c ClusterFacts) (corev1.ServiceType, string) {
 	return corev1.ServiceTypeNodePort, fmt.Sprintf("nothing on %s is known to give addresses to load balancers", name)
 }
 
-// FindsMTU reports whether the cluster's gateway lowers the MTU to what passes: ours does,
-// also where it is yet to be installed.
+// FindsMTU reports whether the cluster's gateway finds out which packet size passes. Ours does,
+// even if it is yet to be installed.
 func (c ClusterFacts) FindsMTU() bool { return c.Software == Operator || c.Installable() }
 
-// suggestMTU is a bound that no network reaches, where both gateways lower it to
-// what their own network carries, and then to what they find to pass.
+// suggestMTU returns an upper bound above every network's MTU, if both gateways find out themselves
+// which size passes; else Liqo's default.
 func suggestMTU(f Facts) (int, string) {
 	for _, side := range []Side{A, B} {
 		if c := f.Sides[side]; !c.FindsMTU() {
@@ -173,8 +174,8 @@ func suggestMTU(f Facts) (int, string) {
 	return wire.MaxMTU, "both gateways use what they find to pass, up to this"
 }
 
-// Suggest gives p the value of an Auto setting that facts make likely, with the
-// reason as the end of the sentence "… because …".
+// Suggest sets an Auto setting in p to the value that facts suggest. The reason is the end of the
+// sentence "… because …".
 func Suggest(s ConnectionSetting, p *Params, f Facts) (why string) {
 	switch s.Sets {
 	case FieldServer:
@@ -185,7 +186,7 @@ func Suggest(s ConnectionSetting, p *Params, f Facts) (why string) {
 		}
 	case FieldMTU:
 		p.MTU, why = suggestMTU(f)
-	default: // facts say nothing of the others
+	default: // facts suggest no value for other settings
 	}
 	return why
 }
