@@ -14,10 +14,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Adopt completes wanted parameters by those of the gateways that exist: what
-// was set once stays until it is set to something else, so looking at a
-// connection, or connecting again with fewer flags, changes nothing. exists
-// reports whether there is any gateway.
+// Adopt completes the parameters with those of existing gateways. A setting keeps its value until
+// somebody sets another one, so to look at a connection, or to connect again with fewer flags,
+// changes nothing. exists reports whether there is any gateway.
 func Adopt(p Params, f Facts) (_ Params, exists bool) {
 	for _, side := range serversByAge(f) {
 		p, exists = adoptServer(p, side, f.Peer(side).Server), true
@@ -30,8 +29,8 @@ func Adopt(p Params, f Facts) (_ Params, exists bool) {
 	return p, exists
 }
 
-// serversByAge are the sides that have a server, the newest last. Both have one
-// while it moves from one to the other, and the newer one is where to.
+// serversByAge lists the sides that have a server, the newest last. Both have one while the server
+// moves from one side to the other: the newer one stays.
 func serversByAge(f Facts) []Side {
 	local, remote := f.Peer(A), f.Peer(B)
 	a, b := local.Server, remote.Server
@@ -48,9 +47,8 @@ func serversByAge(f Facts) []Side {
 	return nil
 }
 
-// Connecting is [PlanConnect] for one run: what the gateways say is looked up
-// once, when both clusters are in sight, so that a gateway which is replaced on
-// the way does not take it along.
+// Connecting is [PlanConnect] for one run. It reads the settings of existing gateways once, when
+// both clusters are in sight: if a gateway is replaced during the run, its settings are not lost.
 func Connecting(p Params) func(Facts) Plan {
 	settled := false
 	var first Plan
@@ -66,7 +64,7 @@ func Connecting(p Params) func(Facts) Plan {
 	}
 }
 
-// keep sets a field that the admin did not.
+// keep sets a field that the admin has not given.
 func keep[T any](given, field Fields, target *T, value T) {
 	if !given.Has(field) {
 		*target = value
@@ -83,10 +81,10 @@ func adoptServer(p Params, side Side, server *networkingv1beta1.GatewayServer) P
 		keep(p.Given, FieldRelay, &p.Relay, wire.RelayOf(server))
 	}
 	if p.Server != side {
-		return p // the rest is about the cluster that hosts the server
+		return p // the other settings are about the cluster that hosts the server
 	}
-	// Each is kept with the service type that it is for. Somebody else may have
-	// given a node port to a load balancer.
+	// A node port and an address are kept only with their own service type: somebody else may have
+	// set a node port for a load balancer.
 	if n := s.Endpoint.NodePort; n != nil && p.ServiceType == corev1.ServiceTypeNodePort && p.ServiceType == s.Endpoint.ServiceType {
 		keep(p.Given, FieldNodePort, &p.NodePort, uint16(*n))
 	}
@@ -101,7 +99,7 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 	peer := f.Peer(side)
 	spec := peer.Client.Spec
 	if !serverExists {
-		// The server's own object is gone: what is left says where it was.
+		// The server's object is gone. The client still tells which side had it.
 		keep(p.Given, FieldServer, &p.Server, side.Other())
 		keep(p.Given, FieldMTU, &p.MTU, spec.MTU)
 	}
@@ -112,9 +110,8 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 	return adoptEndpoint(p, peer, f.Peer(side.Other()), f.At)
 }
 
-// adoptEndpoint keeps an address that the admin chose for the client. One that
-// differs from the server's own may also be out of date: it counts as chosen
-// when the connection works with it.
+// adoptEndpoint keeps an address that the admin chose for the client. If it differs from the
+// server's own, it may also be outdated: it counts as chosen if the connection works with it.
 func adoptEndpoint(p Params, client, server Peer, now time.Time) Params {
 	if server.Server == nil || server.Server.Status.Endpoint == nil || wire.RelayOf(server.Server) != "" || !settled(client, server, now) {
 		return p
@@ -133,12 +130,12 @@ func adoptEndpoint(p Params, client, server Peer, now time.Time) Params {
 // Live reports whether o exists and is not being deleted.
 func Live(o wire.Object) bool { return Exists(o) && o.GetDeletionTimestamp() == nil }
 
-// patience is how long a gateway may go on saying Connected after its peer has
-// fallen silent: it gives up after five pings, and reports within ten seconds.
+// patience is how long a gateway may still report Connected after its peer has fallen silent: it
+// gives up after five pings, and reports within ten seconds.
 const patience = 20 * time.Second
 
-// settled reports whether the client says that it works with the endpoint that
-// it dials, and could have noticed by now if it did not.
+// settled reports whether the client says that its endpoint works, and would have noticed by now if
+// it did not.
 func settled(client, server Peer, now time.Time) bool {
 	r := client.Reading()
 	if state, _ := r.State(now); !state.Works() || !client.current(r, client.Client) {
@@ -147,7 +144,7 @@ func settled(client, server Peer, now time.Time) bool {
 	return r.At.IsZero() || server.Server.Generation <= 1 || r.At.Sub(server.specChanged(server.Server)) > patience
 }
 
-// kept says what of a connection stays although the admin did not ask for it.
+// kept lists settings that stay although the admin did not ask for their values, as sentences.
 func kept(wanted, adopted Params, f Facts) []string {
 	var out []string
 	for _, s := range worded(Settings(), string(f.Sides[A].ID), string(f.Sides[B].ID)) {
@@ -158,8 +155,8 @@ func kept(wanted, adopted Params, f Facts) []string {
 	return out
 }
 
-// others says which settings stay that the admin takes back, because another
-// program has set them too.
+// others lists settings that stay although the admin removed them, because another program has set
+// them too.
 func (c Connection) others() []string {
 	s := c.Peers[c.Params.Server].Server
 	if s == nil || s.Spec.Endpoint.ServiceType != c.Params.ServiceType {

@@ -14,13 +14,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Fail makes a step one that failed.
+// Fail makes the step a failed one.
 func (s *Step) Fail(kind FailureKind, code Code, reason, hint string) {
 	s.Status, s.Kind, s.Code, s.Reason, s.Hint = Failed, kind, code, reason, hint
 }
 
-// Refused makes of a step what an API server's answer means for it: it failed,
-// or it has to be tried again.
+// Refused changes the step according to an API server's error: it has failed, or it waits to be
+// tried again.
 func (s *Step) Refused(err error) {
 	s.Cause = err
 	hint := HintOf(err)
@@ -50,8 +50,8 @@ func (s *Step) Refused(err error) {
 	}
 }
 
-// isGoing reports whether the namespace of what was applied is being deleted,
-// or gone: the next plan waits for that, or makes it again.
+// isGoing reports whether the object's namespace is being deleted, or gone. The next plan waits for
+// the deletion, or creates the namespace again.
 func isGoing(err error) bool {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return true
@@ -65,15 +65,15 @@ func isGoing(err error) bool {
 		apierrors.IsForbidden(err) && strings.Contains(err.Error(), "because it is being terminated")
 }
 
-// isPolicy reports whether an API server has let the user in and then refused the object.
-// It answers 403 for missing rights and for most of admission; only texts differ.
+// isPolicy reports whether an API server accepted the user's rights and then refused the object. It
+// answers 403 for missing rights and for most of admission; only the texts differ.
 func isPolicy(err error) bool {
 	return slices.ContainsFunc([]string{"admission webhook ", "ValidatingAdmissionPolicy ", "violates PodSecurity", "exceeded quota"},
 		func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
-// isPassing reports whether an error is one that goes away by itself: the API
-// server is overloaded, restarts, or is not there for a moment.
+// isPassing reports whether the error will probably go away by itself: the API server is
+// overloaded, restarts, or is unreachable for a moment.
 func isPassing(err error) bool {
 	var network *url.Error
 	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
@@ -92,7 +92,7 @@ func orElse(text, other string) string {
 	return other
 }
 
-// AlsoWrittenBy names who else writes the object of a step, as the end of a sentence.
+// AlsoWrittenBy names the other programs that write the step's object, as the end of a sentence.
 func (s Step) AlsoWrittenBy() string {
 	if who := s.Evidence[evidenceManagers]; who != "" {
 		return fmt.Sprintf(" (%s writes it too)", who)
@@ -100,7 +100,7 @@ func (s Step) AlsoWrittenBy() string {
 	return ""
 }
 
-// HintOf is the advice that an error brings along.
+// HintOf is the advice that an error has; "" if it has none.
 func HintOf(err error) string {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {
@@ -109,7 +109,7 @@ func HintOf(err error) string {
 	return ""
 }
 
-// refusedRelay refuses a relay that the gateway of this server would not dial, nil if it does.
+// refusedRelay refuses a relay that this server's gateway would not dial; nil if it would.
 func (c Connection) refusedRelay(server Side) *Step {
 	if f := c.Facts.Sides[server]; c.Params.Relay != "" && c.Params.Server == server && f.Software != Operator {
 		return new(Refuse(server, CodeSoftware, "relay", FailedPreflight,
@@ -119,13 +119,13 @@ func (c Connection) refusedRelay(server Side) *Step {
 	return nil
 }
 
-// StepError is a run that ended because a step failed.
+// StepError is the error of a run that ended because a step failed.
 type StepError struct {
 	Step    Step
 	Cluster wire.ClusterID
 	// Changed reports whether the run had changed anything before.
 	Changed bool
-	// Cause is the API server's answer, if that is what failed the step.
+	// Cause is the API server's answer that made the step fail; nil for other failures.
 	Cause error
 }
 
@@ -135,8 +135,8 @@ func (e *StepError) Error() string {
 
 func (e *StepError) Unwrap() error { return e.Cause }
 
-// Code names what went wrong.
+// Code is the code of the failure.
 func (e *StepError) Code() Code { return e.Step.Code }
 
-// Hint is what the admin can do.
+// Hint is what the admin can do about the failure.
 func (e *StepError) Hint() string { return e.Step.Hint }
