@@ -1,5 +1,5 @@
-// Package install plans how our operator comes to a cluster, is brought up to date
-// there, and is removed. Its plans are those of package flows.
+// Package install plans how our operator is installed on a cluster, upgraded, and removed. Its
+// plans are [flows.Plan]s.
 package install
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// notYet stands in a plan for what is known only after the installation.
+// notYet stands in a plan for ranges that are known only after the installation.
 const notYet networkingv1beta1.CIDR = "<known after the installation>"
 
-// Plan brings our operator to cluster A, or up to date there. What p leaves
-// out stays as it is.
+// Plan installs our operator on cluster A, or upgrades it. Settings that p leaves out stay as they
+// are.
 func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	c := f.Sides[flows.A]
 	plan := flows.Plan{A: c.Name()}
@@ -64,7 +64,7 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// complete fills in what the admin did not say and the cluster does.
+// complete fills in settings that the admin did not give, with those of the cluster.
 func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams {
 	told := render.InstallParams{}
 	if d := installed[appsv1.Deployment](c, wire.OperatorName); d != nil {
@@ -72,7 +72,7 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	}
 	p.Image, p.Pods = cmp.Or(p.Image, told.Image), cmp.Or(p.Pods, told.Pods)
 	p.Namespace, p.ClusterID = c.Namespace, cmp.Or(p.ClusterID, c.ID)
-	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // it can't be changed just so
+	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // it can't simply be changed
 	p.ServiceCIDR = cmp.Or(p.ServiceCIDR, told.ServiceCIDR)
 	p.Peering, p.APIServer = cmp.Or(p.Peering, told.Peering), cmp.Or(p.APIServer, told.APIServer)
 	if len(p.Pools) == 0 {
@@ -87,7 +87,7 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	if d := installed[appsv1.DaemonSet](c, wire.FabricName); d != nil {
 		p.Announce = cmp.Or(p.Announce, render.Announced(d))
 	}
-	if p.OperatorReplicas == 0 && told.OperatorReplicas > 0 { // of an operator that was scaled to nothing, one has to work
+	if p.OperatorReplicas == 0 && told.OperatorReplicas > 0 { // an operator scaled to zero has to run again, with one replica
 		p.OperatorReplicas = min(told.OperatorReplicas, maxOperatorReplicas)
 	}
 	if p.GatewayReplicas == 0 {
@@ -96,8 +96,8 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	return p
 }
 
-// byHelm refuses an installation that is a Helm release, as a failed step; nil if
-// none is. Helm would take back with the next upgrade what we change.
+// byHelm refuses an installation that is a Helm release, with a failed step; nil if it is none.
+// Helm's next upgrade would undo our changes.
 func byHelm(c flows.ClusterFacts) *flows.Step {
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil || d.Annotations[helmRelease] == "" {
@@ -142,8 +142,8 @@ func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flo
 	return steps, expected, c.Software == flows.NoSoftware || broken
 }
 
-// installNamespace refuses a namespace whose pod security allows none of our
-// programs; nil if ns, which may not exist yet, can be used.
+// installNamespace refuses a namespace whose pod security forbids our programs; nil if the
+// namespace can be used, or does not exist yet.
 func installNamespace(side flows.Side, c flows.ClusterFacts, name string) *flows.Step {
 	ns := c.FindNamespace(name)
 	if ns == nil || render.CreatedByUs(ns) || render.RefusesPods(ns) == "" {
@@ -153,7 +153,7 @@ func installNamespace(side flows.Side, c flows.ClusterFacts, name string) *flows
 		fmt.Sprintf("choose another with --liqo-namespace, or allow it: kubectl label namespace %s %s=privileged --overwrite", name, render.PodSecurity)))
 }
 
-// promised is a cluster as it will be.
+// promised is the cluster as it will be after the installation.
 func promised(c flows.ClusterFacts, p render.InstallParams) flows.ClusterFacts {
 	c.ID, c.Software, c.Operator = cmp.Or(c.ID, p.ClusterID), flows.Operator, flows.OperatorFacts{}
 	c.HasCRDs, c.MissingKinds = true, nil
@@ -167,14 +167,14 @@ func promised(c flows.ClusterFacts, p render.InstallParams) flows.ClusterFacts {
 	return c
 }
 
-// Installation is our operator as it is to be brought to one cluster.
+// Installation is our operator with the settings for one cluster.
 type Installation struct {
 	params  render.InstallParams
 	objects []wire.Object
 	diffs   map[string]string // of objects that don't exist yet, by name
 }
 
-// New renders an installation. Plans that contain it don't have to.
+// New renders an installation once; the plans that contain it reuse the objects.
 func New(p render.InstallParams) (*Installation, error) {
 	p.Namespace = cmp.Or(p.Namespace, wire.DefaultNamespace)
 	objects, err := render.Install(p)
@@ -191,14 +191,13 @@ func New(p render.InstallParams) (*Installation, error) {
 	return i, nil
 }
 
-// ClusterID is by which name the peers will know the cluster.
+// ClusterID is the name by which the peers will know the cluster.
 func (i *Installation) ClusterID() wire.ClusterID { return i.params.ClusterID }
 
-// PlacesAgents reports whether an admin has said on which nodes agents run.
+// PlacesAgents reports whether an admin has chosen on which nodes agents run.
 func (i *Installation) PlacesAgents() bool { return i.params.Pods.PlacesFabric() }
 
-// Parts of an installation, in the order in which they are applied; in an upgrade the
-// templates come last.
+// Parts of an installation, in their order of application. An upgrade applies the templates last.
 const (
 	stepDefinitions = "definitions"
 	stepHome        = "liqo-namespace"
@@ -210,8 +209,8 @@ const (
 	stepFormer      = "former-rights"
 )
 
-// parts are the steps of an installation and what they are called. The operator's
-// Deployment comes last: it is by this that later runs know an installation.
+// parts are the steps of an installation, with their titles. The operator's Deployment comes last:
+// later runs take it as the sign of an installation.
 var parts = []struct{ id, title string }{
 	{stepDefinitions, "definitions of Liqo's API"},
 	{stepHome, "namespace of the installation"},
@@ -222,7 +221,7 @@ var parts = []struct{ id, title string }{
 	{stepOperator, "liqo-tui operator"},
 }
 
-// partOf is the step that an object of an installation belongs to.
+// partOf is the part of the installation that an object belongs to.
 func partOf(o wire.Object) string {
 	switch flows.RefTo(o).Kind {
 	case "CustomResourceDefinition":
@@ -241,7 +240,8 @@ func partOf(o wire.Object) string {
 	return stepSettings
 }
 
-// steps are what applies the installation, or one that says why it can't be.
+// steps are the steps that apply the installation, or one failed step that says why it can't be
+// applied.
 func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step {
 	if failed := i.obstacle(side, c); failed != nil {
 		return []flows.Step{*failed}
@@ -281,8 +281,9 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 	return steps
 }
 
-// formerRights removes what an operator has no use for any more that had another part
-// in whole peerings: rights, and the way to its proxy. What it gave to consumers ends with the roles.
+// formerRights removes what the operator does not need any more after its role in whole peerings
+// has changed: rights, and the way to its proxy. What it granted to consumers ends with these
+// roles.
 func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows.Step {
 	var all []flows.Step
 	if c.Installation.Value() != nil {
@@ -303,7 +304,7 @@ const seeInstallation = "ask the cluster's administrator for the right to read i
 
 // obstacle is what the installation can't be applied for, nil if it can.
 func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.Step {
-	if why := c.Unseen(); why != "" { // a second operator would fight with the first
+	if why := c.Unseen(); why != "" { // a second operator would work against the first
 		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess,
 			fmt.Sprintf("whether Liqo or the liqo-tui operator is installed on %s is not known: %s", c.Context, why), flows.SeeManagers))
 	}
@@ -337,8 +338,8 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 	return i.toldRange(side, c)
 }
 
-// foreign refuses names that somebody else has. Definitions and what says the cluster's
-// ID and ranges are adopted: Liqo leaves them behind.
+// foreign refuses objects that somebody else owns. Definitions, and objects with the cluster's ID
+// and ranges, are adopted: Liqo leaves them behind.
 func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	for _, o := range i.objects {
 		switch o.(type) {
@@ -353,8 +354,8 @@ func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Ste
 	return nil
 }
 
-// endsAccess is whose access an operator with this part would no longer care for, "" for
-// nobody's.
+// endsAccess says which clusters' access an operator with this role would no longer maintain; "" if
+// there are none.
 func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil {
@@ -372,9 +373,10 @@ func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	return ""
 }
 
-// replaced reports whether no former operator would follow the templates: it would replace the
-// gateways without what these need from it, and by an image that perhaps does not run. Where
-// there is none, it comes last; one that does nothing replaces nothing.
+// replaced reports whether the templates can be applied: no former operator follows them any more.
+// It would replace the gateways with an image that may not run, and without what they need from the
+// new operator. On a new installation the operator comes last, and an operator that does not work
+// replaces nothing.
 func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
 	switch {
 	case installed[appsv1.Deployment](c, wire.OperatorName) == nil:
@@ -385,7 +387,7 @@ func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
 	return i.operatorWorks(side, c).Status == flows.Done
 }
 
-// part is the step for the objects of one part.
+// part is the step for all objects of one part.
 func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) flows.Step {
 	var all []flows.Step
 	for _, o := range i.objects {
@@ -409,7 +411,7 @@ func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) fl
 	return s
 }
 
-// together is one step for what several would do.
+// together joins several steps into one.
 func together(side flows.Side, id string, all []flows.Step) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, id), Side: side, Action: flows.Update, Status: flows.Done}
 	for _, p := range all {
@@ -432,7 +434,7 @@ func together(side flows.Side, id string, all []flows.Step) flows.Step {
 	return s
 }
 
-// definitions leaves alone those of another program that serve us.
+// definitions is the step for the CRDs. It leaves alone those of another program that suffice.
 func (i *Installation) definitions(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepDefinitions)
 	others := i.others(c)
@@ -449,7 +451,7 @@ func (i *Installation) definitions(side flows.Side, c flows.ClusterFacts) flows.
 	return s
 }
 
-// home makes the namespace, or takes one that is there as it is.
+// home creates the namespace. One that exists is used as it is.
 func (i *Installation) home(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepHome)
 	ns := c.FindNamespace(i.params.Namespace)
@@ -460,7 +462,7 @@ func (i *Installation) home(side flows.Side, c flows.ClusterFacts) flows.Step {
 	default:
 		s.Status, s.Action, s.Objects, s.Diff, s.Reason = flows.Done, flows.Update, nil, "", "used as it is: liqo-tui did not create it"
 		if ns.Labels[wire.LabelManagedBy] != wire.ManagedBy {
-			s.Want = nil // nor is it for who applies what is printed
+			s.Want = nil // nor do printed manifests have it
 		}
 	}
 	return s
@@ -482,7 +484,7 @@ func (i *Installation) served(c flows.ClusterFacts) bool {
 	})
 }
 
-// operatorWorks waits for the operator, and for what it was told.
+// operatorWorks waits for the operator, and until it has followed its settings.
 func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "operator-works"), Side: side, Action: flows.Wait, Title: "operator works", Status: flows.Waiting, Code: flows.CodeNotReady}
 	problem := flows.UnfitSide(side, c)
@@ -503,8 +505,7 @@ func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flow
 	return s
 }
 
-// rollout is what an operator that was told something new still has to do, "" for
-// nothing.
+// rollout says what an operator with new settings still has to do; "" if nothing.
 func (i *Installation) rollout(c flows.ClusterFacts) string {
 	if c.Installation.Value() == nil {
 		return ""
@@ -541,11 +542,11 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 	return ""
 }
 
-// fabricRuns waits for the node agent on all nodes that can run it, and names the others.
+// fabricRuns waits for the node agent on all nodes that can run it; it names the others.
 func (i *Installation) fabricRuns(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "fabric-runs"), Side: side, Action: flows.Wait, Title: "node agent runs on all nodes", Status: flows.Waiting, Code: flows.CodeNotReady}
 	f := installed[appsv1.DaemonSet](c, wire.FabricName)
-	able := int32(0) // a DaemonSet counts nodes that don't answer, and those where the agent ends, too
+	able := int32(0) // a DaemonSet also counts nodes that don't answer, and nodes whose agent ends
 	if f != nil {
 		able = f.Status.DesiredNumberScheduled
 		for _, n := range c.Nodes {
