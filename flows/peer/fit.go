@@ -20,7 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// unfit is what stands against a peering whose network can be made.
+// unfit lists the reasons against a peering between clusters that can be connected.
 func (p pair) unfit() []flows.Step {
 	var steps []flows.Step
 	refuse := func(side flows.Side, code flows.Code, title, reason, hint string) {
@@ -63,7 +63,7 @@ func (p pair) unfit() []flows.Step {
 	return steps
 }
 
-// unread says where the Secrets of the peering can't be seen.
+// unread returns a failed step for each side whose Secrets of the peering may not be read.
 func (p pair) unread() (steps []flows.Step) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if ns := p.tenant(side).Namespace; slices.Contains(p.lending(side).Unread, ns) {
@@ -74,9 +74,10 @@ func (p pair) unread() (steps []flows.Step) {
 	return steps
 }
 
-// unfitSoftware: Liqo lends to Liqo and to our operator, and our operator to its like alone.
-// Liqo as a consumer sends the labels and annotations of all objects along, and an admission
-// policy of ours takes none: they steer programs of the provider (render/provider.yaml).
+// unfitSoftware refuses pairs of programs that can't lend to each other. Liqo lends to Liqo and to
+// our operator; our operator lends only to our operator. Liqo as a consumer copies the labels and
+// annotations of all objects. An admission policy of ours accepts none: they steer programs of the
+// provider (render/provider.yaml).
 func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 	c, other := p.Facts.Sides[side], p.Facts.Sides[side.Other()]
 	role := c.Operator.Peering
@@ -97,7 +98,7 @@ func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 	return "", ""
 }
 
-// missing are the kinds that a side does not serve, and needs.
+// missing lists the kinds that a side needs and does not serve.
 func (p pair) missing(side flows.Side) []string {
 	return slices.DeleteFunc(slices.Clone(p.lending(side).Missing), func(kind string) bool {
 		node := side == p.con && p.wants(p.params.Slice, true) && p.wantsNode() && strings.HasPrefix(kind, "virtualnodes.")
@@ -105,10 +106,10 @@ func (p pair) missing(side flows.Side) []string {
 	})
 }
 
-// ours reports whether our operator is on a side.
+// ours reports whether our operator runs on a side.
 func (p pair) ours(side flows.Side) bool { return p.Facts.Sides[side].Software == flows.Operator }
 
-// needs are the programs of Liqo without which a side does not do its part.
+// needs lists the programs of Liqo that a side needs for its part of the peering.
 func (p pair) needs(side flows.Side) []string {
 	names := []string{manager, webhook}
 	if side == p.con {
@@ -119,8 +120,8 @@ func (p pair) needs(side flows.Side) []string {
 	return names
 }
 
-// down says that a program of Liqo does not run. One that is not seen is not judged:
-// it may have another name, or may not be read.
+// down says that a program of Liqo does not run. A program that is not seen is not judged: it may
+// have another name, or the user may not read it.
 func (p pair) down(side flows.Side, name string) string {
 	for _, d := range p.lending(side).Components {
 		if d.Name == name && d.Status.AvailableReplicas == 0 {
@@ -130,7 +131,7 @@ func (p pair) down(side flows.Side, name string) string {
 	return ""
 }
 
-// unfitNamespace: Liqo finds the namespace by its labels alone.
+// unfitNamespace refuses a namespace that Liqo would not find: it looks only at labels.
 func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
 	t, c := p.tenant(side), p.Facts.Sides[side]
 	var labelled []string
@@ -156,7 +157,8 @@ func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
 	return "", ""
 }
 
-// unfitKey: a provider gives no access to a consumer that has another key than before.
+// unfitKey refuses a changed key: a provider gives no access to a consumer that had another key
+// before.
 func (p pair) unfitKey() (reason, hint string) {
 	l := p.lending(p.con)
 	if l.Request == nil {
@@ -166,7 +168,7 @@ func (p pair) unfitKey() (reason, hint string) {
 		return l.RequestProblem, fmt.Sprintf("Liqo makes it when its authentication module is on; to read it takes the right to get secrets in namespace %s", p.Facts.Sides[p.con].Namespace)
 	}
 	var other []string
-	if p.ours(p.pro) { // it gives another certificate to who has signed its nonce
+	if p.ours(p.pro) { // our operator issues another certificate to the cluster that signed its nonce
 		return "", ""
 	}
 	for _, s := range p.certificates() {
@@ -177,7 +179,7 @@ func (p pair) unfitKey() (reason, hint string) {
 	if len(other) == 0 {
 		return "", ""
 	}
-	if live := p.accepted(); live != nil { // Liqo would sign its old request again
+	if live := p.accepted(); live != nil { // Liqo would sign the old request in it again
 		other = append([]string{"tenant/" + live.Name}, other...)
 	}
 	return fmt.Sprintf("%s knows %s by another key, and refuses the present one", p.id(p.pro), p.id(p.con)),
@@ -238,12 +240,13 @@ func (p pair) unfitProvider() (reason, hint string) {
 	return "", ""
 }
 
-// tooOld are v1.0.0 and v1.0.1: https://github.com/liqotech/liqo/releases/tag/v1.0.2.
+// tooOld matches v1.0.0 and v1.0.1, see https://github.com/liqotech/liqo/releases/tag/v1.0.2, and
+// all of v0.
 func tooOld(version string) bool {
 	return version == "v1.0.0" || version == "v1.0.1" || strings.HasPrefix(version, "v0.")
 }
 
-// before reports whether a release is older than v1.minor; not if it is not known.
+// before reports whether a release is older than v1.minor; false if unknown.
 func before(version string, minor int) bool {
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	if len(parts) < 2 || parts[0] != "1" {
@@ -253,7 +256,7 @@ func before(version string, minor int) bool {
 	return err == nil && n < minor
 }
 
-// notes are what an admin should know of a peering, a sentence each.
+// notes lists what an admin should know about a peering, one sentence each.
 func (p pair) notes() []string {
 	var out []string
 	pro, con := p.Facts.Sides[p.pro], p.Facts.Sides[p.con]
@@ -298,12 +301,12 @@ func (p pair) notes() []string {
 	return out
 }
 
-// clocksApart is from when on it is worth a word. Kubernetes' signers date certificates
-// back by 5 minutes.
+// clocksApart is the difference of clocks that is worth a note. Kubernetes' signers date
+// certificates back by 5 minutes.
 const clocksApart = time.Minute
 
-// accessMoves reports whether a virtual node works with another way to the provider than
-// the consumer has from now on.
+// accessMoves reports whether a virtual node still uses another way to the provider than the
+// consumer will use from now on.
 func (p pair) accessMoves() bool {
 	i, t := first(p.identities()), p.accepted()
 	if i == nil || t == nil || t.Status.AuthParams == nil || len(p.kubelets()) == 0 {
@@ -317,7 +320,7 @@ func (p pair) accessMoves() bool {
 	return missing == "" && proxy != was || t.Status.AuthParams.APIServer != i.Spec.AuthParams.APIServer
 }
 
-// quota says what the consumer's pods may use.
+// quota says how much the consumer's pods may use.
 func (p pair) quota() string {
 	var were corev1.ResourceList
 	if live := p.slice(); live != nil {
@@ -330,8 +333,8 @@ func (p pair) quota() string {
 	return fmt.Sprintf("pods of %s may request on %s, in all: %s; of the rest what Liqo there grants by default", p.id(p.con), p.id(p.pro), lending.Amounts(asked))
 }
 
-// tooMuch are the resources of which more is asked for than the provider's nodes have.
-// It is no obstacle: Liqo grants them, and nodes may come.
+// tooMuch names resources of which more is requested than the provider's nodes have. This does not
+// stop the plan: Liqo grants them, and nodes may be added.
 func (p pair) tooMuch() (out []string) {
 	var were corev1.ResourceList
 	if live := p.slice(); live != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 )
 
-// connectOnly is the value of the form's first choice for no peering.
+// connectOnly is the value of the form's first option: no peering.
 const connectOnly = "connect"
 
-// Form asks for two clusters of these names whether to connect them only, or to lend
-// resources too, and how much. There is nothing to ask where neither can use the other.
+// Form asks, for two clusters with these names, whether to connect them only or to lend resources
+// too, and how much. It is nil if neither cluster can use the other.
 func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 	options := []setting.Option{{Value: connectOnly, Word: "connect only"}}
 	if canUse(f.Sides[flows.A], f.Sides[flows.B]) {
@@ -70,7 +70,7 @@ func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 	return form
 }
 
-// canUse reports whether the programs of two clusters can lend resources of one to the other.
+// canUse reports whether the consumer's program can use resources that the provider's lends.
 func canUse(consumer, provider flows.ClusterFacts) bool {
 	return provider.Software == flows.Liqo && (consumer.Software == flows.Liqo || ours(consumer)) ||
 		ours(consumer) && provider.Software == flows.Operator && provider.Operator.Peering.Provides()
@@ -78,13 +78,13 @@ func canUse(consumer, provider flows.ClusterFacts) bool {
 
 func consumerSetting() Setting { return Settings()[0] }
 
-// of is the peering that is wanted besides a connection; nil for none.
+// of is the peering that is wanted besides the connection; nil if none is.
 func of(p flows.Params) *Params {
 	own, _ := p.Peering.(*Params)
 	return own
 }
 
-// change edits a copy: drafts share what they point to.
+// change edits a copy, because drafts share their pointers.
 func change(p *flows.Params, edit func(*Params)) {
 	var own Params
 	if was := of(*p); was != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Names of steps that others ask about.
+// Names of steps that other code looks up.
 const (
 	stepNonce     = "nonce"
 	stepSigned    = "signed-nonce"
@@ -30,12 +30,11 @@ const (
 	stepSlice     = "resource-slice"
 )
 
-// controllerTime is how long Liqo's controllers take for one answer on a slow
-// cluster; from then on a step says where to look.
+// controllerTime is how long Liqo's controllers take for an answer on a slow cluster. After that, a
+// step says where to look.
 const controllerTime = 10 * time.Second
 
-// handshake are the steps by which the provider accepts the consumer, and the consumer
-// gets access.
+// handshake lists the steps by which the provider accepts the consumer and gives it access.
 func (p pair) handshake() []flows.Step {
 	return []flows.Step{
 		p.nonce(), p.nonceMade(), p.signedNonce(), p.signature(), p.applicant(), p.access(), p.identity(), p.kubeconfig(), p.reachable(),
@@ -83,7 +82,7 @@ func (p pair) signedNonce() flows.Step {
 	return p.BehindNamespace(p.con, flows.Ensure(p.con, stepSigned, live, want))
 }
 
-// signed is the consumer's signature of the nonce as it is now, nil if there is none.
+// signed is the consumer's signature of the present nonce; nil if there is none.
 func (p pair) signed() []byte {
 	s, request := p.secret(p.con, peering.LabelSignedNonce), p.lending(p.con).Request
 	if s == nil || request == nil || !request.Signed(p.nonceText(), s.Data[peering.KeySignedNonce]) {
@@ -112,8 +111,8 @@ func (p pair) makeSignature() flows.Step {
 	return s
 }
 
-// applicant presents the consumer to the provider. What the provider has already and
-// is as good stays: Liqo refuses another request of the same consumer.
+// applicant presents the consumer to the provider. Valid values that the provider has already stay:
+// Liqo refuses another request of the same consumer.
 func (p pair) applicant() flows.Step { return p.once("applicant", p.makeApplicant) }
 
 func (p pair) makeApplicant() flows.Step {
@@ -147,7 +146,7 @@ func (p pair) makeApplicant() flows.Step {
 	return p.BehindNamespace(p.pro, flows.Ensure(p.pro, stepTenant, live, want))
 }
 
-// access waits until the provider has given the consumer access for the key that it has.
+// access waits until the provider has given access to the consumer's present key.
 func (p pair) access() flows.Step { return p.once("access", p.makeAccess) }
 
 func (p pair) makeAccess() flows.Step {
@@ -197,13 +196,13 @@ func expired(certificate []byte, now time.Time) bool {
 func loopback(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil {
-		return true // nobody reaches that
+		return true // nobody can reach this address
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	return u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
-// identity has the consumer use its access. A certificate that Liqo has renewed stays.
+// identity gives the access to the consumer's operator. A certificate that Liqo has renewed stays.
 func (p pair) identity() flows.Step { return p.once("identity", p.makeIdentity) }
 
 func (p pair) makeIdentity() flows.Step {
@@ -221,7 +220,7 @@ func (p pair) makeIdentity() flows.Step {
 	return p.BehindNamespace(p.con, flows.Ensure(p.con, stepIdentity, live, want))
 }
 
-// newer reports whether a is b but for a certificate that is good for longer.
+// newer reports whether a differs from b only by a certificate that expires later, or not at all.
 func newer(a, b authv1beta1.AuthParams) bool {
 	ca, aerr := peering.Certificate(a.SignedCRT)
 	cb, berr := peering.Certificate(b.SignedCRT)
@@ -250,7 +249,7 @@ func (p pair) makeKubeconfig() flows.Step {
 	return s
 }
 
-// reachable waits until the consumer's Liqo reaches the provider's API server.
+// reachable waits until the consumer's operator reaches the provider's API server.
 func (p pair) reachable() flows.Step { return p.once("reachable", p.makeReachable) }
 
 func (p pair) makeReachable() flows.Step {
@@ -275,7 +274,8 @@ func (p pair) makeReachable() flows.Step {
 	return s
 }
 
-// sayWhere tells the provider's operator where consumers reach its API server.
+// sayWhere is the command that tells the provider's operator at which URL consumers reach its API
+// server.
 func (p pair) sayWhere() command.Command {
 	return command.Ours("install").Flag("--api-server", "URL").On(p.Facts.Sides[p.pro].Flags())
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// chooseWay decides how the consumer reaches the provider's API server, where nobody has
-// said it and there is a choice: through the tunnel if a pod of the consumer gets no
-// answer otherwise. The step is nil if nothing is to be decided.
+// chooseWay decides how the consumer reaches the provider's API server, if the admin has not chosen
+// and there is a choice: through the tunnel if a pod of the consumer gets no answer otherwise. The
+// step is nil if there is nothing to decide.
 func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 	tried, url := p.Facts.Sides[p.con].APITrial, ""
 	if l := p.lending(p.pro); p.params.InBand == "" && p.params.ProxyURL == "" && len(l.Proxies) > 0 && (tried.Asked() || p.accepted() == nil) {
@@ -42,8 +42,8 @@ func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 	return &s, notes
 }
 
-// apiServer is the URL that the provider will tell the consumer; "" if that is not known.
-// Our operator finds it out by itself, unless an admin has said it.
+// apiServer is the URL that the provider will tell the consumer; "" if unknown. Our operator finds
+// it out itself, unless an admin has set it.
 func (p pair) apiServer() string {
 	if p.ours(p.pro) {
 		return p.Facts.Sides[p.pro].Operator.APIServer
@@ -52,7 +52,7 @@ func (p pair) apiServer() string {
 	return l.APIServer()
 }
 
-// unfitProxy: without a proxy on the provider nothing goes through the tunnel.
+// unfitProxy refuses access through the tunnel if the provider has no proxy for it.
 func (p pair) unfitProxy() (reason, hint string) {
 	if p.params.InBand != yes || p.params.ProxyURL != "" {
 		return "", ""
@@ -62,7 +62,7 @@ func (p pair) unfitProxy() (reason, hint string) {
 	switch {
 	case len(l.Proxies) > 0:
 	case p.ours(p.pro):
-		return "", "" // the operator makes it a moment after it was installed
+		return "", "" // the operator creates it shortly after its installation
 	default:
 		return fmt.Sprintf("%s has no proxy for --in-band: there is no %s, or it may not be read", p.id(p.pro), name), hint
 	}
@@ -74,8 +74,8 @@ func (p pair) unfitProxy() (reason, hint string) {
 	return fmt.Sprintf("the proxy of %s has no address in its external range: %s", p.id(p.pro), name), p.readLog(p.pro, manager)
 }
 
-// proxy is by which the consumer reaches the provider's API server; "" for directly.
-// missing says what it needs first.
+// proxy is the proxy through which the consumer reaches the provider's API server; "" means
+// directly. missing names what has to exist first.
 func (p pair) proxy() (url, missing string) {
 	live := p.accepted()
 	switch {

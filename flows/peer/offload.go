@@ -23,7 +23,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// OffloadParams are what an admin wants of offloaded namespaces. What is "" is kept.
+// OffloadParams are the admin's choices for offloaded namespaces. "" keeps the present value.
 type OffloadParams struct {
 	Namespaces []string
 	Pods       string
@@ -32,7 +32,7 @@ type OffloadParams struct {
 	Selectors  []string // label selectors of virtual nodes: one of them has to match
 }
 
-// OffloadSettings are all settings of offloading.
+// OffloadSettings lists all settings of offloading.
 func OffloadSettings() []setting.Setting[OffloadParams] {
 	type params = OffloadParams
 	choice := func(name, help, unset string, at func(*params) *string, options ...string) setting.Setting[params] {
@@ -56,7 +56,7 @@ func validNamespace(text string) error {
 	return nil
 }
 
-// terms are the node selector that label selectors stand for.
+// terms translates the label selectors into a node selector.
 func (p OffloadParams) terms() (terms []corev1.NodeSelectorTerm, err error) {
 	operators := map[selection.Operator]corev1.NodeSelectorOperator{
 		selection.In: corev1.NodeSelectorOpIn, selection.NotIn: corev1.NodeSelectorOpNotIn, selection.Equals: corev1.NodeSelectorOpIn,
@@ -117,16 +117,16 @@ func Offload(p OffloadParams, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// ours reports whether our operator offloads a cluster's namespaces.
+// ours reports whether our operator offloads the cluster's namespaces.
 func ours(c flows.ClusterFacts) bool {
 	return c.Software == flows.Operator && c.Operator.Peering.Consumes()
 }
 
-// tolerated reports whether Kubernetes itself has pods tolerate virtual nodes, by a policy
-// of our installation.
+// tolerated reports whether Kubernetes itself adds the toleration of virtual nodes to pods, by a
+// policy of our installation.
 func tolerated(c flows.ClusterFacts) bool { return c.Version != "" && !before(c.Version, 36) }
 
-// tolerance is what lets pods on a virtual node.
+// tolerance says what a pod needs to run on a virtual node.
 func tolerance(c flows.ClusterFacts) string {
 	if tolerated(c) {
 		return "pods that are made from now on, and can run there, get the toleration by themselves; those of DaemonSets don't"
@@ -134,7 +134,7 @@ func tolerance(c flows.ClusterFacts) string {
 	return "pods get on a virtual node if they tolerate its taint; nobody adds that to them: " + tolerations()
 }
 
-// tolerations are what a pod needs, as manifests say it.
+// tolerations is the toleration that a pod needs, as in a manifest.
 func tolerations() string {
 	t := peering.Toleration()
 	return fmt.Sprintf("tolerations: [{key: %s, operator: %s, effect: %s}]", t.Key, t.Operator, t.Effect)
@@ -166,7 +166,7 @@ func offloading(c flows.ClusterFacts, namespace string) (*offloadingv1beta1.Name
 	return o, o != nil
 }
 
-// offload are the steps for one namespace.
+// offload lists the steps for one namespace.
 func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 	live, there := offloading(f.Sides[flows.A], name)
 	want, reason, hint := p.wanted(name, live, f.Sides[flows.A])
@@ -200,7 +200,7 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 	return []flows.Step{s, wait}
 }
 
-// changed is when a provider was last heard of.
+// changed is when the last news of a provider came.
 func changed(o *offloadingv1beta1.NamespaceOffloading) (at time.Time) {
 	at = o.CreationTimestamp.Time
 	for _, conditions := range o.Status.RemoteNamespacesConditions {
@@ -213,8 +213,7 @@ func changed(o *offloadingv1beta1.NamespaceOffloading) (at time.Time) {
 	return at
 }
 
-// failing are the providers on which the namespace can't be made, as the end of a
-// sentence.
+// failing names the providers on which the namespace can't be created, as the end of a sentence.
 func failing(o *offloadingv1beta1.NamespaceOffloading) string {
 	var out []string
 	for cluster, conditions := range o.Status.RemoteNamespacesConditions {
@@ -251,7 +250,7 @@ func unoffload(namespace string, c flows.ClusterFacts) command.Command {
 // maxName is the longest name of a namespace.
 const maxName = 63
 
-// wanted is how the namespace is to be offloaded: as given, the rest as it is.
+// wanted is the offloading with the given settings; the others keep their values.
 func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffloading, c flows.ClusterFacts) (want wire.Object, reason, hint string) {
 	ns := c.FindNamespace(name)
 	if ns == nil {
@@ -289,7 +288,7 @@ func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffl
 	return peering.Offloading(name, o), "", ""
 }
 
-// Unoffload takes that back: the namespaces on the providers go, with all in them.
+// Unoffload ends the offloading: the providers delete the namespaces with everything in them.
 func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name()}
 	if plan.Steps = unfitConsumer(f); len(plan.Steps) > 0 {
@@ -319,7 +318,7 @@ func running(c flows.ClusterFacts, namespace string) int {
 	return len(in(namespace, c.Lending.Pods, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }))
 }
 
-// Offloaded is what was achieved, a sentence for each namespace.
+// Offloaded tells the result, one sentence for each namespace.
 func Offloaded(namespaces []string, f flows.Facts) string {
 	var out []string
 	for _, name := range namespaces {
