@@ -1,5 +1,5 @@
-// Package install plans how our operator is installed on a cluster, upgraded, and removed. Its
-// plans are [flows.Plan]s.
+// Package install plans how our operator is installed on a cluster, upgraded, and removed.
+// Its plans are of type [flows.Plan].
 package install
 
 import (

@@ -220,7 +220,7 @@ func (p pair) makeIdentity() flows.Step {
 	return p.BehindNamespace(p.con, flows.Ensure(p.con, stepIdentity, live, want))
 }
 
-// newer reports whether a differs from b only by a certificate that expires later, or not at all.
+// newer reports whether a equals b, except for a certificate that expires no earlier.
 func newer(a, b authv1beta1.AuthParams) bool {
 	ca, aerr := peering.Certificate(a.SignedCRT)
 	cb, berr := peering.Certificate(b.SignedCRT)

@@ -1,5 +1,5 @@
-// Package peer plans whole peerings where Liqo runs: the consumer gets a virtual node
-// with resources of the provider. Like package flows it is pure.
+// Package peer plans whole peerings: the consumer gets a virtual node with resources of the
+// provider. Like package flows, it is pure.
 package peer
 
 import (
@@ -15,27 +15,27 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 )
 
-// Params are what an admin wants of a peering besides the network.
+// Params are the admin's choices for a peering besides its network.
 type Params struct {
 	// Consumer is the side that gets the virtual node.
 	Consumer flows.Side
-	// CPU, Memory and Pods are quantities; Other are those of other resources, as
-	// "nvidia.com/gpu=2". What is "" is kept, at first the provider decides.
+	// CPU, Memory and Pods are quantities; Other has those of other resources, such as
+	// "nvidia.com/gpu=2". "" keeps the present value; at first, the provider decides.
 	CPU, Memory, Pods string
 	Other             []string
 	Class             string
-	// Slice and VirtualNode are "true", "false", or "" for what is there, at first true.
+	// Slice and VirtualNode are "true", "false", or "" to keep what exists; at first true.
 	Slice, VirtualNode string
-	// InBand has the consumer reach the provider's API server through the tunnel:
-	// "true", "false", or "" for what is there, at first false.
+	// InBand is "true" if the consumer reaches the provider's API server through the tunnel,
+	// "false" if it does not, or "" to keep what exists; at first "false".
 	InBand   string
-	ProxyURL string // instead of the provider's own proxy
+	ProxyURL string // used instead of the provider's own proxy
 }
 
-// Setting is one of a peering.
+// Setting is a setting of a peering.
 type Setting = setting.Setting[Params]
 
-// Settings are all settings of a peering besides those of its network.
+// Settings lists all settings of a peering besides those of its network.
 func Settings() []Setting {
 	quantity := func(name, help string, at func(*Params) *string) Setting {
 		return Setting{Name: name, Help: help + " (default: unchanged, at first the provider decides)", Empty: "unchanged", Valid: validQuantity, Store: setting.TextAt(at)}
@@ -112,14 +112,14 @@ func (p Params) Validate() error {
 	return err
 }
 
-// resources are what is asked for: as given, the rest as it was.
+// resources are the requested resources: those in p, the others as they were.
 func (p Params) resources(were corev1.ResourceList) corev1.ResourceList {
 	all := were.DeepCopy()
 	if all == nil {
 		all = corev1.ResourceList{}
 	}
 	set := func(name corev1.ResourceName, text string) {
-		if q, err := resource.ParseQuantity(text); err == nil { // Validate has looked at it
+		if q, err := resource.ParseQuantity(text); err == nil { // Validate reports wrong quantities
 			all[name] = q
 		}
 	}

@@ -14,8 +14,8 @@ func (p *Params) Whole(network func(flows.Facts) flows.Plan, namespaces [2]strin
 	return Plan(*p, network, namespaces, f)
 }
 
-// Plan is what it takes to peer two clusters on which Liqo runs, and how far it is: one
-// plan over both. network plans their network; nil leaves that alone.
+// Plan is one plan to peer two clusters, for the network and the lending. network plans their
+// network; nil leaves the network alone.
 func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if network != nil {
@@ -59,8 +59,9 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 	return plan
 }
 
-// ToObserve are the rights to observe what such plans look at on a side, besides the
-// network. Without a plan nobody makes the tenant namespace that they are for.
+// ToObserve lists the rights to observe what such plans read on a side, besides the network. If a
+// cluster has a problem, there is no plan to create the tenant namespace: then no rights in it are
+// listed unless it exists.
 func ToObserve(namespaces [2]string, f flows.Facts, side flows.Side) []rights.Permission {
 	c, tenant := f.Sides[side], ""
 	if f.Sides[flows.A].ID != "" && f.Sides[flows.B].ID != "" {
@@ -72,7 +73,7 @@ func ToObserve(namespaces [2]string, f flows.Facts, side flows.Side) []rights.Pe
 	return rights.ToPeer(c.Namespace, tenant)
 }
 
-// Peered is what was achieved, in a few sentences.
+// Peered tells the result, in a sentence or two.
 func Peered(p Params, f flows.Facts) string {
 	pair := newPair(p, [2]string{}, f)
 	switch s := pair.ready(); {
@@ -84,7 +85,7 @@ func Peered(p Params, f flows.Facts) string {
 	return fmt.Sprintf("%s has access to %s.", pair.id(pair.con), pair.id(pair.pro))
 }
 
-// TakesPods reports whether there is a virtual node that pods of namespaces can run on.
+// TakesPods reports whether the virtual node is ready to run pods of namespaces.
 func TakesPods(p Params, f flows.Facts) bool {
 	pair := newPair(p, [2]string{}, f)
 	return pair.ready().Status == flows.Done

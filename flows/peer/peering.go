@@ -19,17 +19,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// pair is one consumer and one provider while a plan is made for them.
+// pair is one consumer and one provider, while a plan is made for them.
 type pair struct {
 	flows.Connection
 
 	params   Params
 	con, pro flows.Side
-	// steps are those that were made already: later ones ask for them again.
+	// made has the steps that were computed already, by name: later steps ask for them again.
 	made map[string]flows.Step
 }
 
-// once makes a step the first time that it is asked for.
+// once computes a step only the first time it is needed.
 func (p pair) once(name string, step func() flows.Step) flows.Step {
 	s, ok := p.made[name]
 	if !ok {
@@ -47,7 +47,7 @@ func (p pair) id(side flows.Side) wire.ClusterID { return p.Facts.Sides[side].Na
 
 func (p pair) tenant(side flows.Side) render.Tenant { return p.Peers[side].Tenant }
 
-// lending are the facts of a side; the zero value where it was not asked.
+// lending is a side's facts about lending; zero if they were not requested.
 func (p pair) lending(side flows.Side) lending.Facts {
 	if l := p.Facts.Sides[side].Lending; l != nil {
 		return *l
@@ -55,7 +55,7 @@ func (p pair) lending(side flows.Side) lending.Facts {
 	return lending.Facts{}
 }
 
-// in finds the objects of a side's tenant namespace that meet a condition.
+// in lists the objects of a side's tenant namespace that meet a condition.
 func in[T any, O interface {
 	*T
 	wire.Object
@@ -69,7 +69,7 @@ func in[T any, O interface {
 	return out
 }
 
-// first is the first of a list, nil of none.
+// first is the first item of a list; nil if the list is empty.
 func first[T any](all []*T) *T {
 	if len(all) == 0 {
 		return nil
@@ -83,14 +83,14 @@ func (p pair) ofPeer(side flows.Side) func(metav1.Object) bool {
 	}
 }
 
-// secrets of a side with a label of a handshake.
+// secret is a side's Secret with this label of the handshake.
 func (p pair) secret(side flows.Side, label string) *corev1.Secret {
 	return first(in(p.tenant(side).Namespace, p.lending(side).Secrets, func(s *corev1.Secret) bool {
 		return p.ofPeer(side)(s) && s.Labels[label] != ""
 	}))
 }
 
-// certificates are what the provider has signed for the consumer, and keeps.
+// certificates are the Secrets with what the provider signed for the consumer.
 func (p pair) certificates() []*corev1.Secret {
 	return in(p.tenant(p.pro).Namespace, p.lending(p.pro).Secrets, func(s *corev1.Secret) bool {
 		return p.ofPeer(p.pro)(s) && (s.Name == peering.CertificateName || strings.HasPrefix(s.Name, peering.CertificateName+"-"))
@@ -102,14 +102,14 @@ func (p pair) certificate(name string) *corev1.Secret {
 	return first(all)
 }
 
-// accepted is the provider's Tenant of the consumer.
+// accepted is the provider's Tenant for the consumer.
 func (p pair) accepted() *authv1beta1.Tenant {
 	return first(in(p.tenant(p.pro).Namespace, p.lending(p.pro).Tenants, func(t *authv1beta1.Tenant) bool {
 		return p.ofPeer(p.pro)(t) && string(t.Spec.ClusterID) == string(p.tenant(p.pro).Remote)
 	}))
 }
 
-// identities are those of the consumer's control plane toward the provider.
+// identities are those of the consumer's control plane, for access to the provider.
 func (p pair) identities() []*authv1beta1.Identity {
 	return in(p.tenant(p.con).Namespace, p.lending(p.con).Identities, func(i *authv1beta1.Identity) bool {
 		return p.ofPeer(p.con)(i) && string(i.Spec.ClusterID) == string(p.tenant(p.con).Remote) && i.Spec.Type == authv1beta1.ControlPlaneIdentityType
@@ -123,7 +123,7 @@ func (p pair) slices() []*authv1beta1.ResourceSlice {
 	})
 }
 
-// slice is the one that this program makes; its name is that of the virtual node.
+// slice is the request that this program creates; it has the virtual node's name.
 func (p pair) slice() *authv1beta1.ResourceSlice {
 	all := slices.DeleteFunc(p.slices(), func(s *authv1beta1.ResourceSlice) bool { return s.Name != p.nodeName() })
 	return first(all)
@@ -136,7 +136,7 @@ func (p pair) copied(o metav1.Object) bool {
 	return o.GetLabels()[peering.LabelReplicated] == "true" && o.GetLabels()[peering.LabelOrigin] == string(p.tenant(p.pro).Remote)
 }
 
-// cluster is what a side's Liqo says of the other one.
+// cluster is what a side's Liqo says about the other side.
 func (p pair) cluster(side flows.Side) *corev1beta1.ForeignCluster {
 	l := p.lending(side)
 	for i := range l.Clusters {
@@ -147,12 +147,12 @@ func (p pair) cluster(side flows.Side) *corev1beta1.ForeignCluster {
 	return nil
 }
 
-// wait is a step for something that Liqo's controllers do.
+// wait is a step that waits for something that Liqo's controllers do.
 func (p pair) wait(side flows.Side, what, title string, code flows.Code) flows.Step {
 	return flows.Step{ID: flows.IDOf(side, what), Side: side, Action: flows.Wait, Title: title, Status: flows.Waiting, Code: code}
 }
 
-// blockedBy holds a step back until those before it are done.
+// blockedBy holds a step back until the steps in before are done.
 func blockedBy(s flows.Step, why string, before ...flows.Step) flows.Step {
 	done := !slices.ContainsFunc(before, func(b flows.Step) bool { return b.Status != flows.Done })
 	if !done && s.Status != flows.Failed {
@@ -161,7 +161,7 @@ func blockedBy(s flows.Step, why string, before ...flows.Step) flows.Step {
 	return s
 }
 
-// for how long o has been there, by its cluster's clock.
+// age is how long o has existed, by its cluster's clock.
 func (p pair) age(side flows.Side, o metav1.Object) time.Duration {
 	return p.since(side, o.GetCreationTimestamp())
 }
@@ -170,7 +170,7 @@ func (p pair) since(side flows.Side, t metav1.Time) time.Duration {
 	return p.Facts.At.Add(p.Facts.Sides[side].ClockAhead).Sub(t.Time)
 }
 
-// explain adds to the steps that wait what the cluster has said of them.
+// explain adds the cluster's warnings to the steps that wait.
 func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows.Step {
 	for i := range steps {
 		s := &steps[i]
@@ -193,7 +193,7 @@ func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows
 	return steps
 }
 
-// readLog is where to look when a controller of Liqo, or of our operator, does nothing.
+// readLog says where to look if a controller of Liqo, or of our operator, does nothing.
 func (p pair) readLog(side flows.Side, deployment string) string {
 	c := p.Facts.Sides[side]
 	if p.ours(side) {
@@ -202,7 +202,7 @@ func (p pair) readLog(side flows.Side, deployment string) string {
 	return fmt.Sprintf("read the log of %s on %s: %s", p.program(side), c.ID, c.KubectlIn(c.Namespace, "logs", "deployment/"+deployment))
 }
 
-// program is who does a side's part.
+// program is the program that does a side's part of the peering.
 func (p pair) program(side flows.Side) string {
 	if p.ours(side) {
 		return "the operator"

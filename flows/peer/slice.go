@@ -21,9 +21,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// lend are the steps by which the consumer gets resources and a virtual node.
-// network are those of the plan's network that the virtual node's program needs when
-// it starts, since it reads the addresses only once. The tunnel itself may come later.
+// lend lists the steps by which the consumer gets resources and a virtual node. network has the
+// network steps that must be done before the virtual node's program starts, since it reads the
+// addresses only once. The tunnel may come later.
 func (p pair) lend(network []flows.Step) []flows.Step {
 	if !p.wants(p.params.Slice, true) {
 		return nil
@@ -40,7 +40,7 @@ func (p pair) lend(network []flows.Step) []flows.Step {
 	return steps
 }
 
-// wants is a choice that may have been left open.
+// wants resolves a choice; if it was left open, the answer is otherwise.
 func (pair) wants(choice string, otherwise bool) bool {
 	return choice == yes || choice == "" && otherwise
 }
@@ -69,8 +69,8 @@ func (p pair) resourceSlice(network []flows.Step) flows.Step {
 	return blockedBy(blockedBy(s, "needs the addresses of the network", network...), fmt.Sprintf("needs access to %s", p.id(p.pro)), p.kubeconfig())
 }
 
-// deniedTime is how long a denial may be one that passes: Liqo denies, too, when a
-// certificate takes more than 30 s, and tries again.
+// deniedTime is how long a denial may be temporary: Liqo also denies if a certificate takes more
+// than 30 s, and then tries again.
 const deniedTime = 45 * time.Second
 
 // granted waits until the provider has granted the resources.
@@ -79,7 +79,7 @@ func (p pair) granted() flows.Step { return p.once("granted", p.makeGranted) }
 func (p pair) makeGranted() flows.Step {
 	s := p.wait(p.con, "granted", "resources of "+string(p.id(p.pro)), check.Slice)
 	live := p.slice()
-	if live == nil || live.DeletionTimestamp != nil || !covers(live.Spec.Resources, p.params.resources(nil)) { // an answer is to what is asked now
+	if live == nil || live.DeletionTimestamp != nil || !covers(live.Spec.Resources, p.params.resources(nil)) { // an answer counts only for the present request
 		s.Status, s.Reason = flows.Blocked, "needs the ResourceSlice"
 		return s
 	}
@@ -87,7 +87,7 @@ func (p pair) makeGranted() flows.Step {
 		return o.Name == live.Name && p.copied(o)
 	}))
 	says := live
-	if p.ours(p.pro) { // its copy says what it has judged
+	if p.ours(p.pro) { // the decision of our operator is in the provider's copy
 		says = &authv1beta1.ResourceSlice{}
 		if copied != nil && equality.Semantic.DeepEqual(copied.Spec, live.Spec) && peering.Judged(copied) {
 			says = copied
@@ -122,7 +122,7 @@ func isDefault(s *authv1beta1.ResourceSlice) bool {
 	return s.Spec.Class == authv1beta1.ResourceSliceClassDefault || s.Spec.Class == authv1beta1.ResourceSliceClassUnknown
 }
 
-// covers reports whether what was granted is what was asked.
+// covers reports whether exactly the asked amounts were granted.
 func covers(granted, asked corev1.ResourceList) bool {
 	for name, q := range asked {
 		if have := granted[name]; have.Cmp(q) != 0 {
@@ -136,19 +136,19 @@ func denied(c *authv1beta1.ResourceSliceCondition) bool {
 	return c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied
 }
 
-// deny has the step fail, once it is no denial that passes.
+// deny makes the step fail, unless the denial may be temporary.
 func (p pair) deny(s *flows.Step, c *authv1beta1.ResourceSliceCondition, what, hint string) {
 	s.Reason, s.Hint = fmt.Sprintf("%s %s", p.id(p.pro), what), hint
 	if c.Message != "" {
 		s.Reason += ": " + c.Message
 	}
-	ruled := p.ours(p.pro) && c.Type == authv1beta1.ResourceSliceConditionTypeResources // certificates follow the Tenant's, a moment later
+	ruled := p.ours(p.pro) && c.Type == authv1beta1.ResourceSliceConditionTypeResources // certificates follow the Tenant's shortly after
 	if ruled || p.since(p.pro, c.LastTransitionTime) > deniedTime || p.refuses() != "" {
 		s.Fail(flows.FailedConflict, check.Slice, s.Reason, hint)
 	}
 }
 
-// refuses is why the provider gives nothing to anybody in its Tenant's state.
+// refuses is the Tenant's state if the provider gives nothing in it; "" if it may give something.
 func (p pair) refuses() string {
 	if t := p.accepted(); t != nil && t.Spec.TenantCondition != "" && t.Spec.TenantCondition != authv1beta1.TenantConditionActive {
 		return string(t.Spec.TenantCondition)
@@ -207,8 +207,8 @@ func (p pair) member(name string) *corev1.Node {
 	return first(slices.DeleteFunc(p.members(), func(n *corev1.Node) bool { return n.Name != name }))
 }
 
-// virtualNode waits for the program of the virtual node: what the VirtualNode says
-// of it is only that its Deployment was written.
+// virtualNode waits for the virtual node's program. The VirtualNode's status says only that its
+// Deployment was written.
 func (p pair) virtualNode() flows.Step { return p.once("virtualNode", p.makeVirtualNode) }
 
 func (p pair) makeVirtualNode() flows.Step {
@@ -265,14 +265,14 @@ func (p pair) makeReady() flows.Step {
 	return s
 }
 
-// grants reports whether a Node offers what its slice was granted.
+// grants reports whether a Node offers what was granted to its slice.
 func grants(m *corev1.Node, s *authv1beta1.ResourceSlice) bool {
 	has := offered(m)
 	return !has.Cpu().IsZero() && (s == nil || covers(has, s.Status.Resources))
 }
 
-// offered is what a Node has. Ours have room for no pod as long as they run none, so
-// what is allocatable is not all of it.
+// offered is a Node's capacity. Our virtual nodes report no room for pods as long as they run none,
+// so their allocatable resources are incomplete.
 func offered(m *corev1.Node) corev1.ResourceList {
 	if len(m.Status.Capacity) > 0 {
 		return m.Status.Capacity
@@ -280,7 +280,7 @@ func offered(m *corev1.Node) corev1.ResourceList {
 	return m.Status.Allocatable
 }
 
-// cordonedByUs reports whether a removal of this program has cordoned a Node.
+// cordonedByUs reports whether a removal by this program has cordoned a Node.
 func cordonedByUs(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == wire.FieldManager && e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.GetRawBytes()), `"f:unschedulable"`)

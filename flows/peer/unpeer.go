@@ -19,21 +19,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// RemoveOptions say what of a peering is to be removed, and where.
+// RemoveOptions say what to remove of a peering, and where.
 type RemoveOptions struct {
 	flows.RemoveOptions
 
 	Consumer flows.Side
-	// KeepNetwork leaves the connection of the pods' networks.
+	// KeepNetwork leaves the connection of the pod networks.
 	KeepNetwork bool
 
 	unasked map[string]bool // see [removal.unasked]; nil until the first plan
 }
 
-// unplan removes what Plan makes: first pods leave the virtual node, while their quota
-// and their access still hold, then the resources go, then the access, then what was
-// made of the network, unless the clusters are peered the other way round too. The first
-// plan of a run fills o.unasked, which can't be found out once the run has deleted something.
+// unplan removes what Plan creates. First, pods leave the virtual node, while their quota and
+// access still exist. Then it removes the resources, the access, and what was created of the
+// network, unless the clusters also peer the other way round. The first plan of a run fills
+// o.unasked: after the first deletion, it can't be found out any more.
 func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 	reset := flows.ResetBy(command.Ours("unpeer"), o.RemoveOptions, networkOf(withoutContents(f)))
 	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {
@@ -67,13 +67,13 @@ func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 		network := remove(o.RemoveOptions, known)
 		plan.Steps, plan.Kept = append(plan.Steps, behind(network.Steps, done)...), append(plan.Kept, network.Kept...)
 	}
-	// What is taken back last must be done last.
+	// What the removal restores must be restored last.
 	plan.Steps = append(plan.Steps, r.forgetUnreachable(done)...)
 	return plan
 }
 
-// network removes as much of the network as was made for the peering, and says what
-// stays.
+// network decides how much of the network to remove: what was created for the peering. stays says
+// what stays.
 func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flows.Facts) flows.Plan, stays string) {
 	const all = "the network between the clusters stays"
 	gateways, configurations := r.ForPeering()
@@ -90,20 +90,21 @@ func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flow
 	return flows.PlanReset, ""
 }
 
-// withoutContents are facts in which nobody has looked into the namespaces: that is
-// for when the peering is gone from them.
+// withoutContents hides what is in the namespaces: they are inspected only after the peering is
+// gone from them.
 func withoutContents(f flows.Facts) flows.Facts {
 	f.Contents = [2]flows.Answer[flows.Contents]{}
 	return f
 }
 
-// networkOf are facts of the network alone: the rest of the peering goes before it.
+// networkOf has the facts of the network alone: the rest of the peering is removed before the
+// network.
 func networkOf(f flows.Facts) flows.Facts {
 	f.Sides[flows.A].Lending, f.Sides[flows.B].Lending = nil, nil
 	return f
 }
 
-// behind holds the network's removal back.
+// behind holds back the steps that remove the network.
 func behind(steps []flows.Step, done bool) []flows.Step {
 	if done {
 		return steps
@@ -127,22 +128,22 @@ func owed(o RemoveOptions, f flows.Facts) []command.Command {
 	return []command.Command{c.For(string(f.Sides[flows.B].Name()))}
 }
 
-// removal is a pair while its peering is removed.
+// removal is a pair whose peering is removed.
 type removal struct {
 	pair
 
 	local   bool            // leave side B alone
-	nobodys map[string]bool // namespaces of the provider that the plan removes itself
+	nobodys map[string]bool // namespaces of the provider that only the plan itself removes
 }
 
-// unasked are the provider's namespaces of the consumer that no deletion of the plan
-// takes along: the provider has lost its copy of the map, or, where our operator looks for
-// both, those of the slices. What is absent is not deleted, so nobody removes them then.
+// unasked lists the provider's namespaces for the consumer that no deletion removes. Either the
+// provider has lost its copy of the map, or, since our operator looks for both, its copies of the
+// slices. Then there is no copy whose deletion would remove them.
 func (r removal) unasked() map[string]bool {
 	out := map[string]bool{}
 	copied := in(r.tenant(r.pro).Namespace, r.lending(r.pro).Slices, func(s *authv1beta1.ResourceSlice) bool { return r.copied(s) })
 	if r.asked(r.con) && len(r.maps()) > 0 && (len(r.slices()) > 0 || !r.ours(r.pro)) {
-		return out // the copies are made again
+		return out // the copies are created again
 	}
 	asked := map[string]bool{}
 	for _, m := range r.lending(r.pro).Maps {
@@ -156,8 +157,8 @@ func (r removal) unasked() map[string]bool {
 	return out
 }
 
-// unseen says what of the virtual nodes can't be seen: their pods would be given up
-// unasked, or not be waited for.
+// unseen refuses a removal that can't see the virtual nodes: their pods would be lost without a
+// question, or nobody would wait for them.
 func (r removal) unseen() (steps []flows.Step) {
 	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {
 		if r.asked(r.con) && r.lending(r.con).Hidden[kind] && r.remains() {
@@ -182,7 +183,7 @@ func (r removal) unfit() []flows.Step {
 	return nil
 }
 
-// steps are in the order in which Liqo's controllers can follow.
+// steps are in an order that Liqo's controllers can follow.
 func (r removal) steps() []flows.Step {
 	var steps []flows.Step
 	if r.asked(r.con) {
@@ -208,7 +209,7 @@ func (r removal) steps() []flows.Step {
 	return steps
 }
 
-// ending is one deletion that waits for what is before it.
+// ending is a deletion that waits for the steps before it.
 func ending(s flows.Step, why string, before []flows.Step) flows.Step {
 	if s.Status == flows.Done {
 		return s
@@ -224,7 +225,7 @@ func (r removal) remove(side flows.Side, what string, o wire.Object, interrupts 
 	return flows.Remove(side, what+"-"+o.GetName(), flows.RefTo(o), o, interrupts)
 }
 
-// leave empties the consumer's virtual nodes and gives the resources back.
+// leave empties the consumer's virtual nodes, and gives back the resources.
 func (r removal) leave() []flows.Step {
 	var steps []flows.Step
 	if s := r.giveUp(); s != nil {
@@ -258,14 +259,14 @@ func (r removal) maps() []*offloadingv1beta1.NamespaceMap {
 	})
 }
 
-// dead reports whether the provider is gone for the consumer's Liqo, too.
+// dead reports whether the consumer's Liqo also takes the provider for gone.
 func (r removal) dead() bool {
 	state, _ := lending.Reached(r.cluster(r.con))
 	return r.local && state != corev1beta1.ConditionStatusEstablished
 }
 
-// giveUp tells the consumer's Liqo that the provider does not come back, so that it
-// waits for nothing there. Our operator never does.
+// giveUp tells the consumer's Liqo that the provider does not come back, so that Liqo does not wait
+// for it. Our operator never waits for it.
 func (r removal) giveUp() *flows.Step {
 	c := r.cluster(r.con)
 	if !r.dead() || c == nil || !r.remains() || r.ours(r.con) {
@@ -280,7 +281,7 @@ func (r removal) remains() bool {
 	return len(r.slices())+len(r.virtualNodes())+len(r.maps())+len(r.identities())+len(r.kubeconfigs()) > 0
 }
 
-// forgetUnreachable takes giveUp back, or a later peering would be cut off.
+// forgetUnreachable undoes giveUp: otherwise, a later peering would be cut off.
 func (r removal) forgetUnreachable(done bool) []flows.Step {
 	c := r.cluster(r.con)
 	if !r.asked(r.con) || c == nil || c.Annotations[peering.AnnotationUnreachable] == "" || !wroteAnnotation(c) && done {
@@ -300,7 +301,7 @@ func wroteAnnotation(o metav1.Object) bool {
 	})
 }
 
-// drain evicts the pods of the virtual nodes: their controllers start others elsewhere.
+// drain evicts the pods from the virtual nodes: their controllers start others elsewhere.
 func (r removal) drain() flows.Step {
 	s := flows.Step{ID: flows.IDOf(r.con, "drain"), Side: r.con, Action: flows.Delete, Title: "pods on " + r.nodeName(), Status: flows.Done, Code: ""}
 	members := r.members()
@@ -338,7 +339,7 @@ func (r removal) drain() flows.Step {
 	return s
 }
 
-// named bounds how many names a sentence has.
+// named is the largest number of names in a sentence.
 const named = 3
 
 func some(names []string) string {
@@ -352,7 +353,7 @@ func daemon(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" || o.Kind == "Node" })
 }
 
-// nodesGone waits for what the VirtualNodes had made.
+// nodesGone waits until what the VirtualNodes created is gone.
 func (r removal) nodesGone() flows.Step {
 	s := r.wait(r.con, "node-gone", "Node is gone", check.VirtualNode)
 	switch nodes, kubelets := len(r.members()), len(r.kubelets()); {
@@ -389,13 +390,13 @@ func (r removal) left() (names []string) {
 	return names
 }
 
-// lent reports whether a namespace of the provider was made for the consumer.
+// lent reports whether a namespace of the provider was created for the consumer.
 func (r removal) lent(ns *corev1.Namespace) bool {
 	return strings.HasPrefix(ns.Annotations[peering.AnnotationMapped], r.tenant(r.pro).Namespace+"/")
 }
 
-// copies are the provider's copies of what the consumer asked for; those of its access
-// go with the access.
+// copies lists the provider's copies of the consumer's requests. Those for its access are removed
+// with the access.
 func (r removal) copies() (all []wire.Object) {
 	namespace, l := r.tenant(r.pro).Namespace, r.lending(r.pro)
 	for _, m := range in(namespace, l.Maps, func(m *offloadingv1beta1.NamespaceMap) bool { return r.copied(m) }) {
@@ -407,7 +408,7 @@ func (r removal) copies() (all []wire.Object) {
 	return all
 }
 
-// evictConsumer removes from the provider what a consumer that is gone has there.
+// evictConsumer removes what a consumer that is gone for good left on the provider.
 func (r removal) evictConsumer() []flows.Step {
 	var steps []flows.Step
 	interrupts := ""
@@ -426,7 +427,7 @@ func (r removal) evictConsumer() []flows.Step {
 	return append(steps, blockedBy(r.copiesGone(), "needs the deletions", steps...))
 }
 
-// removeNobodys removes the namespaces that nobody else does.
+// removeNobodys removes the namespaces that nobody else removes.
 func (r removal) removeNobodys() (steps []flows.Step) {
 	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
 		if r.nobodys[ns.Name] && r.lent(&ns) {
@@ -440,15 +441,14 @@ func (r removal) podsEnd() string {
 	return fmt.Sprintf("the pods that %s runs on %s are deleted, with everything in their namespaces", r.id(r.con), r.id(r.pro))
 }
 
-// kubeconfigs are the Secrets with the consumer's access.
+// kubeconfigs lists the Secrets with the consumer's access.
 func (r removal) kubeconfigs() []*corev1.Secret {
 	return in(r.tenant(r.con).Namespace, r.lending(r.con).Secrets, func(s *corev1.Secret) bool {
 		return r.ofPeer(r.con)(s) && s.Labels[peering.LabelIdentityType] != "" && len(s.OwnerReferences) > 0
 	})
 }
 
-// logOut removes the consumer's access, once it is not needed to delete anything on
-// the provider.
+// logOut removes the consumer's access, once no deletion on the provider needs it.
 func (r removal) logOut(before []flows.Step) []flows.Step {
 	var steps []flows.Step
 	for _, i := range r.identities() {
@@ -473,7 +473,7 @@ func (r removal) logOut(before []flows.Step) []flows.Step {
 	return steps
 }
 
-// shutOut removes the provider's Tenant, and then what it was made with.
+// shutOut removes the provider's Tenant, and then the objects from which it was made.
 func (r removal) shutOut(before []flows.Step) []flows.Step {
 	var steps []flows.Step
 	if t := r.accepted(); t != nil {
@@ -490,7 +490,7 @@ func (r removal) shutOut(before []flows.Step) []flows.Step {
 	return steps
 }
 
-// reverse says that the provider uses the consumer's resources, too; "" if not.
+// reverse says that the provider also uses the consumer's resources; "" if it does not.
 func (r removal) reverse() string {
 	sentence := fmt.Sprintf("%s uses resources of %s", r.id(r.pro), r.id(r.con))
 	other := pair{Connection: r.Connection, con: r.pro, pro: r.con}
@@ -501,7 +501,7 @@ func (r removal) reverse() string {
 	return ""
 }
 
-// stays are sentences about what is left, since Liqo keeps it or nobody can remove it.
+// stays lists what is left because Liqo keeps it or nobody can remove it, as sentences.
 func (r removal) stays() []string {
 	var out []string
 	if s := r.certificate(peering.CertificateName); s != nil {
@@ -529,8 +529,8 @@ func (r removal) stays() []string {
 	return out
 }
 
-// Removing is [unplan] for one run: whom to forget is settled once, since in the end
-// nothing is left that would tell.
+// Removing is [unplan] for one run. The first plan settles the peer: after the last deletion, no
+// object would tell it.
 func Removing(o RemoveOptions) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan {
 		p := unplan(&o, f)

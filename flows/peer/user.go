@@ -13,19 +13,19 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// User is an account on cluster A, the provider, for the admin of a consumer, who has no
-// other access to it.
+// User is an account on cluster A, the provider, for the admin of a consumer who has no other
+// access to A.
 type User struct {
 	Consumer  wire.ClusterID
-	APIServer string // URL for the consumer's admin; "" for what the operator tells consumers, or the kubeconfig's
+	APIServer string // for the consumer's admin; "" means the URL that the operator tells consumers, or the kubeconfig's
 }
 
-// Server is the URL under which the consumer's admin is to reach cluster A's API server.
+// Server is the URL at which the consumer's admin reaches cluster A's API server.
 func (u User) Server(f flows.ClusterFacts) string {
 	return cmp.Or(u.APIServer, f.Operator.APIServer, f.Server)
 }
 
-// Invite makes the account.
+// Invite creates the account.
 func (u User) Invite(f flows.Facts) flows.Plan {
 	p := u.pair(f)
 	plan, _ := flows.NewHalf(flows.Params{}, p.Facts)
@@ -64,8 +64,8 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 	return plan
 }
 
-// Revoke removes the account: what it was good for ends at once, whatever state the operator
-// is in. What was connected or peered with it stays, and so does the namespace then.
+// Revoke removes the account. The access with it ends at once, even if the operator does not work.
+// Connections and peerings that were made with it stay, and then the namespace stays too.
 func (u User) Revoke(f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: u.Consumer}
 	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
@@ -86,13 +86,13 @@ func (u User) Revoke(f flows.Facts) flows.Plan {
 	return plan
 }
 
-// pair is of cluster A, which lends, and a consumer of which nothing is known but its ID.
+// pair is cluster A as the provider, and a consumer of which only the ID is known.
 func (u User) pair(f flows.Facts) pair {
 	f.Sides[flows.B] = flows.ClusterFacts{ID: u.Consumer, Described: true}
 	return newPair(Params{Consumer: flows.B}, [2]string{}, f)
 }
 
-// delegation are the facts about such accounts on the provider.
+// delegation has the facts about such accounts on the provider.
 func (p pair) delegation() flows.DelegationFacts {
 	if d := p.Facts.Sides[p.pro].Delegation; d != nil {
 		return *d
@@ -100,7 +100,7 @@ func (p pair) delegation() flows.DelegationFacts {
 	return flows.DelegationFacts{}
 }
 
-// object is one of the account's: as it is, and as it should be.
+// object is an object of the account: as it is, and as it should be.
 type object struct {
 	what       string
 	live, want wire.Object
@@ -126,7 +126,7 @@ func (u User) objects(p pair) (out []object) {
 	return out
 }
 
-// Account is the account's ServiceAccount.
+// Account is the name of the account's ServiceAccount.
 func (u User) Account(f flows.Facts) (namespace, name string) {
 	p := u.pair(f)
 	return p.tenant(p.pro).Namespace, peering.UserName
