@@ -16,18 +16,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// DelegateParams are what an admin may say about a delegation.
+// DelegateParams are the admin's choices for a delegation.
 type DelegateParams struct {
-	// APIServer is the URL under which the other cluster's operator reaches this
-	// side's API server; "" for that of the admin's kubeconfig.
+	// APIServer is the URL at which the other cluster's operator reaches this side's API server; ""
+	// means the URL of the admin's kubeconfig.
 	APIServer  [2]string
-	Namespaces [2]string // of the peering; "" for the one it has
+	Namespaces [2]string // tenant namespaces of the peering; "" means the one that it has
 }
 
-// Delegate lets the operators carry a changed endpoint or key to each
-// other. Each gets an identity on the other cluster that may get and patch one
-// gateway and one public key there; all of it belongs to that gateway, and goes
-// with it.
+// Delegate lets each operator write a changed endpoint or key to the other cluster. Each gets an
+// identity there, which may get and patch one gateway and one public key. All objects of an
+// identity belong to that gateway, and are deleted with it.
 func Delegate(p DelegateParams, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if steps := flows.Unfit(f); len(steps) > 0 {
@@ -58,7 +57,7 @@ type delegation struct {
 	params DelegateParams
 }
 
-// unfit is what stands against delegating, on one side.
+// unfit is the reason why one side can't delegate; nil if there is none.
 func (d delegation) unfit(side flows.Side) *flows.Step {
 	c, peer := d.Facts.Sides[side], d.Peers[side]
 	var s flows.Step
@@ -87,7 +86,7 @@ func apiServerFlag(side flows.Side) string {
 	return map[flows.Side]string{flows.A: "--api-server", flows.B: "--remote-api-server"}[side]
 }
 
-// server is the URL under which the other side's operator will reach this one.
+// server is the URL at which the other side's operator will reach this side.
 func (d delegation) server(side flows.Side) string {
 	if d.params.APIServer[side] != "" {
 		return d.params.APIServer[side]
@@ -112,7 +111,7 @@ func (d delegation) delegate(side flows.Side) render.Delegate {
 	return render.Delegate{Tenant: d.Peers[side].Tenant, Gateway: d.Gateway(side), PublicKey: d.Peers[side].PublicKey.Name}
 }
 
-// identity is what the other side's operator becomes on this side.
+// identity lists the steps that create the other operator's identity on this side.
 func (d delegation) identity(side flows.Side) []flows.Step {
 	var steps []flows.Step
 	facts := d.known(side)
@@ -133,7 +132,7 @@ func (d delegation) identity(side flows.Side) []flows.Step {
 	return steps
 }
 
-// tokenSecret waits for its account: Kubernetes deletes a token without one.
+// tokenSecret waits for its account: Kubernetes deletes a token that has no account.
 func (d delegation) tokenSecret(side flows.Side, want *corev1.Secret) flows.Step {
 	account := &corev1.ServiceAccount{}
 	account.SetNamespace(want.Namespace)
@@ -155,7 +154,7 @@ func (d delegation) known(side flows.Side) flows.DelegationFacts {
 	return flows.DelegationFacts{}
 }
 
-// token waits for Kubernetes to make the identity's token.
+// token waits until Kubernetes has created the identity's token.
 func (d delegation) token(side flows.Side) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "delegate-token"), Side: side, Action: flows.Wait, Title: "token of the delegate", Status: flows.Waiting, Code: flows.CodeTimeout}
 	switch secret := d.madeToken(side); {
@@ -178,7 +177,7 @@ func (d delegation) madeToken(side flows.Side) *corev1.Secret {
 	return wire.Named(d.known(side).Secrets, want)
 }
 
-// access gives this side's operator the identity on the other.
+// access gives this side's operator its identity on the other side.
 func (d delegation) access(side flows.Side) flows.Step {
 	other := side.Other()
 	name := render.DelegateAccessName(d.Gateway(side).GetName())
@@ -218,15 +217,14 @@ func (d delegation) access(side flows.Side) flows.Step {
 	return s
 }
 
-// exchanged reports whether the other side's operator has a token here that expires,
-// and not yet: it has deleted the one that does not.
+// exchanged reports whether the other side's operator has a token here that expires, and has not
+// expired yet. That operator has deleted the token that does not expire.
 func (d delegation) exchanged(side flows.Side) bool {
 	given := d.given(side.Other())
 	return given.Expires.After(d.Facts.At)
 }
 
-// given is the access to the other side that this side's operator has already;
-// the zero value if it has none.
+// given is the access to the other side that this side's operator has; zero if it has none.
 func (d delegation) given(side flows.Side) render.PeerAccess {
 	secret := &corev1.Secret{}
 	secret.SetNamespace(d.Peers[side].Tenant.Namespace)
@@ -241,10 +239,10 @@ func (d delegation) given(side flows.Side) render.PeerAccess {
 	return access
 }
 
-// follows reports whether the other side's client dials what this side's server
-// says, or what it said when that was last carried: it may have changed since.
-// If an admin has told the client to dial something else, an address translation
-// in between perhaps, then that stays.
+// follows reports whether the other side's client dials what this side's server reports, or
+// reported when it was last carried over: the server may have changed since. An address that an
+// admin has set for the client stays, for instance because of an address translation between the
+// clusters.
 func (d delegation) follows(side flows.Side) bool {
 	server, client := d.Peers[side].Server, d.Peers[side.Other()].Client
 	if server == nil || client == nil {

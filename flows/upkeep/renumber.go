@@ -17,26 +17,26 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// RenumberParams are what an admin may say about other ranges for a peer.
+// RenumberParams are the admin's choices for a renumbering.
 type RenumberParams struct {
-	// LocalOnly leaves cluster B alone, which need not answer: it notices nothing of
-	// what A sees it under.
+	// LocalOnly leaves cluster B alone, which need not answer: the addresses at which A sees it do
+	// not matter to B.
 	LocalOnly bool
-	// Peer is the cluster ID of B; "" takes what B says, or else the only peer of A.
+	// Peer is the cluster ID of B; "" means the ID that B reports, or else the only peer of A.
 	Peer wire.ClusterID
-	// Keep is how long the former ranges work after the change.
+	// Keep is how long the former ranges still work after the change.
 	Keep time.Duration
 }
 
-// Renumbering says which ranges are to be left. It is decided once, at the start of a
-// run; that the peer is seen under another range by now means that this is done.
+// Renumbering says which ranges to leave. It is decided once, at the start of a run: if the peer is
+// now seen at another range, the change is done.
 type Renumbering struct {
-	Peer  wire.ClusterID // "" as long as it is not known
+	Peer  wire.ClusterID // "" while unknown
 	Leave [2][]netip.Prefix
 }
 
-// StartRenumbering leaves the ranges in which the cluster needs addresses, or if there
-// are none, all that are remapped. A renumbering that was begun is gone on with.
+// StartRenumbering leaves the ranges that overlap addresses which the cluster needs itself; if
+// there are none, all remapped ranges. It continues a renumbering that was begun.
 func StartRenumbering(p RenumberParams, f flows.Facts) Renumbering {
 	r := Renumbering{Peer: p.peer(f)}
 	if r.Peer == "" {
@@ -52,7 +52,7 @@ func StartRenumbering(p RenumberParams, f flows.Facts) Renumbering {
 
 func leaves(conf *networkingv1beta1.Configuration) []netip.Prefix {
 	if conf.Annotations[wire.AnnotationAlso] != "" {
-		asked, _ := wire.ParseRenumbering(conf) // the operator says what is wrong with it
+		asked, _ := wire.ParseRenumbering(conf) // the operator reports errors in it
 		return asked.Leave
 	}
 	var all, overlapping []netip.Prefix
@@ -78,7 +78,7 @@ func (p RenumberParams) sides() []flows.Side {
 	return []flows.Side{flows.A, flows.B}
 }
 
-// peer is which cluster B is; "" if that is not clear.
+// peer is the ID of cluster B; "" if it is unclear.
 func (p RenumberParams) peer(f flows.Facts) wire.ClusterID {
 	known := f.Sides[flows.A].KnownPeers()
 	switch {
@@ -97,9 +97,9 @@ func (p RenumberParams) connection(r Renumbering, f flows.Facts) flows.Connectio
 	return flows.NewConnection(flows.Params{}, f)
 }
 
-// Renumber has clusters see each other under other ranges, without a gap: nodes and
-// gateways know both for a while. The wire carries real addresses, so the cluster
-// that is seen notices nothing but the new addresses of its clients.
+// Renumber moves the peer to other ranges, as each cluster sees it, without a gap: nodes and
+// gateways know both ranges for a while. Packets in the tunnel carry real addresses, so the cluster
+// that is seen notices only the new addresses of its clients.
 func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if plan.Steps = p.unfit(r, f); len(plan.Steps) > 0 {
@@ -127,7 +127,7 @@ func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// unfit is what stands against planning at all.
+// unfit lists the reasons why nothing can be planned.
 func (p RenumberParams) unfit(r Renumbering, f flows.Facts) []flows.Step {
 	if p.LocalOnly {
 		if steps := flows.NoAnswer(f, flows.A); len(steps) > 0 {
@@ -157,8 +157,7 @@ func (p RenumberParams) unfit(r Renumbering, f flows.Facts) []flows.Step {
 	return nil
 }
 
-// unrenumberable is what stands against it on one side, as a failed step; nil if
-// nothing does.
+// unrenumberable is the reason why one side can't renumber, as a failed step; nil if there is none.
 func unrenumberable(c flows.Connection, side flows.Side) *flows.Step {
 	f, conf := c.Facts.Sides[side], c.Peers[side].Configuration
 	switch {
@@ -173,7 +172,7 @@ func unrenumberable(c flows.Connection, side flows.Side) *flows.Step {
 	return nil
 }
 
-// renumbering is one side's view of its peer while that changes.
+// renumbering is one side's view of its peer during the change.
 type renumbering struct {
 	c     flows.Connection
 	side  flows.Side
@@ -204,8 +203,8 @@ func (r renumbering) plan() (steps []flows.Step, kept []string) {
 	return []flows.Step{r.ask(becomes), r.change(becomes), r.former()}, kept
 }
 
-// policies says what is known of NetworkPolicies that name a range that is left. They are
-// their authors': nobody changes them here.
+// policies says what is known about NetworkPolicies that name a range to leave. Only their authors
+// change them.
 func (r renumbering) policies(becomes []check.Becomes) string {
 	const rule = "NetworkPolicies that name it have to name the new range before the change"
 	c := r.c.Facts.Sides[r.side]
@@ -226,8 +225,8 @@ func (r renumbering) policies(becomes []check.Becomes) string {
 	return text
 }
 
-// outdated are the NetworkPolicies that name a range that is left and not the next one,
-// and which ranges they need.
+// outdated lists the NetworkPolicies that name a range to leave but not the next one, and the
+// ranges that they need.
 func (r renumbering) outdated(becomes []check.Becomes) (names []string, next []netip.Prefix) {
 	f := r.c.Facts.Sides[r.side].Policies.Value()
 	if f == nil {
@@ -264,12 +263,12 @@ func joinedRanges(all []netip.Prefix) string {
 	return strings.Join(text, ", ")
 }
 
-// switched reports whether the peer is seen under none of the ranges that are left.
+// switched reports whether the peer is seen at none of the ranges to leave.
 func (r renumbering) switched() bool {
 	return !slices.ContainsFunc(check.Decided(r.conf), func(v check.View) bool { return slices.Contains(r.asked.Leave, v.Remapped) })
 }
 
-// ask has the operator choose other ranges.
+// ask asks the operator to choose other ranges.
 func (r renumbering) ask(becomes []check.Becomes) flows.Step {
 	peer := r.c.Peers[r.side]
 	cidr := r.conf.Spec.Remote.CIDR
@@ -301,8 +300,8 @@ func (r renumbering) ask(becomes []check.Becomes) flows.Step {
 	return s
 }
 
-// change waits until the operator has changed over, which it does when nodes and
-// gateway have both ranges.
+// change waits until the operator has switched to the new ranges. It does so when nodes and gateway
+// have both.
 func (r renumbering) change(becomes []check.Becomes) flows.Step {
 	s := flows.Step{
 		ID: flows.IDOf(r.side, stepChange), Side: r.side, Action: flows.Wait, Status: flows.Waiting, Code: flows.CodeRemapping,
@@ -329,7 +328,7 @@ func (r renumbering) change(becomes []check.Becomes) flows.Step {
 	return s
 }
 
-// former waits until the former ranges are given back, if that is not for later.
+// former waits until the former ranges are given back, unless the admin keeps them for later.
 func (r renumbering) former() flows.Step {
 	s := flows.Step{
 		ID: flows.IDOf(r.side, stepFormer), Side: r.side, Action: flows.Wait, Status: flows.Done,
@@ -351,7 +350,7 @@ func (r renumbering) former() flows.Step {
 	return s
 }
 
-// Renumbered says what a plan that is done has achieved.
+// Renumbered tells the result of a plan that is done.
 func Renumbered(p flows.Plan) string {
 	var text []string
 	for _, side := range []flows.Side{flows.A, flows.B} {

@@ -1,5 +1,5 @@
-// Package upkeep plans what a connection needs while it exists: new keys, and
-// operators that tell each other of changes.
+// Package upkeep plans what an existing connection needs: new keys, other ranges, and operators
+// that tell each other about changes.
 package upkeep
 
 import (
@@ -15,20 +15,19 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Rotation says which keys are to be replaced: the gateways' public keys, zero
-// for one that stays. It is decided once, at the start of a run; that a key is
-// another one by now means that this side is done.
+// Rotation has the gateways' public keys to replace; zero for a key that stays. It is decided once,
+// at the start of a run: if a side has another key now, that side is done.
 type Rotation struct{ Old [2]wgtypes.Key }
 
-// StartRotation is the rotation of the keys that the gateways have now. One that
-// was begun and not finished is gone on with.
+// StartRotation replaces the keys that the gateways have now. It continues a rotation that was
+// begun.
 func StartRotation(f flows.Facts) Rotation {
 	c := flows.NewConnection(flows.Params{}, f)
 	var r Rotation
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		peer := c.Peers[side]
 		if peer.Key == nil || f.Sides[side].Software != flows.Operator {
-			continue // of Liqo's own gateways, only Liqo can replace the keys
+			continue // only Liqo can replace the keys of its gateways
 		}
 		r.Old[side] = *peer.Key
 		known := c.Peers[side.Other()].PublicKey
@@ -36,7 +35,7 @@ func StartRotation(f flows.Facts) Rotation {
 		if known == nil || !flows.Exists(gateway) || string(known.Spec.PublicKey) == string(peer.Key[:]) {
 			continue
 		}
-		// The key was replaced, and the peer not told.
+		// The key was replaced, but the peer was not told.
 		if before, err := wgtypes.ParseKey(gateway.GetAnnotations()[wire.AnnotationRotateKey]); err == nil {
 			r.Old[side] = before
 		}
@@ -44,10 +43,10 @@ func StartRotation(f flows.Facts) Rotation {
 	return r
 }
 
-// keptKey says why a side's key stays.
+// keptKey is the reason why a side's key stays.
 const keptKey = "it is Liqo's own, which can't replace a key in operation"
 
-// Rotated says whose key a plan that is done has replaced, and whose it kept.
+// Rotated says which sides' keys a plan that is done has replaced, and which it kept.
 func Rotated(p flows.Plan) string {
 	var replaced, kept []flows.Side
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -66,10 +65,10 @@ func Rotated(p flows.Plan) string {
 	return fmt.Sprintf("%s's gateway uses a new key. The key of %s's gateway was kept: %s.", p.ID(replaced[0]), p.ID(kept[0]), keptKey)
 }
 
-// Rotate replaces the keys of both gateways, one after the other, without
-// interrupting traffic: the peer gets ready for the next key before it is used.
-// A peer that runs Liqo can't, and misses packets for one handshake; its own key
-// stays. Where both do, nothing can be replaced, and the plan fails.
+// Rotate replaces the keys of both gateways, one after the other, without an interruption: the peer
+// prepares for the next key before it is used. A peer that runs Liqo can't prepare, so packets are
+// lost for one handshake; its own key stays. If both run Liqo, no key can be replaced, and the plan
+// fails.
 func Rotate(r Rotation, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if plan.Steps = flows.Unfit(f); len(plan.Steps) > 0 {
@@ -94,8 +93,8 @@ func Rotate(r Rotation, f flows.Facts) flows.Plan {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("the key of %s's gateway stays: %s", f.Sides[side].ID, keptKey))
 		}
 		if !plan.Done() {
-			// With both at once, each would dial with a key of the other that is
-			// no longer valid.
+			// If both changed at once, each would dial with a key of the other that is no longer
+			// valid.
 			for i := range steps {
 				if steps[i].Status == flows.Ready {
 					steps[i].Status, steps[i].Reason, steps[i].Objects = flows.Blocked, fmt.Sprintf("needs %s's key to be replaced first", f.Sides[side.Other()].ID), nil
@@ -108,7 +107,7 @@ func Rotate(r Rotation, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// Steps that say what becomes of a side's key.
+// Steps that show what happens to a side's key.
 const (
 	stepUseKey  = "use-key"
 	stepKeptKey = "rotate-key"
@@ -117,7 +116,7 @@ const (
 // keeps reports whether a side's key stays.
 func (r Rotation) keeps(side flows.Side) bool { return r.Old[side] == wgtypes.Key{} }
 
-// unrotatable is what stands against a rotation, as a failed step; nil if nothing does.
+// unrotatable is the reason against a rotation, as a failed step; nil if there is none.
 func unrotatable(c flows.Connection, r Rotation) *flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if r.keeps(side) && c.Facts.Sides[side].Software == flows.Operator {
@@ -135,7 +134,7 @@ func unrotatable(c flows.Connection, r Rotation) *flows.Step {
 		"liqo-tui network disconnect, then network connect, makes new gateways with new keys; traffic stops until they are connected"))
 }
 
-// rotate is the replacement of one side's key.
+// rotate lists the steps that replace one side's key.
 func rotate(c flows.Connection, r Rotation, side flows.Side) []flows.Step {
 	old := r.Old[side]
 	if r.keeps(side) {
@@ -151,7 +150,7 @@ func rotate(c flows.Connection, r Rotation, side flows.Side) []flows.Step {
 	return []flows.Step{k.make(), k.announce(), k.heard(), k.use(), k.known()}
 }
 
-// keyRotation is one side's key while it is replaced.
+// keyRotation is one side's key during its replacement.
 type keyRotation struct {
 	c         flows.Connection
 	side      flows.Side
@@ -164,13 +163,13 @@ func (r keyRotation) asking(annotations map[string]string) wire.Object {
 	o := r.c.AnyGateway(r.side)
 	all := wire.Lasting(o)
 	maps.Copy(all, annotations)
-	o.SetAnnotations(all) // what others wrote stays theirs
+	o.SetAnnotations(all) // so that annotations of others stay theirs
 	o.SetOwnerReferences(nil)
 	o.SetFinalizers(nil)
 	return o
 }
 
-// make has the operator make the next pair.
+// make asks the operator to create the next key pair.
 func (r keyRotation) make() flows.Step {
 	ask := r.asking(map[string]string{wire.AnnotationRotateKey: r.old.String()})
 	s := flows.Step{
@@ -188,12 +187,12 @@ func (r keyRotation) make() flows.Step {
 	return s
 }
 
-// prepared reports whether the peer can get ready for a key.
+// prepared reports whether the peer can prepare for a key.
 func (r keyRotation) prepared() bool {
 	return r.c.Facts.Sides[r.side.Other()].Software == flows.Operator
 }
 
-// key is the PublicKey on the other side, that says which key this side has.
+// key is the PublicKey object on the other side, with this side's key k.
 func (r keyRotation) key(k wgtypes.Key) *networkingv1beta1.PublicKey {
 	other := r.side.Other()
 	want := render.PublicKey(r.c.Peers[other].Tenant, k, r.c.AnyGateway(other))
@@ -225,7 +224,7 @@ func (r keyRotation) announce() flows.Step {
 	return s
 }
 
-// heard waits until the peer's gateway is ready to be dialled with the next key.
+// heard waits until the peer's gateway is prepared for the next key.
 func (r keyRotation) heard() flows.Step {
 	other := r.side.Other()
 	s := flows.Step{
@@ -247,7 +246,7 @@ func (r keyRotation) reported() bool {
 	return !reading.Stale(r.c.Facts.At) && reading.NextKey == r.next.String()
 }
 
-// use has the gateway use the next key.
+// use tells the gateway to use the next key.
 func (r keyRotation) use() flows.Step {
 	ask := r.asking(map[string]string{wire.AnnotationRotateKey: r.old.String(), wire.AnnotationUseKey: r.next.String()})
 	s := flows.Step{
@@ -271,7 +270,7 @@ func (r keyRotation) use() flows.Step {
 	return s
 }
 
-// known makes the next key the peer's only one.
+// known makes the next key the only one that the peer accepts.
 func (r keyRotation) known() flows.Step {
 	other := r.side.Other()
 	title := fmt.Sprintf("%s forgets %s's old key", r.c.Facts.Sides[other].ID, r.c.Facts.Sides[r.side].ID)
