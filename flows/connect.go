@@ -39,7 +39,7 @@ func PlanConnect(p Params, f Facts) Plan {
 	return plan
 }
 
-// planConnect is the plan for two clusters on which an operator is installed.
+// planConnect is the plan for two clusters after the installation, if they need one.
 func planConnect(p Params, f Facts) Plan {
 	plan, c := newPlan(p, f)
 	if len(plan.Steps) > 0 {
@@ -243,7 +243,7 @@ func (c Connection) Configuration(side Side) Step {
 	peer, other := c.Peers[side], c.Facts.Sides[side.Other()]
 	want := render.Configuration(peer.Tenant, other.Networks)
 	KeepName(want, peer.Configuration)
-	// Keep the request of a running renumbering: without it, the operator stops.
+	// Keep the request of a running renumbering: without it, the operator ends the renumbering.
 	keepAnnotation(want, peer.Configuration, wire.AnnotationRenumber)
 	keepAnnotation(want, peer.Configuration, wire.AnnotationKeep)
 	if peer.Configuration == nil && c.Params.ForPeering || forPeering(peer.Configuration) {

@@ -40,7 +40,7 @@ func (r ContextRef) String() string {
 	return cmp.Or(r.Name, "current context") + " of " + r.File
 }
 
-// Facts is what is known of a pair of clusters at one moment.
+// Facts holds all that is known about a pair of clusters at one moment.
 type Facts struct {
 	Sides [2]ClusterFacts // by Side
 	At    time.Time
@@ -54,8 +54,8 @@ type Facts struct {
 	Contents [2]Answer[Contents]
 }
 
-// ClusterFacts is what is known of one cluster. These are plain values, not specific to a peer: one
-// observation serves every pair that the cluster is part of.
+// ClusterFacts holds all that is known about one cluster. These are plain values, not specific to a
+// peer: one observation serves every pair that the cluster is part of.
 type ClusterFacts struct {
 	Context ContextRef
 	// Instead names the kubeconfig's cluster and user that the admin chose in place of the
@@ -298,7 +298,7 @@ const (
 	Forbidden                           // it refuses to show what is needed
 )
 
-// Peer is what one cluster has of its peering with another.
+// Peer is one cluster's end of its peering with another.
 type Peer struct {
 	Tenant        render.Tenant
 	Namespace     *corev1.Namespace // nil when it doesn't exist
@@ -508,8 +508,8 @@ func (e EventFacts) Text(now time.Time) string {
 	return text
 }
 
-// DelegationFacts is what exists of the access that a peer's operator or admin has. It holds
-// tokens, so it is observed only for plans about this access.
+// DelegationFacts holds the objects that give a peer's operator or admin access. Some are tokens,
+// so they are observed only for plans about this access.
 type DelegationFacts struct {
 	CA       []byte // of the API server, PEM, from the admin's kubeconfig; nil if the kubeconfig has none
 	Accounts []corev1.ServiceAccount

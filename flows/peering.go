@@ -342,8 +342,8 @@ func (p Peer) readConnection(r *Reading) {
 	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }
 
-// Peers is what the cluster has of all its peerings, by the peer's ID. It goes through all objects
-// once; [ClusterFacts.Peer] does so for each peer.
+// Peers returns the [Peer] of every peering of the cluster, by the peer's ID. It goes through all
+// objects once; [ClusterFacts.Peer] does so for each peer.
 func (c ClusterFacts) Peers() map[wire.ClusterID]*Peer {
 	x := newPeerIndex(c)
 	assign(x, c.Configurations, func(p *Peer) **networkingv1beta1.Configuration { return &p.Configuration })
