@@ -6,7 +6,7 @@ import "slices"
 type Change struct {
 	Side   Side
 	Verb   Verb
-	Object string // as [render.Name] writes it
+	Object string // as [apply.Name] writes it
 }
 
 // Verb is what was done.

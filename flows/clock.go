@@ -18,7 +18,7 @@ func (p Peer) ours(t time.Time) time.Time {
 // specChanged is when the spec of one of the peering's objects was last written.
 func (p Peer) specChanged(o wire.Object) time.Time { return p.ours(specChanged(o)) }
 
-// report is what the gateway says of its tunnel, as [render.ParseReport] reads
+// report is what the gateway says of its tunnel, as [wire.ParseReport] reads
 // it, with times by this machine's clock.
 func (p Peer) report() (r wire.Report, ok bool, err error) {
 	r, ok, err = wire.ParseReport(p.Connection.Annotations)

@@ -8,7 +8,7 @@ import (
 // ConflictError is an apply that another manager's ownership of fields stands
 // against.
 type ConflictError struct {
-	Object   string   // as [render.Name] writes it
+	Object   string   // as [apply.Name] writes it
 	Managers []string // at least one
 	Fields   []string // as the API server writes them; may be unknown
 	Cause    error
@@ -35,7 +35,7 @@ func (e *ConflictError) Hint() string {
 
 // ForeignError is an apply over an object that somebody else made under a name of ours.
 type ForeignError struct {
-	Object string // as [render.Name] writes it
+	Object string // as [apply.Name] writes it
 }
 
 func (e *ForeignError) Error() string {

@@ -232,7 +232,7 @@ type LoadBalancerFacts struct{ Answered, Pending int }
 
 // EventFacts is a Kubernetes warning about one object.
 type EventFacts struct {
-	Object          string // as [render.Name] writes it
+	Object          string // as [apply.Name] writes it
 	Reason, Message string
 	Count           int
 	At              time.Time // the last time

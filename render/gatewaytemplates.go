@@ -158,7 +158,7 @@ func parseTemplate(text, image string, replicas int, role string, pods PodSettin
 	return tmpl, nil
 }
 
-// applyToTemplate is [PodSettings.apply] for the pods of a template's Deployment.
+// applyToTemplate is [PodSettings.Apply] for the pods of a template's Deployment.
 func (s PodSettings) applyToTemplate(tmpl map[string]any) error {
 	path := []string{"spec", "deployment", "spec", "template"}
 	fields, _, err := unstructured.NestedMap(tmpl, path...)

@@ -106,7 +106,7 @@ func (o Object) steps(c flows.Connection, wait bool) []flows.Step {
 	case GatewayClient:
 		steps, waits = append(steps, c.GatewayClient(a)), []flows.Step{c.OwnKey(a)}
 	case PublicKey:
-		key, _ := wgtypes.ParseKey(o.Key) // [Settings] have looked at it
+		key, _ := wgtypes.ParseKey(o.Key) // its setting has checked it
 		if o.Printed {
 			return append(steps, flows.Ensure(a, "public-key", c.Peers[a].PublicKey, render.PublicKey(c.Peers[a].Tenant, key, nil)))
 		}

@@ -140,7 +140,7 @@ func (c *Cluster) Objects() []wire.Object {
 	return out
 }
 
-// Names are the objects that exist, as [render.Name] writes them.
+// Names are the objects that exist, as [apply.Name] writes them.
 func (c *Cluster) Names() []string {
 	var out []string
 	for _, o := range c.Objects() {

@@ -25,7 +25,7 @@ const (
 	StartAny
 )
 
-// Options of [New].
+// Options say what the terminal program shows first, and how it reaches clusters.
 type Options struct {
 	Backend Backend
 	Start   Start
