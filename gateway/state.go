@@ -13,8 +13,8 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// State is what a kernel holds, or has to hold, of ours. Compute and
-// ComputeNode return it sorted, so that equal inputs give equal States.
+// State has the objects of ours that a kernel has, or has to have. Compute and ComputeNode
+// return it sorted, so that equal inputs give equal States.
 type State struct {
 	Links     []Link
 	Tunnels   []Tunnel
@@ -26,8 +26,8 @@ type State struct {
 	Firewall  Table
 }
 
-// Link is a VXLAN device without learning and without a fixed source address:
-// the kernel takes the one that its route to the other end has.
+// Link is a VXLAN device without learning and without a fixed source address: the kernel uses
+// the source address of its route to the other end.
 type Link struct {
 	Name  string
 	Alias string // for people: ip link shows it
@@ -36,9 +36,9 @@ type Link struct {
 	MAC   MAC
 	MTU   int
 	Up    bool
-	// IPv6 addresses, of which the kernel gives each device one, are none of a State's.
-	// Cilium takes a device that has an address and routes for one of the node's: it
-	// masquerades what goes there, and makes all pods' MTU no larger than its.
+	// IPv6 says that the device has an IPv6 address, as the kernel gives one to each device.
+	// It is never wanted. Cilium treats a device with an address and routes as one of the
+	// node's: it masquerades packets to it, and limits all pods' MTU to the device's.
 	IPv6 bool
 }
 
@@ -46,7 +46,7 @@ type Link struct {
 type Tunnel struct {
 	Device         string
 	Alias          string // for people: ip link shows it
-	Role           Role   // not in the kernel: says who owns the endpoint
+	Role           Role   // not in the kernel: a client's endpoint is ours to set, a server's is its peer's last address
 	Implementation Implementation
 	Address        netip.Prefix
 	MTU            int
@@ -54,13 +54,12 @@ type Tunnel struct {
 	PrivateKey     PrivateKey
 	ListenPort     uint16         // 0: any
 	PublicKey      wgtypes.Key    // zero: no peer yet
-	NextKey        wgtypes.Key    // of a second peer, from which nothing is accepted; zero: none
-	Endpoint       netip.AddrPort // zero: whatever the peer last came from
+	NextKey        wgtypes.Key    // of a second peer, whose packets are not accepted; zero: none
+	Endpoint       netip.AddrPort // zero: the peer's last address
 	Keepalive      time.Duration
 }
 
-// Setting is one of the kernel's IPv4 settings of a device of ours, as it is
-// named below net.ipv4.conf.
+// Setting is an IPv4 setting of one of our devices. Name is its name below net.ipv4.conf.
 type Setting struct {
 	Device, Name string
 	Value        int
@@ -70,20 +69,19 @@ type Setting struct {
 const (
 	// Forwarding lets packets that came in by the device leave by another.
 	Forwarding = "forwarding"
-	// ReversePath drops packets whose way back is not the way they came. The
-	// kernel takes the stricter of the device's value and that of "all".
+	// ReversePath drops packets if the route to their source uses another device. The kernel
+	// takes the stricter of the device's value and that of "all".
 	ReversePath = "rp_filter"
-	// ReversePathMark makes that way back the one of packets with their mark.
+	// ReversePathMark makes the kernel look up that route with the packet's mark.
 	ReversePathMark = "src_valid_mark"
-	// AcceptLocal takes packets whose source is an address of this machine.
+	// AcceptLocal accepts packets whose source is an address of this machine.
 	AcceptLocal = "accept_local"
-	// AnswerARP says for which addresses questions are answered. The kernel takes the
-	// larger of the device's value and that of "all".
+	// AnswerARP says for which addresses the kernel answers ARP requests. The kernel takes
+	// the larger of the device's value and that of "all".
 	AnswerARP = "arp_ignore"
 )
 
-// Neighbor is a permanent neighbour entry: packets to IP on Device are framed
-// to MAC.
+// Neighbor is a permanent neighbour entry: packets to IP on Device get frames to MAC.
 type Neighbor struct {
 	Device string
 	IP     netip.Addr
@@ -106,7 +104,7 @@ type Rule struct {
 	Table      int
 }
 
-// RouteType is what happens to a packet that matches a route.
+// RouteType says how the kernel handles a packet that matches a route.
 type RouteType string
 
 // The types in use.
@@ -131,8 +129,8 @@ type Route struct {
 // MAC is an Ethernet address.
 type MAC [6]byte
 
-// FabricMAC derives the address of a fabric device from the address of the
-// node or gateway pod it is on. Those are unique in a cluster, so MACs are.
+// FabricMAC derives the MAC address of a fabric device from the IP address of its node or
+// gateway pod. These addresses are unique in a cluster, so the MAC addresses are, too.
 func FabricMAC(underlay netip.Addr) MAC {
 	b := underlay.As4()
 	// 0x02: locally administered, unicast.
@@ -146,9 +144,8 @@ func (m MAC) String() string {
 // MarshalText makes addresses readable in JSON.
 func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// String prints the state as the commands that would make it, with comments on
-// numbers of ours. No private key is in it; "private-key (of X)" names the public
-// half.
+// String prints the state as the commands that would make it, with comments on our numbers. It
+// prints no private key; "private-key (of X)" has the public half X.
 func (s State) String() string {
 	var b strings.Builder
 	write(&b, s.Links)
@@ -296,7 +293,7 @@ func tableText(id int) string {
 	return strconv.Itoa(id)
 }
 
-// tableAbout says what a routing table is for.
+// tableAbout describes the purpose of a routing table.
 func tableAbout(id int) string {
 	switch id {
 	case NodeTable:
@@ -309,7 +306,7 @@ func tableAbout(id int) string {
 	return "to the peer of " + TunnelName(id-RemoteTable) + ", whose addresses may be local ones too"
 }
 
-// about says what a rule is for.
+// about describes the purpose of a rule.
 func (r Rule) about() string {
 	switch r.Preference {
 	case RemotePref:

@@ -10,8 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// What Compute and ComputeNode refuse, and others ask for. The errors they return
-// satisfy errors.Is for one of these, or of the next ones, and name the value.
+// Reasons for which Compute and ComputeNode refuse inputs, exported for callers. Their errors
+// satisfy errors.Is for one of these or of the unexported ones below, and name the value.
 var (
 	ErrIPv6    = errors.New("IPv6 is not supported yet")
 	ErrOverlap = errors.New("networks overlap")
@@ -31,7 +31,7 @@ var (
 	errEndpoint = errors.New("not a usable endpoint")
 )
 
-// named is a network and what to call it in an error.
+// named is a network with its name for errors.
 type named struct {
 	what   string
 	prefix netip.Prefix
@@ -57,9 +57,9 @@ func checkAddr(what string, a netip.Addr) error {
 	return nil
 }
 
-// checkPrefix refuses what would break the machine itself: the default route,
-// loopback, link-local (the tunnel's own addresses are there), multicast, and the
-// end of the address space with the broadcast address.
+// checkPrefix refuses networks that would break the machine itself: the default route,
+// loopback, link-local (which has the tunnel's own addresses), multicast, and the end of the
+// address space with the broadcast address.
 func checkPrefix(n named) error {
 	p := n.prefix
 	if p.Addr().Is6() {
@@ -95,10 +95,9 @@ func checkPrefixes(list []named) error {
 	return nil
 }
 
-// checkApart refuses a pair that overlaps within one list. A node may know of
-// thousands of networks, so not every pair is compared: of two prefixes that
-// overlap, one contains the other, and in sorted order comes right before it or
-// before another one that it contains.
+// checkApart refuses two networks of one list that overlap. There can be thousands of networks,
+// so it does not compare every pair. If two prefixes overlap, one contains the other. In
+// sorted order, the next prefix after the larger one is then also inside it.
 func checkApart(list []named) error {
 	sorted := slices.Clone(list)
 	slices.SortStableFunc(sorted, func(a, b named) int { return comparePrefix(a.prefix, b.prefix) })
@@ -122,8 +121,7 @@ func checkBetween(x, y []named) error {
 	return nil
 }
 
-// checkUnderlay wants that the smallest packet fits into the fabric, and into a
-// tunnel as well.
+// checkUnderlay checks that the smallest packet fits into the fabric and into a tunnel.
 func checkUnderlay(mtu int) error {
 	if mtu < minMTU+Overhead || mtu > 65535 {
 		return fmt.Errorf("underlay MTU %d: %w", mtu, errMTU)
@@ -175,16 +173,16 @@ func (in Inputs) check() error {
 	return in.checkPeers(local)
 }
 
-// UnfitNode is a node that gateways can't lead to, or not to all of its pods.
+// UnfitNode is a node that gateways have no route to, or no route to some of its pods.
 type UnfitNode struct {
 	Name string
 	Err  error
 }
 
-// Fitting leaves out of the nodes what can't be led to, so that one of them does
-// not cut off the others: Compute does so, and this says why. Of two that say the
-// same, the one that said so later stays. What is no pod's address, as this
-// cluster's peers know it, is nobody's fault, and only left out.
+// Fitting leaves out nodes, and addresses of nodes, that can't be used, so that one node does
+// not cut off the others. Compute leaves out the same; Fitting also returns the reasons. If two
+// nodes report the same address, the later report counts. Addresses outside the cluster's
+// pod ranges are left out without a reason: they are no mistake.
 func (in Inputs) Fitting() (Inputs, []UnfitNode) {
 	byAge := slices.SortedFunc(slices.Values(in.Nodes), func(a, b Node) int {
 		return cmp.Or(cmp.Compare(b.Revision, a.Revision), cmp.Compare(a.Name, b.Name))
@@ -376,9 +374,9 @@ type Unfit struct {
 	Err error
 }
 
-// Fitting leaves out the gateways that can't be led to: they must not cut the
-// others off. Of two that exclude each other the first stays. What is wrong with
-// the node itself is left to ComputeNode.
+// Fitting leaves out gateways whose settings can't be used, so that they don't cut off the
+// others. If two gateways exclude each other, the first stays. It does not judge the node's
+// own values: ComputeNode does.
 func (in NodeInputs) Fitting() (NodeInputs, []Unfit) {
 	fit := in
 	fit.Gateways = nil
@@ -388,8 +386,8 @@ func (in NodeInputs) Fitting() (NodeInputs, []Unfit) {
 	return fit.with(in.Gateways)
 }
 
-// with adds gateways, the earlier ones first, and says which don't fit to those
-// before them. It tries many at once: what fits together, fits one by one.
+// with adds gateways in their order, and returns those that conflict with earlier ones. It
+// tries many at once: gateways that fit together also fit one by one.
 func (in NodeInputs) with(more []Gateway) (NodeInputs, []Unfit) {
 	all := in
 	all.Gateways = slices.Concat(in.Gateways, more)
@@ -406,7 +404,7 @@ func (in NodeInputs) with(more []Gateway) (NodeInputs, []Unfit) {
 	return in, append(first, second...)
 }
 
-// outermost sorts prefixes and drops those that another one contains.
+// outermost sorts prefixes, and drops prefixes inside another one.
 func outermost(prefixes []netip.Prefix) []netip.Prefix {
 	sorted := slices.Clone(prefixes)
 	slices.SortFunc(sorted, comparePrefix)

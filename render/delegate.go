@@ -39,8 +39,8 @@ const (
 	// endpoint has changed, somebody else changed it.
 	AnnotationCarried = "liqo-tui.dev/carried-endpoint"
 	// AnnotationLocalRanges on a Configuration are this cluster's ranges as the operator has
-	// written them, as [wire.RangesText]. If an admin has changed the ranges in the spec
-	// since, the operator does not touch them.
+	// written them, as [wire.RangesText]. If the ranges in the spec differ, an admin has
+	// changed them: then the operator does not send them to the peer.
 	AnnotationLocalRanges = "liqo-tui.dev/local-ranges"
 	// AnnotationPeerRanges on a PublicKey are the peer's ranges, as [wire.RangesText]. The
 	// peer's operator has written them.

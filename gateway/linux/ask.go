@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// askAtOnce bounds what is under way, so that answers fit into a socket's buffer.
+	// askAtOnce is the largest number of open questions: their answers fit into a socket's buffer.
 	askAtOnce = 64
 	askWait   = 500 * time.Millisecond
 )
 
-// Ask asks other members of the fabric over its device whether they are there, and
-// returns those that answer. The question is an ARP probe as of RFC 5227, to the
-// member's own MAC address: its kernel answers without a program, by the way that
-// traffic takes, and without asking filters or routes. It needs CAP_NET_RAW.
+// Ask asks members of the fabric, over the fabric's device, for a sign of life, and returns those
+// that answer. The question is an ARP probe (RFC 5227) to the member's MAC address. The
+// member's kernel answers it without a program, on the path of the traffic, and before any
+// filter or route. Ask needs CAP_NET_RAW.
 func Ask(own netip.Addr, members []netip.Addr) (answered map[netip.Addr]bool, err error) {
 	device, err := net.InterfaceByName(gateway.FabricDevice)
 	if err != nil {
@@ -47,7 +47,7 @@ func Ask(own netip.Addr, members []netip.Addr) (answered map[netip.Addr]bool, er
 		for _, m := range some {
 			mac := gateway.FabricMAC(m)
 			copy(to.Addr[:], mac[:])
-			// One that can't be sent, as while its buffer is full, is one without an answer.
+			// A question that can't be sent, for example because the buffer is full, gets no answer.
 			_ = unix.Sendto(socket, probe(gateway.FabricMAC(own), m), 0, &to)
 		}
 		if err := await(socket, some, answered); err != nil {
@@ -57,7 +57,7 @@ func Ask(own netip.Addr, members []netip.Addr) (answered map[netip.Addr]bool, er
 	return answered, nil
 }
 
-// await reads answers until all have come, or it is too late for more.
+// await reads answers until all members have answered, or askWait has passed.
 func await(socket int, from []netip.Addr, answered map[netip.Addr]bool) error {
 	missing := len(from)
 	asked := make(map[netip.Addr]bool, missing)
@@ -96,8 +96,8 @@ const (
 	arpReply   = 2
 )
 
-// probe is a request for an address by somebody who has none: with a sender's address
-// the kernel asks its routes, and answers only where its own way there is the fabric.
+// probe is an ARP request without a sender's address. With one, the kernel would look up its
+// route to the sender, and answer only if that route uses the fabric.
 func probe(own gateway.MAC, target netip.Addr) []byte {
 	p := make([]byte, 0, arpLength)
 	p = binary.BigEndian.AppendUint16(p, unix.ARPHRD_ETHER)
@@ -110,8 +110,8 @@ func probe(own gateway.MAC, target netip.Addr) []byte {
 	return append(p, target.AsSlice()...)
 }
 
-// answerOf is who answers. Whose MAC address does not fit has another address of the
-// fabric, which a probe for this one can't have reached.
+// answerOf returns the member that sent an answer. If the MAC address does not match the IP
+// address, it is no answer to our probe, which went to the member's own MAC address.
 func answerOf(p []byte) (netip.Addr, bool) {
 	if len(p) < arpLength || binary.BigEndian.Uint16(p[6:]) != arpReply {
 		return netip.Addr{}, false

@@ -12,8 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// changeable reports whether one table becomes the other by changing what it
-// contains. An element can't be deleted that no prefix describes.
+// changeable reports whether changes of single elements, rules, sets and chains turn one table
+// into the other. An element that is no prefix can't be deleted.
 func changeable(have, want gateway.Table) bool {
 	return sameShape(have, want) && !slices.ContainsFunc(have.Sets, func(s gateway.Set) bool {
 		prefixes := s.Key != gateway.KeyInterface && s.Key != gateway.KeyPort
@@ -23,9 +23,8 @@ func changeable(have, want gateway.Table) bool {
 	})
 }
 
-// sameShape reports whether two tables have the same sets and chains, or one has
-// more of them. A set of another type or with another comment can't be changed,
-// nor can a chain of another kind.
+// sameShape reports whether the sets and chains that both tables have are alike. A set's type
+// and comment can't be changed, nor a chain's kind.
 func sameShape(have, want gateway.Table) bool {
 	if have.Name == "" || want.Name == "" {
 		return false
@@ -61,8 +60,8 @@ func findChain(t gateway.Table, name string) (gateway.Chain, bool) {
 	return t.Chains[i], true
 }
 
-// changeTable adds to the batch what makes one table the other. What rules use
-// comes before them, what they no longer use goes after them.
+// changeTable adds the changes from one table to the other to the batch. Objects that rules
+// need are added before the rules; objects that they no longer need are deleted after them.
 func (s *session) changeTable(table *nftables.Table, have, want gateway.Table) error {
 	for _, name := range want.Counters {
 		if !slices.Contains(have.Counters, name) {
@@ -106,7 +105,7 @@ func (s *session) changeSet(table *nftables.Table, have gateway.Table, want gate
 	if !exists {
 		return s.nft.AddSet(set, compileElements(want))
 	}
-	set.ID = 0 // it is known by its name
+	set.ID = 0 // the set exists: its name identifies it
 	gone, added := old, want
 	gone.Elements, added.Elements = without(old.Elements, want.Elements), without(want.Elements, old.Elements)
 	if len(gone.Elements) > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// Registers of 4 bytes, in nf_tables' numbering: interface names fill the four
-// from 0, addresses that follow one are in the next.
+// Registers of 4 bytes, in nf_tables' numbering. An interface name fills the first four
+// registers; an address after it is in the next one.
 const (
 	register    = unix.NFT_REG_1
 	registerMax = unix.NFT_REG32_00 + 1 // upper end of a range found in register
@@ -41,8 +41,8 @@ const (
 	dontFragment    = 0x4000 // in the field of the fragment's offset, which is 0 here
 )
 
-// compileRule translates a rule to what the kernel evaluates. ids are the
-// numbers of sets within the batch; nil will do for comparison.
+// compileRule translates a rule into the kernel's expressions. ids are the numbers of sets
+// within the batch; for comparisons, nil is enough.
 func compileRule(statements []gateway.Statement, ids map[string]uint32) ([]expr.Any, error) {
 	var exprs []expr.Any
 	for _, st := range statements {
@@ -185,8 +185,8 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: aboutTo, Len: 4}, writeIP(ipSource, 4),
 		}, nil
 	case gateway.DestinationOfFrame:
-		// The checksum covers the addresses. Without one, as VXLAN over IPv4 may be
-		// (RFC 7348, section 5), none is verified.
+		// The checksum covers the addresses, so it is removed: VXLAN over IPv4 may have none
+		// (RFC 7348, section 5), and none is verified then.
 		return []expr.Any{immediate(make([]byte, 2)), writeUDP(udpChecksum, 2), frameTo(), writeIP(ipDestination, 4)}, nil
 	default:
 		return nil, fmt.Errorf("statement %q: unknown", st)
@@ -231,12 +231,12 @@ func address(offset, reg uint32) *expr.Payload {
 	return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4}
 }
 
-// frameTo loads the address that is in the destination of a VXLAN packet's frame.
+// frameTo loads the IP address in the destination MAC address of a VXLAN packet's frame.
 func frameTo() *expr.Payload {
 	return &expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: frameDirection, Len: 4}
 }
 
-// writeIP writes what is in the register into the IP header.
+// writeIP writes the register's content into the IP header.
 func writeIP(offset, length uint32) *expr.Payload {
 	return &expr.Payload{
 		OperationType: expr.PayloadWrite, SourceRegister: register, Base: expr.PayloadBaseNetworkHeader,
@@ -244,7 +244,7 @@ func writeIP(offset, length uint32) *expr.Payload {
 	}
 }
 
-// writeUDP writes what is in the register into the UDP header.
+// writeUDP writes the register's content into the UDP header.
 func writeUDP(offset, length uint32) *expr.Payload {
 	return &expr.Payload{
 		OperationType: expr.PayloadWrite, SourceRegister: register, Base: expr.PayloadBaseTransportHeader,

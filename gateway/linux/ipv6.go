@@ -12,10 +12,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// closeIPv6 drops what comes out of the fabric as IPv6: the table of a State judges IPv4
-// alone, and a machine takes packets for any of its addresses from any device. Only a
-// table does that: a device's own switch is below /proc/sys, which containers can't write.
-// It has the name of a State's table, and is there as long as that is wanted.
+// closeIPv6 drops IPv6 packets from the fabric: the table of a State judges only IPv4, and a
+// machine accepts packets to any of its addresses from any device. It uses a table, because a
+// device's own switch for IPv6 is below /proc/sys, which containers can't write. The table has
+// the name of a State's table, and exists as long as that one is wanted.
 func (s *session) closeIPv6(want gateway.State) error {
 	const priorityRaw = -300
 	tables, err := s.nft.ListTablesOfFamily(nftables.TableFamilyIPv6)

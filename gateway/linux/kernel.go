@@ -3,8 +3,8 @@
 // Package linux makes the kernel match a gateway.State: WireGuard and VXLAN
 // devices, routes, rules, neighbours and one nftables table.
 //
-// Everything acts in the network namespace of the calling thread. Programs
-// have one namespace; one with several must lock its goroutines to threads.
+// All functions act in the network namespace of the calling thread. A program that uses
+// several namespaces must lock its goroutines to threads.
 package linux
 
 import (
@@ -25,8 +25,8 @@ type Options struct {
 	Logger *slog.Logger // of userspace WireGuard; nil discards
 }
 
-// Kernel makes a network namespace match a State, and remembers what only this
-// process can know: the userspace tunnels it runs and the endpoints it set.
+// Kernel makes a network namespace match a State. It remembers things that only this process
+// knows: the userspace tunnels that it runs, and the endpoints that it set.
 // Its methods may be called concurrently.
 type Kernel struct {
 	log *slog.Logger
@@ -34,12 +34,12 @@ type Kernel struct {
 	mu        sync.Mutex
 	userspace map[string]*userspaceTunnel // by device
 	dialed    map[string]dialed           // by device
-	ports     map[string][]uint16         // that ChangePort has used, by device; the oldest first
-	reached   *gateway.State              // what the last call brought about; nil if it failed
+	ports     map[string][]uint16         // the ports that ChangePort has used, by device; the oldest first
+	reached   *gateway.State              // the state after the last call; nil if it failed
 }
 
-// New returns a Kernel that has touched nothing. It fails if the machine lacks
-// what no State can do without: a kernel of 5.10 or newer, nftables.
+// New returns a Kernel, and changes nothing yet. It fails if the machine lacks something that
+// every State needs: Linux 5.10 or newer, nftables.
 func New(o Options) (*Kernel, error) {
 	if err := checkKernel(); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ type session struct {
 	nft   *nftables.Conn
 	links map[string]netlink.Link
 	names map[int]string
-	// known is what there is of the long lists; nil: they are read.
+	// known has the long lists as an earlier call left them; nil: the call reads them.
 	known *gateway.State
 }
 
@@ -92,9 +92,9 @@ func largeBuffers[C interface {
 	return errors.Join(c.SetReadBuffer(size), c.SetWriteBuffer(size))
 }
 
-// close returns before the sockets are closed: the kernel first frees what was
-// deleted from a table, after all its CPUs have seen that it is gone (measured,
-// 9 ms on average), and nothing depends on that.
+// close closes the sockets in the background: the kernel first frees the objects that were
+// deleted from a table, after all CPUs have stopped using them. That took 9 ms on average in a
+// measurement, and nobody needs to wait for it.
 func (s *session) close() {
 	go func() {
 		s.nl.Close()
@@ -116,7 +116,7 @@ func (s *session) listLinks() error {
 	return nil
 }
 
-// dump repeats a listing that a concurrent change interrupted: it may lack
+// dump repeats a listing that a concurrent change has interrupted: such a listing can lack
 // entries.
 func dump[T any](list func() ([]T, error)) ([]T, error) {
 	var items []T
@@ -130,28 +130,28 @@ func dump[T any](list func() ([]T, error)) ([]T, error) {
 	return items, err
 }
 
-// Sync makes the namespace match want and returns the differences that it
-// found, as gateway.Explain words them; none means that it wrote nothing.
-// On an error it has done what does not depend on the failed part, except that
-// no peer is let in while the firewall is not in place. Sync again to retry.
+// Sync makes the namespace match want. It returns the differences that it found, in the words
+// of gateway.Explain; if there are none, it wrote nothing. If a part fails, Sync still applies
+// the parts that don't depend on it. It lets no peer in while the firewall is not in place.
+// Call Sync again to retry.
 func (k *Kernel) Sync(want gateway.State) ([]string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.sync(want, nil)
 }
 
-// Update is Sync after a change of what is wanted. It does not read routes,
-// neighbours, forwarding entries and the firewall back, but takes them to be as
-// the last Sync or Update left them, so that one change among thousands of them
-// costs little more than among ten. What others did to them since is left to
-// the next Sync: Watch tells when. The caller leaves want as it is from then on.
+// Update is a Sync after a change of the wanted state. It does not read routes, neighbours,
+// forwarding entries and the firewall: it assumes that they are as the last Sync or Update
+// left them. So one change among thousands of entries costs little more than among ten.
+// Changes by other programs are repaired by the next Sync; Watch signals them. The caller
+// must not change want afterwards.
 func (k *Kernel) Update(want gateway.State) ([]string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known := k.reached
 	lines, err := k.sync(want, known)
 	if err != nil && known != nil {
-		// It may have met what others changed.
+		// The failure may come from other programs' changes.
 		var more []string
 		more, err = k.sync(want, nil)
 		lines = append(lines, more...)
@@ -159,7 +159,7 @@ func (k *Kernel) Update(want gateway.State) ([]string, error) {
 	return lines, err
 }
 
-// sync changes what differs from known, or from what it finds if that is nil.
+// sync applies the differences between known and want. If known is nil, it reads the state first.
 func (k *Kernel) sync(want gateway.State, known *gateway.State) ([]string, error) {
 	k.reached = nil
 	s, err := open()
@@ -178,9 +178,9 @@ func (k *Kernel) sync(want gateway.State, known *gateway.State) ([]string, error
 		}
 		return err
 	}
-	// Marks appear only with the firewall, so rules and routes come before it:
-	// a translated packet never meets a table that does not know it. Peers
-	// come last, behind the rules that judge their packets.
+	// Only the firewall sets marks, so rules and routes come before it: a translated packet
+	// never meets a routing table without a route for it. Peers come last, after the rules
+	// that judge their packets.
 	if known == nil {
 		_ = do(func(w gateway.State) ([]string, error) { return nil, s.closeIPv6(w) })
 	}
@@ -209,9 +209,9 @@ func (k *Kernel) sync(want gateway.State, known *gateway.State) ([]string, error
 	return lines, errors.Join(errs...)
 }
 
-// Found returns what is there of ours, in the terms of want: where want leaves
-// a choice open (endpoint after roaming), the found value equals it.
-// gateway.Explain(found, want) is what Sync would return.
+// Found returns the present state of our objects. If want leaves a choice open (such as the
+// endpoint after roaming), the found value equals want's. gateway.Explain(found, want) is the
+// list that Sync would return.
 func (k *Kernel) Found(want gateway.State) (gateway.State, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -233,8 +233,8 @@ func (k *Kernel) Found(want gateway.State) (gateway.State, error) {
 	return found, errors.Join(errs[:]...)
 }
 
-// Remove deletes all that is ours, made by this process or by an earlier one,
-// and leaves everything else. It succeeds if there is nothing.
+// Remove deletes all our objects, made by this process or by an earlier one, and nothing else.
+// It succeeds if there are none.
 func (k *Kernel) Remove() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

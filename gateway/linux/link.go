@@ -24,8 +24,8 @@ func (s *session) readLinks() ([]gateway.Link, error) {
 	attrs := link.Attrs()
 	found := gateway.Link{Name: attrs.Name, Alias: attrs.Alias, MTU: attrs.MTU, Up: attrs.Flags&net.FlagUp != 0}
 	copy(found.MAC[:], attrs.HardwareAddr)
-	// A device that differs in what State does not describe reads as VNI 0,
-	// which is never wanted, and is therefore replaced.
+	// If a device differs in something that State does not describe, its VNI is read as 0.
+	// That is never wanted, so the device is replaced.
 	if v, ok := link.(*netlink.Vxlan); ok && !v.Learning && v.VtepDevIndex == 0 && v.SrcAddr == nil && v.Group == nil {
 		found.VNI, found.Port = v.VxlanId, uint16(v.Port)
 	}
@@ -42,8 +42,8 @@ func (s *session) addresses6(link netlink.Link) ([]netlink.Addr, error) {
 	return found, nil
 }
 
-// withoutIPv6 takes a device's addresses of IPv6, and keeps the kernel from giving it
-// another one. Where the device has no IPv6, there is nothing to do.
+// withoutIPv6 removes a device's IPv6 addresses, and keeps the kernel from giving it another
+// one. If the device has no IPv6, there is nothing to do.
 func (s *session) withoutIPv6(link netlink.Link) error {
 	name := link.Attrs().Name
 	if err := s.nl.LinkSetIP6AddrGenMode(link, addrGenModeNone); err != nil && !errors.Is(err, unix.EAFNOSUPPORT) {
@@ -114,7 +114,7 @@ func (s *session) ensureLink(have, want gateway.Link) error {
 			return fmt.Errorf("set the alias of %s: %w", want.Name, err)
 		}
 	}
-	// Behind the MTU: a device has no IPv6 below 1280 bytes, and gets it above.
+	// After the MTU: a device gets IPv6 when its MTU becomes at least 1280 bytes.
 	if err := s.withoutIPv6(link); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (s *session) readNeighbors() ([]gateway.Neighbor, error) {
 	var found []gateway.Neighbor
 	entries, err := s.fabricEntries(unix.AF_INET)
 	for _, e := range entries {
-		// The kernel's own entries are of other states.
+		// The kernel's own entries are in other states than NUD_PERMANENT.
 		if e.State&unix.NUD_PERMANENT != 0 {
 			found = append(found, gateway.Neighbor{Device: gateway.FabricDevice, IP: addr(e.IP), MAC: mac(e.HardwareAddr)})
 		}
@@ -205,8 +205,8 @@ func (s *session) applyEntries(add, remove []netlink.Neigh) error {
 		return fmt.Errorf("set neighbours: no device %s", gateway.FabricDevice)
 	}
 	var errs []error
-	// Removal first: a wrong target of the same MAC would take the new one
-	// with it.
+	// Removal first: removing a wrong target of a MAC later would also remove the new target
+	// of the same MAC.
 	for _, e := range remove {
 		e.LinkIndex = link.Attrs().Index
 		if err := s.nl.NeighDel(&e); err != nil && !errors.Is(err, unix.ENOENT) {

@@ -18,16 +18,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// ErrMachine says that the machine lacks what no State can do without. The
-// error that wraps it names what.
+// ErrMachine says that the machine lacks something that every State needs. The error that
+// wraps it names the missing part.
 var ErrMachine = errors.New("this machine can't be a gateway")
 
 // CheckMachine verifies that the kernel is new enough and has nftables. Its
 // error satisfies ErrMachine.
 func CheckMachine() error { return errors.Join(checkKernel(), checkNftables()) }
 
-// checkKernel asks for 5.10: prefix NAT and concatenated intervals are of 5.6
-// and 5.8, and input interfaces in postrouting chains of 5.7.
+// checkKernel requires Linux 5.10. Concatenated intervals came with 5.6, input interfaces in
+// postrouting chains with 5.7, and prefix NAT with 5.8.
 func checkKernel() error {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -70,9 +70,9 @@ func checkNftables() error {
 	return nil
 }
 
-// Networks are what the machine's routing leads to: its own networks, and what an admin,
-// DHCP, a routing protocol or a VPN added. VPNs have tables of their own, with rules that
-// come behind those of a node: Tailscale 52, wg-quick 51820. So do those of VRFs.
+// Networks returns the networks that the machine has routes to: its own, and those that an
+// admin, DHCP, a routing protocol or a VPN added. VPNs have routing tables of their own
+// (Tailscale 52, wg-quick 51820), and their rules come after ours. VRFs have such tables, too.
 func Networks() ([]netip.Prefix, error) {
 	rules, err := dump(func() ([]netlink.Rule, error) { return netlink.RuleList(netlink.FAMILY_V4) })
 	if err != nil {
@@ -91,7 +91,7 @@ func Networks() ([]netip.Prefix, error) {
 	return networks(rules, links, routes), nil
 }
 
-// networks are what the routes lead to that a packet may take.
+// networks returns the destinations of the routes that packets can take.
 func networks(rules []netlink.Rule, links []netlink.Link, routes []netlink.Route) (found []netip.Prefix) {
 	used := map[int]bool{}
 	use := func(table int) { used[table] = table != gateway.KernelLocal && !ourTable(table) }
@@ -99,7 +99,7 @@ func networks(rules []netlink.Rule, links []netlink.Link, routes []netlink.Route
 		use(r.Table)
 	}
 	for _, l := range links {
-		// One rule, l3mdev, is for all VRFs, and names no table: each device has its own.
+		// A single rule, l3mdev, is for all VRFs. It names no table: each VRF device has its own.
 		if vrf, ok := l.(*netlink.Vrf); ok {
 			use(int(vrf.Table))
 		}
@@ -112,8 +112,9 @@ func networks(rules []netlink.Rule, links []netlink.Link, routes []netlink.Route
 	return found
 }
 
-// Addresses are those of this machine that it may send from by itself, in order. A route
-// may name a secondary address as its source, as a floating one at many providers.
+// Addresses returns, sorted, the addresses that this machine's own packets can have as their
+// source. A secondary address can be the source of a route, such as a floating address at
+// many providers.
 func Addresses() ([]netip.Addr, error) {
 	links, err := dump(netlink.LinkList)
 	if err != nil {
@@ -147,9 +148,9 @@ func HasAddress(a netip.Addr) (bool, error) {
 	return slices.ContainsFunc(all, func(found netlink.Addr) bool { return addr(found.IP) == a }), nil
 }
 
-// MTUTo is the longest packet in bytes that the machine's own configuration lets
-// go to an address: of the route, or of its device. What routers have said of the
-// path since does not count; see CachedMTU.
+// MTUTo is the longest packet, in bytes, that the machine's own configuration allows to an
+// address: the MTU of the route, or of its device. ICMP errors from routers on the path don't
+// count; see CachedMTU.
 func MTUTo(to netip.Addr) (int, error) {
 	routes, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
 	if err == nil && len(routes) == 0 {
@@ -173,10 +174,10 @@ func MTUTo(to netip.Addr) (int, error) {
 	return link.Attrs().MTU, nil
 }
 
-// CachedMTU is the longest packet that the kernel has been told, by ICMP, to
-// pass the path to an address, in bytes; 0 if it knows of no such limit.
-// Userspace WireGuard has longer packets fragmented here then, so that questions
-// pass where batches don't.
+// CachedMTU is the longest packet, in bytes, for the path to an address according to ICMP errors
+// that the kernel has got; 0 if it knows of no such limit. If there is a limit, this machine
+// fragments longer packets of userspace WireGuard, so that our questions pass although
+// batches don't.
 func CachedMTU(to netip.Addr) (int, error) {
 	routes, err := netlink.RouteGet(to.AsSlice())
 	if err != nil {

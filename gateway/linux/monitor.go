@@ -19,14 +19,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// settle is for how long a burst of events is collected into one signal.
+// settle is the time in which a burst of events becomes one signal.
 const settle = 50 * time.Millisecond
 
-// Watch signals after changes to what is ours in this network namespace, also
-// our own. Bursts are one signal. It ends with ctx, and closes the channel.
+// Watch signals after changes to our objects in this network namespace, including our own
+// changes. A burst of changes is one signal. Watch ends with ctx, and closes the channel.
 //
-// What others change on a node, which can be hundreds of rules a second, is
-// looked at no further than to see that it is not ours.
+// On a node, other programs can change hundreds of rules a second. Watch reads their messages
+// only as far as needed to see that the object is not ours.
 func Watch(ctx context.Context) (<-chan struct{}, error) {
 	routes, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_IFADDR,
 		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV4_NETCONF)
@@ -77,13 +77,13 @@ func WatchWays(ctx context.Context) (<-chan struct{}, error) {
 	}}), nil
 }
 
-// source is where messages come from, and which of them count.
+// source is a socket with messages, and a function that selects the messages that count.
 type source struct {
 	socket *nl.NetlinkSocket
 	counts func(syscall.NetlinkMessage) bool
 }
 
-// signal makes signals of what counts until ctx ends, and closes the sockets then.
+// signal turns messages that count into signals until ctx ends, and then closes the sockets.
 func signal(ctx context.Context, sources ...source) <-chan struct{} {
 	events := make(chan struct{}, 1)
 	for _, s := range sources {
@@ -125,7 +125,7 @@ func signal(ctx context.Context, sources ...source) <-chan struct{} {
 func receive(ctx context.Context, socket *nl.NetlinkSocket, counts func(syscall.NetlinkMessage) bool, events chan<- struct{}) {
 	for ctx.Err() == nil {
 		messages, _, err := socket.Receive()
-		// More came than the socket holds: what was lost may have counted.
+		// The socket's buffer was full: a lost message may have counted.
 		event := errors.Is(err, unix.ENOBUFS)
 		if err != nil && !event && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
 			return
@@ -143,7 +143,7 @@ func receive(ctx context.Context, socket *nl.NetlinkSocket, counts func(syscall.
 	}
 }
 
-// ourDevices are those that exist, by number.
+// ourDevices returns the numbers of our devices that exist.
 func ourDevices() (map[int32]bool, error) {
 	links, err := dump(netlink.LinkList)
 	if err != nil {
@@ -158,8 +158,8 @@ func ourDevices() (map[int32]bool, error) {
 	return devices, nil
 }
 
-// newRouteFilter tells messages of rtnetlink about something of ours. devices
-// are ours, by number; it keeps them up to date.
+// newRouteFilter returns a function that selects rtnetlink messages about our objects. devices
+// are the numbers of our devices; the function keeps them up to date.
 func newRouteFilter(devices map[int32]bool) func(syscall.NetlinkMessage) bool {
 	return func(m syscall.NetlinkMessage) bool {
 		switch m.Header.Type {
@@ -184,7 +184,7 @@ func newRouteFilter(devices map[int32]bool) func(syscall.NetlinkMessage) bool {
 			table := attribute(m.Data[unix.SizeofRtMsg:], unix.RTA_TABLE)
 			return len(table) >= 4 && ourTable(int(binary.NativeEndian.Uint32(table)))
 		case unix.RTM_NEWRULE, unix.RTM_DELRULE:
-			// There are few, and the kernel's own one may be among them.
+			// All messages about rules count: there are few, and one can be about the kernel's own rule.
 			return true
 		case unix.RTM_NEWNETCONF:
 			const header = 4 // struct netconfmsg, padded
@@ -204,8 +204,8 @@ func ourDevice(name []byte) bool {
 	return text == gateway.FabricDevice || strings.HasPrefix(text, gateway.TunnelDevice)
 }
 
-// firewallMessageIsOurs looks for the table's name, which is attribute 1 of
-// every message that nf_tables sends about tables and what they contain.
+// firewallMessageIsOurs looks for our table's name. It is attribute 1 of every nf_tables
+// message about a table or its content.
 func firewallMessageIsOurs(m syscall.NetlinkMessage) bool {
 	const header = 4 // struct nfgenmsg
 	const table = 1  // NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on

@@ -13,13 +13,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// PeerStats is what a tunnel knows about its peer.
+// PeerStats are a tunnel's facts about its peer.
 type PeerStats struct {
 	Handshake      time.Time // zero: never
 	Received, Sent uint64    // bytes
 	Endpoint       netip.AddrPort
 	Implementation gateway.Implementation // InKernel or Userspace
-	// NextHandshake is that of the peer's next key; zero: never.
+	// NextHandshake is the last handshake with the peer's next key; zero: never.
 	NextHandshake time.Time
 }
 
@@ -61,8 +61,8 @@ func (k *Kernel) readPeer(device string) (wireguardConfig, gateway.Implementatio
 
 // Redial makes the tunnel start a new handshake with its peer now. WireGuard
 // itself waits 5 s before it repeats an unanswered one and 15 s before it
-// notices a peer that restarted. Keys in use are forgotten. It dials where the
-// peer was heard last, or endpoint if that is valid.
+// notices a peer that restarted. Session keys are forgotten. Redial dials the peer's last
+// address, or endpoint if that is valid.
 func (k *Kernel) Redial(device string, endpoint netip.AddrPort) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,12 +85,12 @@ func (k *Kernel) Redial(device string, endpoint netip.AddrPort) error {
 	return wg.setPeers(false, peerChange{*main, true}, peerChange{*main, false})
 }
 
-// clientPorts is how many ports a client's tunnel goes round. A router on the way keeps what
-// it knows of each for 30 s to several minutes, and has room for some thousands.
+// clientPorts is the number of ports that a client's tunnel uses in turn. A router on the path
+// keeps an entry for each port for 30 s to several minutes, and has room for some thousands.
 const clientPorts = 10
 
-// ChangePort has a client's tunnel send from another port, whichever is free; in the end
-// from the first of clientPorts again.
+// ChangePort makes a client's tunnel send from another free port. After clientPorts ports, it
+// uses the first one again.
 func (k *Kernel) ChangePort(device string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,16 +119,16 @@ func (k *Kernel) ChangePort(device string) error {
 	return nil
 }
 
-// dialed is the endpoint that Sync last set. The peer may have moved since;
-// only a new wish is a reason to set it again.
+// dialed is the endpoint that Sync last set. The peer's address may have changed since. Sync
+// sets the endpoint again only if another one is wanted.
 type dialed struct {
 	peer     wgtypes.Key
 	endpoint netip.AddrPort
 }
 
-// endpointStands reports whether there is no reason to set the wanted endpoint:
-// we did so already, whatever the peer did since; or we are the server of a
-// peer that an earlier process left connected.
+// endpointStands reports whether the wanted endpoint need not be set. That is so if this process
+// has already set it, even if the peer's address has changed since; or if we are the server of
+// a peer that an earlier process has left connected.
 func (k *Kernel) endpointStands(want gateway.Tunnel, p wireguardPeer) bool {
 	last, ok := k.dialed[want.Device]
 	if ok && last.peer == p.key {
@@ -178,7 +178,7 @@ func (k *Kernel) syncPeer(s *session, want gateway.Tunnel) ([]string, error) {
 	return lines, nil
 }
 
-// peerChanges are the way from one pair of peers to another.
+// peerChanges returns the changes that turn one pair of peers into another.
 func peerChanges(have, want gateway.Tunnel) (replace bool, changes []peerChange) {
 	none := wgtypes.Key{}
 	if want.PublicKey == none {
@@ -191,8 +191,8 @@ func peerChanges(have, want gateway.Tunnel) (replace bool, changes []peerChange)
 			p.endpoint = want.Endpoint
 		}
 	case have.NextKey:
-		// What the peer may send moves from the old key to the new one. A client
-		// has dialled with it, so where it is, is known; a server perhaps not yet.
+		// The allowed addresses move from the old key to the new one. A client has dialled with
+		// the new key, so its address is known; a server's may not be known yet.
 		if want.Role == gateway.Client {
 			p.endpoint = want.Endpoint
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// readFirewall reads the table back. Rules that are those of want, in want's
-// order, come back as such; others as text.
+// readFirewall reads the table from the kernel. It returns rules that want has as want's rules,
+// and other rules as text.
 func (s *session) readFirewall(want gateway.Table) (gateway.Table, error) {
 	table, err := s.findTable()
 	if err != nil || table == nil {
@@ -49,7 +49,7 @@ func (s *session) readSets(table *nftables.Table) ([]gateway.Set, error) {
 	var found []gateway.Set
 	for _, set := range sets {
 		if set.Anonymous {
-			continue // a part of somebody's rule, with which it goes
+			continue // an anonymous set: it is a part of somebody's rule, and is deleted with it
 		}
 		set.Table = table
 		elements, err := guard(func() ([]nftables.SetElement, error) { return s.nft.GetSetElements(set) })
@@ -65,17 +65,17 @@ func (s *session) readSets(table *nftables.Table) ([]gateway.Set, error) {
 	return found, nil
 }
 
-// unreadable is a set that is never wanted and can't be changed: the table is
-// replaced as a whole.
+// unreadable stands for a set that can't be read. It is never wanted and can't be changed, so
+// the whole table is replaced.
 func unreadable(name string) gateway.Set {
 	return gateway.Set{Name: name, Key: gateway.KeyAddress, Elements: []gateway.Element{{Comment: "malformed"}}}
 }
 
 var errMalformed = errors.New("malformed user data")
 
-// guard reads something that has user data: bytes that mean nothing to the
-// kernel, which anybody may have written in any way. Where they are not as nft
-// writes them, the library reads behind their end.
+// guard calls read, which reads an object with user data, and turns a panic into an error. The
+// kernel does not check user data, so other programs can write anything there. If it is not
+// in nft's format, the library reads behind its end.
 func guard[T any](read func() (T, error)) (found T, err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -89,7 +89,7 @@ func guard[T any](read func() (T, error)) (found T, err error) {
 	return read()
 }
 
-// readComment is a rule's comment, or what tells that it is none.
+// readComment returns a rule's comment, or a text that says that it can't be read.
 func readComment(data []byte) string {
 	c, err := guard(func() (string, error) {
 		c, _ := userdata.GetString(data, userdata.TypeComment)
@@ -134,8 +134,7 @@ func (s *session) readChains(table *nftables.Table, want gateway.Table) ([]gatew
 	return found, nil
 }
 
-// recognize turns rules from the kernel back into those they were compiled
-// from.
+// recognize turns rules from the kernel back into the rules from which they were compiled.
 func recognize(rules []*nftables.Rule, wanted []gateway.FirewallRule) []gateway.FirewallRule {
 	known := make(map[string]gateway.FirewallRule, len(wanted))
 	for _, w := range wanted {

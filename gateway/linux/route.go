@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// ourTable reports whether a routing table is ours altogether.
+// ourTable reports whether all routes of a routing table are ours.
 func ourTable(id int) bool {
 	return id == gateway.NodeTable || id == gateway.LocalTable || id == gateway.ErrorTable ||
 		id >= gateway.RemoteTable && id <= gateway.RemoteTable+gateway.MaxIndex
@@ -117,15 +117,15 @@ func (s *session) syncRoutes(want gateway.State) ([]string, error) {
 	return c.Lines, errors.Join(errs...)
 }
 
-// closeRoute drops what is for a peer where its route can't be set: it would leave the
-// cluster, not encrypted, by the node's default route.
+// closeRoute makes a node drop packets to a peer whose route can't be set: otherwise they would
+// leave the cluster unencrypted, by the node's default route.
 func (s *session) closeRoute(r gateway.Route) error {
 	if r.Table != gateway.NodeTable {
 		return nil
 	}
 	route, err := s.toRoute(gateway.Route{Table: r.Table, Type: gateway.Blackhole, Destination: r.Destination, Metric: r.Metric})
 	if err == nil {
-		err = s.nl.RouteAdd(route) // one that is there leads into the fabric
+		err = s.nl.RouteAdd(route) // an existing route stays: it leads into the fabric
 	}
 	if errors.Is(err, unix.EEXIST) {
 		return nil
@@ -133,7 +133,7 @@ func (s *session) closeRoute(r gateway.Route) error {
 	return err
 }
 
-// The kernel's local table, where it is by default and where we move it.
+// The rule for the kernel's local table: at its default place, and where we move it.
 func localDefault() gateway.Rule { return gateway.Rule{Preference: 0, Table: gateway.KernelLocal} }
 
 func localMoved() gateway.Rule {
@@ -144,9 +144,9 @@ func localMoved() gateway.Rule {
 // ours.
 func movesLocal(rules []gateway.Rule) bool { return slices.Contains(rules, localMoved()) }
 
-// readRules returns our rules. The kernel's own rule for the local table counts
-// as ours only where it has to move; one at the place where we move it does, on
-// a node, only if we made it: Cilium has one at the same place.
+// readRules returns our rules. The kernel's own rule for the local table counts as ours only if
+// it has to move. On a node, a rule at the place to which we move it counts only if we made it:
+// Cilium has a rule at the same place.
 func (s *session) readRules(moves bool) ([]gateway.Rule, error) {
 	rules, err := dump(func() ([]netlink.Rule, error) { return s.nl.RuleList(netlink.FAMILY_V4) })
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *session) syncRules(want gateway.State) ([]string, error) {
 	return c.Lines, errors.Join(errs...)
 }
 
-// toRule has no protocol, so that deleting by it matches whosever rule it is.
+// toRule returns a rule without a protocol: a deletion with it matches any program's rule.
 func toRule(r gateway.Rule) *netlink.Rule {
 	rule := netlink.NewRule()
 	rule.Family, rule.Priority, rule.Table = netlink.FAMILY_V4, r.Preference, r.Table

@@ -24,8 +24,8 @@ func interfaceAddress() nftables.SetDatatype {
 	return nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeIPAddr)
 }
 
-// addressRange is nft's "interval ipv4_addr": two addresses to the kernel, and
-// to nft, as the set's user data says, the ends of a range.
+// addressRange is the type of a range's values. For the kernel they are two addresses. For nft
+// they are the ends of a range ("interval ipv4_addr"), because the set's user data says so.
 func addressRange() nftables.SetDatatype {
 	t := nftables.TypeIPAddr
 	t.Bytes *= 2
@@ -73,8 +73,8 @@ func compileElements(s gateway.Set) []nftables.SetElement {
 			address := e.Prefix.Addr().As4()
 			elements = append(elements, nftables.SetElement{Key: address[:], Val: value, Comment: e.Comment})
 		case gateway.KeyAddress:
-			// An interval set wants the first address of the range and, as an
-			// element of its own, the first behind it.
+			// An interval set has two elements for a range: the first address of the range, and
+			// the first address after it.
 			first, end := e.Prefix.Addr().As4(), last(e.Prefix)
 			after := binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(end[:])+1)
 			elements = append(elements,
@@ -103,9 +103,8 @@ func compileValue(v gateway.Value, e gateway.Element) []byte {
 	return nil
 }
 
-// decodeSet is the reverse of compileSet and compileElements. What it cannot
-// express, such as a range that is no prefix, becomes an element that is never
-// wanted.
+// decodeSet is the reverse of compileSet and compileElements. If it can't express an element, for
+// example a range that is no prefix, it returns an element that is never wanted.
 func decodeSet(set *nftables.Set, elements []nftables.SetElement) gateway.Set {
 	found := gateway.Set{Name: set.Name, Comment: set.Comment}
 	if set.IsMap {
@@ -132,7 +131,7 @@ func decodeSet(set *nftables.Set, elements []nftables.SetElement) gateway.Set {
 	return found
 }
 
-// decodeExact is for elements that are no ranges.
+// decodeExact decodes sets whose elements are no ranges.
 func decodeExact(keyType string, elements []nftables.SetElement) (key gateway.Key, found []gateway.Element) {
 	var decode func(key []byte) gateway.Element
 	switch keyType {
@@ -167,8 +166,8 @@ func decodeConcatenation(e nftables.SetElement) gateway.Element {
 }
 
 func decodeIntervals(elements []nftables.SetElement) []gateway.Element {
-	// The kernel lists starts and ends in no order we may rely on. Where one
-	// interval ends and the next begins at the same address, the end is first.
+	// The kernel lists starts and ends in no fixed order. If one interval ends at the address
+	// at which the next begins, the end is sorted first.
 	sorted := slices.Clone(elements)
 	slices.SortFunc(sorted, func(a, b nftables.SetElement) int {
 		if c := bytes.Compare(a.Key, b.Key); c != 0 {
@@ -196,7 +195,7 @@ func decodeIntervals(elements []nftables.SetElement) []gateway.Element {
 	return found
 }
 
-// withValue adds to an element what is not its key.
+// withValue adds the value, the comment and the counter to an element that has its key.
 func withValue(e nftables.SetElement, found gateway.Element) gateway.Element {
 	found.Comment, found.Counts = e.Comment, e.Counter != nil
 	switch len(e.Val) {
@@ -208,8 +207,7 @@ func withValue(e nftables.SetElement, found gateway.Element) gateway.Element {
 	return found
 }
 
-// prefixOf is the prefix from first to last, or the zero Prefix if that is
-// none.
+// prefixOf returns the prefix from first to end; the zero Prefix if the range is no prefix.
 func prefixOf(first, end []byte) netip.Prefix {
 	a, b := binary.BigEndian.Uint32(first), binary.BigEndian.Uint32(end)
 	host := bits.Len32(a ^ b)
@@ -227,8 +225,8 @@ func cString(b []byte) string {
 	return string(b)
 }
 
-// describe prints what a rule does, the same for one that we compiled and for
-// one that the kernel returned.
+// describe prints a rule. The text is the same for a rule that we compiled and for that rule as
+// the kernel returns it.
 func describe(exprs []expr.Any) string {
 	words := make([]string, len(exprs))
 	for i, e := range exprs {
@@ -273,8 +271,8 @@ func describeExpr(e expr.Any) string {
 	return fmt.Sprintf("%T %+v", e, e)
 }
 
-// dumped is the number under which the kernel returns a register: the 4-byte
-// ones that begin a 16-byte one get its number.
+// dumped is the number with which the kernel returns a register: a 4-byte register at the start
+// of a 16-byte register gets the number of the latter.
 func dumped(reg uint32) uint32 {
 	if reg < unix.NFT_REG32_00 || reg%4 != 0 {
 		return reg

@@ -37,8 +37,7 @@ func settingNumber(name string) (uint16, error) {
 	return 0, fmt.Errorf("setting %q: unknown", name)
 }
 
-// readSettings returns the wanted settings as they are, of the devices that
-// exist.
+// readSettings returns the present values of the wanted settings, for devices that exist.
 func (s *session) readSettings(want gateway.State) ([]gateway.Setting, error) {
 	var found []gateway.Setting
 	for _, w := range want.Settings {

@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// tunnelNames lists the devices that carry one of our names.
+// tunnelNames lists the devices that have one of our tunnels' names.
 func (s *session) tunnelNames() []string {
 	var names []string
 	for name := range s.links {
@@ -33,8 +33,7 @@ func (s *session) tunnelNames() []string {
 	return names
 }
 
-// readTunnels describes the tunnels that exist; want tells what to make of
-// endpoints.
+// readTunnels describes the tunnels that exist. It needs want to judge endpoints.
 func (k *Kernel) readTunnels(s *session, want []gateway.Tunnel) ([]gateway.Tunnel, error) {
 	var found []gateway.Tunnel
 	var errs []error
@@ -85,8 +84,8 @@ func (k *Kernel) readTunnel(s *session, name string, want gateway.Tunnel) (gatew
 	return t, nil
 }
 
-// address returns the device's address if it is the wanted one and the only
-// one, else another one that it has.
+// address returns the wanted address if it is the device's only address, otherwise another
+// address of the device.
 func (s *session) address(link netlink.Link, want netip.Prefix) (netip.Prefix, error) {
 	addrs, err := dump(func() ([]netlink.Addr, error) { return s.nl.AddrList(link, netlink.FAMILY_V4) })
 	if err != nil {
@@ -101,7 +100,7 @@ func (s *session) address(link netlink.Link, want netip.Prefix) (netip.Prefix, e
 	return found, nil
 }
 
-// syncDevices creates the tunnels' devices and sets all but their peers.
+// syncDevices creates the tunnels' devices, and sets everything except their peers.
 func (k *Kernel) syncDevices(s *session, want []gateway.Tunnel) ([]string, error) {
 	var lines []string
 	var errs []error
@@ -150,7 +149,7 @@ func (k *Kernel) syncDevice(s *session, want gateway.Tunnel) ([]string, error) {
 		}
 		return lines, k.createTunnel(s, want)
 	}
-	// The peer has its own phase.
+	// Peers are set later, by syncPeers.
 	have.PublicKey, have.Endpoint, have.Keepalive, have.NextKey = want.PublicKey, want.Endpoint, want.Keepalive, want.NextKey
 	lines := gateway.ExplainTunnel(have, want)
 	if len(lines) == 0 {
@@ -161,7 +160,7 @@ func (k *Kernel) syncDevice(s *session, want gateway.Tunnel) ([]string, error) {
 
 // createTunnel makes the device and configures it, without peer.
 func (k *Kernel) createTunnel(s *session, want gateway.Tunnel) error {
-	// What we knew of a device with this name is of another one.
+	// What this process remembers under this name belongs to another device.
 	k.closeUserspace(want.Device)
 	delete(k.dialed, want.Device)
 	err := errors.ErrUnsupported
@@ -217,8 +216,8 @@ func (k *Kernel) configureDevice(s *session, link netlink.Link, have, want gatew
 	}
 	if !have.Up {
 		if u, ok := wg.(*userspaceTunnel); ok {
-			// From here, because its sockets then belong to this thread's
-			// namespace. If it is up already, this does nothing.
+			// Start the device on this thread: then its sockets belong to this thread's
+			// namespace. If the device is up already, this does nothing.
 			if err := u.device.Up(); err != nil {
 				return fmt.Errorf("start tunnel %s: %w", want.Device, err)
 			}
@@ -230,8 +229,8 @@ func (k *Kernel) configureDevice(s *session, link netlink.Link, have, want gatew
 	return nil
 }
 
-// setAddress leaves the device with this one IPv4 address. Others go first:
-// with a subnet's first address go the later ones of the same subnet.
+// setAddress makes want the device's only IPv4 address. It deletes the others first: if a
+// subnet's first address is deleted, the kernel deletes the later ones of that subnet, too.
 func (s *session) setAddress(link netlink.Link, want netip.Prefix) error {
 	name := link.Attrs().Name
 	addrs, err := dump(func() ([]netlink.Addr, error) { return s.nl.AddrList(link, netlink.FAMILY_V4) })
@@ -242,7 +241,7 @@ func (s *session) setAddress(link netlink.Link, want netip.Prefix) error {
 		if prefix(a.IPNet) == want {
 			continue
 		}
-		// It may have gone with the one before.
+		// The kernel may have deleted this address with the one before.
 		if err := s.nl.AddrDel(link, &a); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 			return fmt.Errorf("delete address %s from %s: %w", a.IPNet, name, err)
 		}

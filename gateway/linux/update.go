@@ -8,15 +8,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// onlyDifferences leaves of two states' long lists the part that differs, or
-// more: a change of one peer among a thousand then costs what it costs among
-// ten. Sorted lists differ where something changed; of others all may be left.
+// onlyDifferences shortens the long lists of two states to the part that differs, so that a
+// change of one peer among a thousand costs no more than among ten. In sorted lists that part is
+// short; of unsorted lists, everything may remain.
 func onlyDifferences(have, want gateway.State) (gateway.State, gateway.State) {
 	have.Neighbors, want.Neighbors = differing(have.Neighbors, want.Neighbors)
 	have.Forwards, want.Forwards = differing(have.Forwards, want.Forwards)
 	have.Routes, want.Routes = differing(have.Routes, want.Routes)
 	if !sameShape(have.Firewall, want.Firewall) {
-		return have, want // it is replaced as a whole
+		return have, want // the whole table is replaced
 	}
 	have.Firewall.Sets, want.Firewall.Sets = slices.Clone(have.Firewall.Sets), slices.Clone(want.Firewall.Sets)
 	for i := range want.Firewall.Sets {
@@ -29,7 +29,7 @@ func onlyDifferences(have, want gateway.State) (gateway.State, gateway.State) {
 	return have, want
 }
 
-// differing cuts off what two lists begin and end with alike.
+// differing cuts off the equal begin and the equal end of two lists.
 func differing[T comparable](a, b []T) ([]T, []T) {
 	begin := 0
 	for begin < min(len(a), len(b)) && a[begin] == b[begin] {
@@ -43,7 +43,7 @@ func differing[T comparable](a, b []T) ([]T, []T) {
 	return a[:len(a)-end], b[:len(b)-end]
 }
 
-// What there is of the long lists: what is known, or else what is read.
+// The long lists: as the session knows them, otherwise as they are read.
 
 func (s *session) neighbors() ([]gateway.Neighbor, error) {
 	if s.known != nil {

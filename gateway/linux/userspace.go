@@ -30,7 +30,7 @@ import (
 // and which would cost an inotify instance each.
 type userspaceTunnel struct {
 	name   string
-	index  int // of the link, to tell it from a later one of the same name
+	index  int // of the link, to tell it from a later link of the same name
 	tun    *tunDevice
 	device *device.Device
 }
@@ -67,7 +67,7 @@ func (k *Kernel) closeUserspace(name string) {
 
 const tunNode = "/dev/net/tun"
 
-// ensureTunNode makes /dev/net/tun where the container runtime did not.
+// ensureTunNode makes /dev/net/tun if the container runtime did not.
 func ensureTunNode() error {
 	if _, err := os.Stat(tunNode); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -129,7 +129,7 @@ func (u *userspaceTunnel) setPeers(replace bool, changes ...peerChange) error {
 		for _, a := range c.allowed {
 			fmt.Fprintf(&b, "allowed_ip=%s\n", a)
 		}
-		// After the endpoint: it may send at once.
+		// After the endpoint: with a keepalive, WireGuard may send at once.
 		fmt.Fprintf(&b, "persistent_keepalive_interval=%d\n", int(c.keepalive/time.Second))
 	}
 	return u.device.IpcSet(b.String())
@@ -239,20 +239,19 @@ func (b *resilientBind) Send(bufs [][]byte, ep conn.Endpoint) error {
 	return errors.Join(errs...)
 }
 
-// tunDevice is a TUN device that nobody but Sync watches. WireGuard's own watch
-// starts and stops the tunnel with the link, but what it hears is late and
-// unordered: the "down" of a link that was just made can arrive after Sync has
-// started the tunnel, and stop it for a second. And it wakes an idle process
-// every second.
+// tunDevice is a TUN device that only Sync starts and stops. WireGuard's own watch starts and
+// stops the tunnel with the link, but its messages are late and unordered: the "down" of a new
+// link can arrive after Sync has started the tunnel, and stop it for a second. That watch also
+// wakes an idle process every second.
 type tunDevice struct {
 	tun.Device
 	events chan tun.Event
 	mu     sync.Mutex
 	mtu    int
-	closed bool // events is: the WireGuard device closes itself if its link is deleted
+	closed bool // whether events is closed: the WireGuard device closes itself if its link is deleted
 }
 
-// openTUN makes a TUN device with offloads, which exists until it is closed.
+// openTUN makes a TUN device with offloads. The device exists until it is closed.
 func openTUN(name string) (*tunDevice, error) {
 	request, err := unix.NewIfreq(name)
 	if err != nil {

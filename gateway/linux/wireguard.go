@@ -15,11 +15,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// wireguard is one device, whoever implements it.
+// wireguard is one WireGuard device, of the kernel or of this process.
 type wireguard interface {
 	read() (wireguardConfig, error)
 	setDevice(key gateway.PrivateKey, port uint16) error
-	// changePort listens on another port; 0: whichever is free.
+	// changePort listens on another port; 0 means any free port.
 	changePort(port uint16) error
 	// setPeers makes the changes in order; replace removes all others before.
 	setPeers(replace bool, changes ...peerChange) error
@@ -42,21 +42,21 @@ type wireguardPeer struct {
 	received, sent uint64
 }
 
-// peerChange sets all that its peer says but the zero endpoint, which leaves
-// that as it is; or removes the peer.
+// peerChange sets a peer to the given values, or removes it. A zero endpoint leaves the peer's
+// endpoint as it is.
 type peerChange struct {
 	wireguardPeer
 	remove bool
 }
 
-// everything is what a peer may send: its addresses are the firewall's concern,
-// which counts what it drops.
+// everything is the allowed range of a peer: the firewall judges its addresses, and counts the
+// packets that it drops.
 func everything() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0)}
 }
 
-// main is the peer that may send everything, next one that may send nothing.
-// Anything else is nobody's, and reads as no peer, so that it is replaced.
+// roles returns the peer that may send everything (main), and the peer that may send nothing
+// (next). With any other peers, it returns none, so that they are replaced.
 func (c wireguardConfig) roles() (main, next *wireguardPeer) {
 	for i := range c.peers {
 		p := &c.peers[i]
@@ -72,9 +72,9 @@ func (c wireguardConfig) roles() (main, next *wireguardPeer) {
 	return main, next
 }
 
-// find returns the WireGuard of that name. Whoever keeps a tunnel looks several
-// times a second: measured, to read all attributes of the device took a fifth of
-// an idle gateway's CPU time, to ask for its number takes next to none.
+// find returns the WireGuard device of that name. It is called several times a second for each
+// tunnel. In a measurement, reading all attributes of the device took a fifth of an idle
+// gateway's CPU time; reading only its number takes next to none.
 func (k *Kernel) find(name string) (wireguard, error) {
 	index, err := interfaceIndex(name)
 	if err != nil {
