@@ -19,10 +19,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// GatewayTemplate is what a gateway is made from.
+// GatewayTemplate is the template of a gateway's objects.
 type GatewayTemplate struct {
-	// Kind of the object that it describes: one of Liqo's, of which our operator makes
-	// pods and a Service, or another program's, which makes what it means.
+	// Kind of the object that the template describes. For Liqo's kinds, our operator makes
+	// pods and a Service. Objects of other kinds are handled by another program.
 	Kind    schema.GroupVersionKind
 	content map[string]any
 }
@@ -48,7 +48,7 @@ func (t GatewayTemplate) Ours() bool {
 		(t.Kind.Kind == networkingv1beta1.WgGatewayServerKind || t.Kind.Kind == networkingv1beta1.WgGatewayClientKind)
 }
 
-// Filled is a template that was filled in for one gateway.
+// Filled is a template with the values of one gateway.
 type Filled struct {
 	gateway  Gateway
 	kind     schema.GroupVersionKind
@@ -57,11 +57,11 @@ type Filled struct {
 	strict   bool
 }
 
-// Strictly has unknown fields be errors. The operator drops them: the API server may be
-// newer than it.
+// Strictly makes unknown fields errors. The operator drops unknown fields: the API server may
+// be newer than the operator.
 func (f *Filled) Strictly() { f.strict = true }
 
-// metadata is what a template says of the metadata of an object.
+// metadata is the metadata that a template has for an object.
 type metadata struct {
 	Name        string            `json:"name,omitempty"`
 	Namespace   string            `json:"namespace,omitempty"`
@@ -69,8 +69,8 @@ type metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Fill fills a template in for the gateway. Its objects are in the gateway's own
-// namespace: another one is refused. Errors wrap a [FieldError].
+// Fill fills a template in for the gateway. The objects are in the gateway's own namespace: a
+// template with another namespace is refused. Errors wrap a [FieldError].
 func (g Gateway) Fill(t GatewayTemplate, v Values) (Filled, error) {
 	filled, err := Template(t.content, v)
 	if wrong, ok := errors.AsType[*FieldError](err); ok {
@@ -96,16 +96,16 @@ func (g Gateway) metadataOf(content map[string]any, path string) (m metadata, er
 	return m, nil
 }
 
-// unknownField is what a strict decoder says.
+// unknownField matches a strict decoder's error.
 var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
 
-// Deployment is that of a gateway of ours.
+// Deployment is the Deployment of a gateway that our operator makes.
 func (f Filled) Deployment() (*appsv1.Deployment, error) {
 	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"}}
 	return d, f.part("deployment", d)
 }
 
-// Service leads to a gateway of ours.
+// Service is the Service of a gateway that our operator makes.
 func (f Filled) Service(server *networkingv1beta1.GatewayServer) (*corev1.Service, error) {
 	s := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}}
 	err := f.part("service", s)
@@ -113,8 +113,8 @@ func (f Filled) Service(server *networkingv1beta1.GatewayServer) (*corev1.Servic
 	return s, err
 }
 
-// part reads one part of the template into o, and makes it a child of the gateway. The
-// template's own metadata is that of each part, too.
+// part reads one part of the template into o, and makes o a child of the gateway. Each part also
+// gets the template's own metadata.
 func (f Filled) part(name string, o wire.Object) error {
 	path := ".spec." + name
 	content, ok := f.spec[name].(map[string]any)
@@ -141,7 +141,7 @@ func (f Filled) part(name string, o wire.Object) error {
 	return nil
 }
 
-// Object is that of a kind that another program acts on.
+// Object is the object of a kind that another program handles.
 func (f Filled) Object() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSON(f.spec)}}
 	u.SetGroupVersionKind(f.kind)
@@ -156,13 +156,13 @@ func (f Filled) Object() *unstructured.Unstructured {
 	return u
 }
 
-// Unused are the parts of the template that our operator makes nothing of.
+// Unused lists the parts of the template that our operator ignores.
 func (f Filled) Unused() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(f.spec)), func(part string) bool { return part == "deployment" || part == "service" })
 }
 
-// merged are the entries of all maps; of the same key the last one's. nil if there is
-// none.
+// merged returns the entries of all maps. For the same key, the last map counts. It returns nil
+// if there are no entries.
 func merged(all ...map[string]string) map[string]string {
 	var out map[string]string
 	for _, m := range all {

@@ -8,10 +8,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Unusable says why our programs can't work with a definition of Liqo's kinds
-// that another program has put on a cluster: a version that is not served, or a
-// field that is missing, of what is wanted. "" means that they can. What it has
-// besides does no harm.
+// Unusable says why our programs can't work with a definition of one of Liqo's kinds that
+// another program has put on a cluster: a wanted version is not served, or a wanted field is
+// missing. It returns "" if they can. Further versions and fields do no harm.
 func Unusable(live, wanted *apiextensionsv1.CustomResourceDefinition) string {
 	if live.DeletionTimestamp != nil {
 		return "it is being deleted"
@@ -37,8 +36,8 @@ func Unusable(live, wanted *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// Newer says what a definition of ours on a cluster has that the wanted one lacks: a newer
-// release made it. "" if it has nothing.
+// Newer names a version or field that our definition on a cluster has and the wanted one lacks:
+// then a newer release made it. It returns "" if there is none.
 func Newer(live, wanted *apiextensionsv1.CustomResourceDefinition) string {
 	for _, l := range live.Spec.Versions {
 		i := slices.IndexFunc(wanted.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == l.Name })
@@ -63,8 +62,8 @@ func schemaOf(v apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv
 	return v.Schema.OpenAPIV3Schema
 }
 
-// lacksField is the path of the first field that want has and live lacks, or
-// takes other values for; "" if there is none.
+// lacksField returns the path of the first field in want that live lacks, or for which live
+// accepts other values; "" if there is none.
 func lacksField(live, want *apiextensionsv1.JSONSchemaProps) string {
 	switch {
 	case want == nil || live != nil && live.XPreserveUnknownFields != nil && *live.XPreserveUnknownFields:
@@ -105,7 +104,7 @@ func lacksField(live, want *apiextensionsv1.JSONSchemaProps) string {
 	return ""
 }
 
-// below is a path inside of a field; "." is the field itself.
+// below returns the path of something inside a field; "." is the field itself.
 func below(field, path string) string {
 	if path == "." {
 		return field

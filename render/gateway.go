@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Gateway names one gateway on one cluster: what its children are made for.
+// Gateway is one gateway on one cluster. Its methods render the gateway's children.
 type Gateway struct {
 	Tenant Tenant
 	Name   string
@@ -34,8 +34,8 @@ func (g Gateway) meta(name string) metav1.ObjectMeta {
 	}
 }
 
-// PullSecret is a copy of a Secret that the gateway's image is pulled with; ok is
-// false for any other kind of Secret.
+// PullSecret is a copy of a pull secret of the gateway's image. ok is false if of is another type
+// of Secret.
 func (g Gateway) PullSecret(of *corev1.Secret) (_ *corev1.Secret, ok bool) {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -61,8 +61,8 @@ func (g Gateway) ServiceAccount() *corev1.ServiceAccount {
 	}
 }
 
-// Role is what a gateway's pod may do: read its own inputs and report on its
-// Connection, in its own namespace only.
+// Role has the rights of a gateway's pod: it may read its own inputs and write its Connection's
+// status, in its own namespace only.
 func (g Gateway) Role() *rbacv1.Role {
 	read := []string{"get", "list", "watch"}
 	group := []string{networkingv1beta1.GroupVersion.Group}
@@ -72,10 +72,10 @@ func (g Gateway) Role() *rbacv1.Role {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: group, Resources: []string{"gatewayservers", "gatewayclients", "configurations", "publickeies", "connections"}, Verbs: read},
 			{APIGroups: group, Resources: []string{"connections", "connections/status"}, ResourceNames: []string{name}, Verbs: []string{"patch"}},
-			// Whether another pod of the gateway holds the tunnel, while it is replaced.
+			// While a pod is replaced, the new pod checks whether the old one holds the tunnel.
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{wire.HostsConfigMapName(g.Name)}, Verbs: read},
-			// Its own keys: it follows them when they are changed.
+			// Its own keys: the pod uses new keys when they are changed.
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: read},
 			{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 		},
@@ -92,7 +92,7 @@ func (g Gateway) RoleBinding() *rbacv1.RoleBinding {
 	}
 }
 
-// Connection is where the gateway's pod reports the state of the tunnel.
+// Connection is the object in which the gateway's pod reports the state of the tunnel.
 func (g Gateway) Connection() *networkingv1beta1.Connection {
 	kind := networkingv1beta1.WgGatewayServerKind
 	if g.Type == networkingv1beta1.ConnectionTypeClient {
@@ -110,24 +110,24 @@ func (g Gateway) Connection() *networkingv1beta1.Connection {
 	}
 }
 
-// Fabric is what the cluster's nodes are told of a gateway.
+// Fabric has a gateway's settings for the cluster's nodes.
 type Fabric struct {
 	PodIP  string
-	Gone   bool // no pod of the gateway has that address any more
+	Gone   bool // no pod of the gateway has PodIP any more
 	Remote []networkingv1beta1.CIDR
 	MTU    int
 	// Host is the address of the pod's node, if it takes packets for the pod.
 	Host netip.Addr
-	// NodeIPs are the addresses of the nodes that the gateway's pods are on.
+	// NodeIPs are the addresses of the nodes on which the gateway's pods run.
 	NodeIPs []string
-	Hosts   []netip.Addr // that the peer may reach by external addresses
-	LeftOut []string     // of the peer's ranges, with reasons: for people
-	// Also are those of the peer's ranges of which nodes say that they have the way.
+	Hosts   []netip.Addr // addresses that the peer is allowed to reach by external addresses
+	LeftOut []string     // for people: addresses in the peer's ranges that are left out, with reasons
+	// Also are those of the peer's ranges for which nodes have to confirm their routes.
 	Also []netip.Prefix
 }
 
-// InternalFabric tells the cluster's nodes which addresses to send to the
-// gateway's pod, and where that pod is.
+// InternalFabric tells the cluster's nodes the addresses that lead to the gateway's pod, and the
+// address of that pod.
 func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 	ip := networkingv1beta1.IP(f.PodIP)
 	meta := g.meta(g.Name)
@@ -150,8 +150,8 @@ func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 		TypeMeta: networkingType(networkingv1beta1.InternalFabricKind), ObjectMeta: meta,
 		Spec: networkingv1beta1.InternalFabricSpec{
 			MTU: f.MTU, RemoteCIDRs: f.Remote, GatewayIP: ip,
-			// Our fabric's next hops are the underlay's own addresses, so the
-			// gateway's address in the fabric is its pod's.
+			// The next hops in our fabric are the underlay's own addresses. So the gateway's
+			// address in the fabric is its pod's address.
 			Interface: networkingv1beta1.InternalFabricSpecInterface{
 				Node:    networkingv1beta1.InternalFabricSpecInterfaceNode{Name: wire.FabricDevice},
 				Gateway: networkingv1beta1.InternalFabricSpecInterfaceGateway{IP: ip},
@@ -160,9 +160,9 @@ func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 	}
 }
 
-// TenantAccess gives the operator, which is in namespace home, its rights in a
-// tenant's namespace. They end with the owners there: Configurations, or servers for
-// peers that are invited, each by a binding of its own.
+// TenantAccess gives the operator, which runs in namespace home, its rights in a tenant's
+// namespace. The rights end when the owners are deleted. Owners are Configurations or servers
+// for invited peers; each kind has a binding of its own.
 func TenantAccess(namespace, home string, owners []wire.Object) *rbacv1.RoleBinding {
 	b := &rbacv1.RoleBinding{
 		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
@@ -184,8 +184,8 @@ func TenantAccess(namespace, home string, owners []wire.Object) *rbacv1.RoleBind
 	return b
 }
 
-// GatewayAccess lets the pods of these gateways read what nodes say of
-// themselves. It is the only thing beyond their namespace that they may read.
+// GatewayAccess lets the pods of these gateways read the nodes' reports. They may read nothing
+// else outside their namespace.
 func GatewayAccess(gateways []types.NamespacedName) *rbacv1.ClusterRoleBinding {
 	b := &rbacv1.ClusterRoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
@@ -198,7 +198,8 @@ func GatewayAccess(gateways []types.NamespacedName) *rbacv1.ClusterRoleBinding {
 	return b
 }
 
-// Host is what an IP resource maps to an address of this cluster's external CIDR.
+// Host is an IP resource: an address in this cluster's external CIDR, and the real address
+// behind it.
 type Host struct {
 	External netip.Addr `json:"external"`
 	Real     netip.Addr `json:"real"`
@@ -206,8 +207,8 @@ type Host struct {
 
 const hostsKey = "hosts.json"
 
-// HostsConfigMap tells the gateway's pod which hosts its peer may reach. With it
-// the pod needs no right to read IPs, which are in all namespaces.
+// HostsConfigMap tells the gateway's pod the hosts that its peer is allowed to reach. So the pod
+// needs no right to read IPs, which are in all namespaces.
 func (g Gateway) HostsConfigMap(hosts []Host) (*corev1.ConfigMap, error) {
 	text, err := json.Marshal(hosts)
 	if err != nil {

@@ -16,11 +16,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// gatewayTemplate is the pod of a gateway and, for a server, its Service. MKNOD
-// is for nodes without kernel WireGuard, where the container's /dev has no
-// net/tun. It has no probes: the Connection says how the gateway does, which the
-// operator reads before it replaces the next one, and a restart by the kubelet
-// would end a tunnel that the kernel keeps.
+// gatewayTemplate is the pod of a gateway and, for a server, its Service. MKNOD is for nodes
+// without kernel WireGuard, if the container's /dev has no net/tun. The pod has no probes: the
+// operator reads the gateway's state from the Connection before it replaces the next gateway,
+// and a restart by the kubelet would end a tunnel that the kernel keeps.
 const gatewayTemplate = `
 metadata:
   name: "{{ .Name }}"
@@ -90,9 +89,9 @@ spec:
             secret: {secretName: "{{ .SecretName }}"}
 `
 
-// serviceTemplate publishes the pod as soon as it has an address. It is ready
-// when its tunnel listens, which Kubernetes hears of about a second later: a
-// client that dials meanwhile would be refused (2.7 s to Connected, not 1.9).
+// serviceTemplate publishes the pod as soon as it has an address. Kubernetes notices about a
+// second late that the tunnel listens. A client that dials meanwhile would be refused (2.7 s
+// to Connected, in place of 1.9 s).
 const serviceTemplate = `
   service:
     metadata:
@@ -113,8 +112,8 @@ const serviceTemplate = `
         ?nodePort: "{{ .Spec.Endpoint.NodePort }}"
 `
 
-// GatewayTemplates are the templates that a new installation offers, under
-// Liqo's names. image is the gateway's image; of replicas, one holds the tunnel.
+// GatewayTemplates are the templates of a new installation, with Liqo's names. image is the
+// gateway's image. One of the replicas holds the tunnel.
 func GatewayTemplates(namespace, image string, replicas int, pods PodSettings) ([]wire.Object, error) {
 	if CriticalPriority(pods.PriorityClassName) { // the operator would refuse the templates
 		return nil, fmt.Errorf("pods of gateways: priorityClassName %s is for the cluster's own programs: give gateways another one, such as %s", pods.PriorityClassName, wire.GatewayPriorityClass)
@@ -176,8 +175,8 @@ func (s PodSettings) applyToTemplate(tmpl map[string]any) error {
 	return unstructured.SetNestedMap(tmpl, fields, path...)
 }
 
-// TemplateReplicas is how many pods a gateway has by a template as the API server
-// has it; 0 if there is no template, or it does not say.
+// TemplateReplicas is the number of pods of a gateway with this template from the API server; 0
+// if there is no template, or if it has no number.
 func TemplateReplicas(template wire.Object) int {
 	u, ok := template.(*unstructured.Unstructured)
 	if !ok {
@@ -190,7 +189,7 @@ func TemplateReplicas(template wire.Object) int {
 	return int(replicas)
 }
 
-// RunsOurTunnel reports whether a template as the API server has it runs our gateway.
+// RunsOurTunnel reports whether a template from the API server runs our gateway's program.
 func RunsOurTunnel(template *unstructured.Unstructured) bool {
 	containers, _, err := unstructured.NestedSlice(template.Object, "spec", "template", "spec", "deployment", "spec", "template", "spec", "containers")
 	if err != nil {

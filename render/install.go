@@ -27,12 +27,12 @@ var crdFiles embed.FS
 //go:embed operator.yaml
 var operatorManifest string
 
-// policies are what rights can't say: which fields may be changed, and where.
+// policies limit the fields and namespaces that may be changed: RBAC can't express that.
 //
 //go:embed policies.yaml
 var policies string
 
-// What a cluster needs besides that takes part in whole peerings.
+// Further manifests of clusters that take part in whole peerings.
 var (
 	//go:embed peering.yaml
 	peeringManifest string
@@ -46,7 +46,7 @@ var (
 // hosts outside a cluster's pod network.
 const DefaultExternalCIDR = "10.70.0.0/16"
 
-// StatedByInstall is how the source of a range begins that an admin has stated.
+// StatedByInstall begins the [wire.AnnotationSource] of ranges that an admin has stated.
 const StatedByInstall = "stated by install "
 
 // InstallParams describe an installation of our operator and fabric.
@@ -54,40 +54,39 @@ type InstallParams struct {
 	Namespace string // default: DefaultNamespace
 	ClusterID wire.ClusterID
 	Image     string
-	// PodCIDRs and ServiceCIDR are what the admin states. What is left out, the
-	// operator finds out by itself. It alone makes the Networks of both.
+	// PodCIDRs and ServiceCIDR are the ranges that the admin states. The operator finds out
+	// the ranges that are left out. Only the operator makes the Networks of both.
 	PodCIDRs     []string
 	ServiceCIDR  string
 	ExternalCIDR string // default: DefaultExternalCIDR
 	// Reserve are ranges under which no peer may be seen.
 	Reserve []string
-	// Pools are the ranges under which peers are seen whose own are taken;
-	// default: the operator's.
+	// Pools are the ranges for peers whose own ranges are taken; default: the operator's.
 	Pools []string
-	// Pods are what the admin asks of the programs' pods; nil: nothing.
+	// Pods are the admin's settings for the programs' pods; nil: none.
 	Pods *ProgramSettings
-	// GatewayReplicas is how many pods a gateway has, of which one holds the
-	// tunnel; default: 1.
+	// GatewayReplicas is the number of pods of a gateway. One of them holds the tunnel;
+	// default: 1.
 	GatewayReplicas int
-	// OperatorReplicas is how many pods the operator has, of which one works; default: 1.
+	// OperatorReplicas is the number of the operator's pods. One of them works; default: 1.
 	OperatorReplicas int
-	// Peering is which part the operator takes in whole peerings; "" is [PeeringNone].
+	// Peering is the cluster's role in whole peerings; "" is [PeeringNone].
 	Peering PeeringRole
-	// APIServer is the URL at which consumers reach the cluster's API server; default:
-	// where the API servers themselves say that they are.
+	// APIServer is the URL at which consumers reach the cluster's API server; default: the
+	// address that the API servers themselves publish.
 	APIServer string
-	// Lend is the most that all consumers get together, such as cpu=8; default: what the
-	// nodes have.
+	// Lend is the most that all consumers get together, such as cpu=8; default: the nodes'
+	// resources.
 	Lend []string
-	// Announce is the URL of the API server that nodes announce in their LANs, with the
-	// cluster's ID; "" or [AnnounceNone]: they don't.
+	// Announce is the API server's URL that nodes announce in their LANs, together with the
+	// cluster's ID. With "" or [AnnounceNone] they announce nothing.
 	Announce string
 }
 
-// AnnounceNone takes an announcement back.
+// AnnounceNone ends an announcement.
 const AnnounceNone = "none"
 
-// PeeringRole is which part a cluster takes in whole peerings.
+// PeeringRole is a cluster's role in whole peerings.
 type PeeringRole string
 
 // Roles in whole peerings.
@@ -104,8 +103,7 @@ func (r PeeringRole) Consumes() bool { return r == PeeringConsumer || r == Peeri
 // Provides reports whether the cluster lends resources.
 func (r PeeringRole) Provides() bool { return r == PeeringProvider || r == PeeringBoth }
 
-// signers are those of the certificates that the operator may have signed, as a list in
-// CEL.
+// signers are the signers whose certificates the operator may request, as a list in CEL.
 func (r PeeringRole) signers() string {
 	var all []string
 	if r.Provides() {
@@ -117,9 +115,9 @@ func (r PeeringRole) signers() string {
 	return strings.Join(all, ", ")
 }
 
-// Install is everything that a cluster needs to be connected by our operator:
-// definitions, identity, address ranges, gateway templates, operator, fabric. Who
-// has p from an admin has checked it.
+// Install returns all objects that a cluster needs so that our operator can connect it:
+// definitions, identity, address ranges, gateway templates, operator, fabric. Callers have to
+// check an admin's p before.
 func Install(p InstallParams) ([]wire.Object, error) {
 	p.Namespace = cmp.Or(p.Namespace, wire.DefaultNamespace)
 	objs, err := CRDs()
@@ -150,12 +148,12 @@ func Install(p InstallParams) ([]wire.Object, error) {
 	return objs, nil
 }
 
-// ClusterNetworks are the Networks of a cluster's own pods or Services, which
-// are where they are. source says who stated the ranges.
+// ClusterNetworks are the Networks of a cluster's own pods or Services. They are not remapped.
+// source says who stated the ranges.
 func ClusterNetworks(namespace, kind string, cidrs []string, source string) []wire.Object {
 	objs := make([]wire.Object, 0, len(cidrs))
 	for i, cidr := range cidrs {
-		name := kind // the first has Liqo's name
+		name := kind // the first Network has Liqo's name
 		if i > 0 {
 			name = fmt.Sprintf("%s-%d", kind, i+1)
 		}
@@ -167,8 +165,8 @@ func ClusterNetworks(namespace, kind string, cidrs []string, source string) []wi
 	return objs
 }
 
-// reserved are Networks as Liqo's chart makes them of its reservedSubnets. Each
-// has a name of its own: a Network's range can't be changed.
+// reserved returns Networks like those that Liqo's chart makes from its reservedSubnets. The name
+// of each depends on its range, since a Network's range can't be changed.
 func reserved(p InstallParams) []wire.Object {
 	objs := make([]wire.Object, 0, len(p.Reserve))
 	for _, cidr := range p.Reserve {
@@ -196,7 +194,7 @@ func clusterID(p InstallParams) *corev1.ConfigMap {
 // Liqo's types.
 func CRDs() ([]wire.Object, error) { return copies(parsedCRDs()) }
 
-// peeringCRDs are those that whole peerings need besides.
+// peeringCRDs are the further definitions that whole peerings need.
 func peeringCRDs() ([]wire.Object, error) { return copies(parsedPeeringCRDs()) }
 
 func copies(parsed []wire.Object, err error) ([]wire.Object, error) {
@@ -207,8 +205,8 @@ func copies(parsed []wire.Object, err error) ([]wire.Object, error) {
 	return objs, err
 }
 
-// parsedCRDs parses them once: it takes longer than all else of a plan, which is made
-// again after each observation.
+// parsedCRDs parses the definitions once. Parsing takes longer than all other parts of a plan,
+// and a plan is made again after each observation.
 var (
 	parsedCRDs        = sync.OnceValues(func() ([]wire.Object, error) { return parseCRDs("crds/*.yaml") })
 	parsedPeeringCRDs = sync.OnceValues(func() ([]wire.Object, error) { return parseCRDs("crds/peering/*.yaml") })
@@ -238,21 +236,21 @@ func parseCRDs(pattern string) ([]wire.Object, error) {
 	return objs, nil
 }
 
-// shared is what several manifests say in the same words. It holds variables itself, so it
-// is filled in first.
+// shared has texts that several manifests use. The texts have variables themselves, so they are
+// filled in first.
 var shared = map[string]string{
 	"$BY_OPERATOR":  `request.userInfo.username == "system:serviceaccount:$NAMESPACE:liqo-tui-operator"`,
 	"$KEEPS_OWNERS": `object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences && object.metadata.?finalizers == oldObject.metadata.?finalizers`,
-	// The kubelet of a real node writes hostIP when it takes a pod, and nobody takes it away.
-	// The program of a virtual node writes the label with its first word about a pod.
+	// The kubelet of a real node writes hostIP when it starts a pod, and nobody removes it. The
+	// program of a virtual node writes the label with its first change of a pod's status.
 	"$ON_NO_KUBELET":   `(oldObject.metadata.?labels[?"liqo.io/shadowPod"].orValue("") == "true" || oldObject.status.?hostIP.orValue("") == "")`,
 	"$GUARDS_CONSUMER": strings.Join(PeeringConsumer.Guards(), ", "),
 	"$GUARDS_PROVIDER": strings.Join(PeeringProvider.Guards(), ", "),
 }
 
-// Guards are the ValidatingAdmissionPolicies, and their bindings of the same names, without
-// which a cluster in this role would give more than it may: to consumers, to programs of
-// virtual nodes, or to whoever has the operator's token.
+// Guards are the ValidatingAdmissionPolicies that a cluster in this role needs; their bindings have
+// the same names. If they were missing, consumers, programs of virtual nodes, or anybody with
+// the operator's token would have more rights than intended.
 func (r PeeringRole) Guards() []string {
 	var all []string
 	if r.Consumes() {
@@ -344,8 +342,8 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]wire.Object, err
 	return objs, nil
 }
 
-// lastManifests are parsed once for all plans of an installation: one is made after each
-// observation.
+// lastManifests keeps the parsed manifests for all plans of an installation: a plan is made after
+// each observation.
 var lastManifests manifests
 
 type manifests struct {
@@ -397,9 +395,9 @@ func services(p InstallParams) []string {
 	return []string{p.ServiceCIDR}
 }
 
-// OperatorParams are what the operator of a Deployment was told: its image, its
-// pools, and the ranges of the cluster, none for those that it chooses, or finds,
-// itself; its part in whole peerings; its replicas; and what was asked of the pods.
+// OperatorParams reads the parameters of an installation from its operator's Deployment: image,
+// pools, the cluster's ranges, role in whole peerings, replicas and the pods' settings. Ranges
+// that the operator chooses or finds itself are empty.
 func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 	p.Pods = rememberedPods(d)
 	if d.Spec.Replicas != nil {
@@ -431,7 +429,7 @@ func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 	return p
 }
 
-// Announced is the URL that a node agent was told to announce; "" if none.
+// Announced is the URL that a DaemonSet's node agents announce; "" if they announce none.
 func Announced(d *appsv1.DaemonSet) string {
 	for _, c := range d.Spec.Template.Spec.Containers {
 		for _, arg := range c.Args {
@@ -480,9 +478,8 @@ func manifestObject(kind string) wire.Object {
 	return nil
 }
 
-// Optional reports whether an installation does without an object on a cluster that
-// does not know its kind: admission policies came with Kubernetes 1.30, those that change
-// objects with 1.36.
+// Optional reports whether an installation works without the object if the cluster does not know
+// its kind. Validating admission policies came with Kubernetes 1.30, mutating ones with 1.36.
 func Optional(o wire.Object) bool {
 	return o.GetObjectKind().GroupVersionKind().Group == admissionregistrationv1.GroupName
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Whoever may write a gateway template has the operator make pods. So these may do
-// no more than our own: what is not known here to be harmless is refused. The rules
-// are those of Kubernetes' Pod Security Standard "baseline", by Kubernetes' own program.
-// The namespace can't enforce that standard: it forbids NET_ADMIN. Stricter than it are
-// volumes and capabilities; and it knows nothing of the gateway's ServiceAccount, its
-// Secret, and where and in whose stead the pod runs.
+// The operator makes pods from gateway templates, for anybody who may write templates. So these
+// pods may do no more than our own: every setting that is not known to be harmless is refused.
+// The rules are the Pod Security Standard "baseline", checked with Kubernetes' own code. The
+// namespace can't enforce that standard, because it forbids NET_ADMIN. Our rules for volumes
+// and capabilities are stricter. Further rules are for things that the standard ignores: the
+// gateway's ServiceAccount, its Secret, the choice of nodes, and priorities.
 
-// gatewayCapabilities are what a gateway's container may add; see gatewayTemplate.
+// gatewayCapabilities are the capabilities that a gateway's container may add; see gatewayTemplate.
 var gatewayCapabilities = []corev1.Capability{"NET_ADMIN", "MKNOD"}
 
-// RefusedError is what a template asks for and no gateway is given.
+// RefusedError lists the settings of a template that no gateway gets.
 type RefusedError struct {
-	what   string // that may not have it
+	what   string // the object that may not have them
 	Fields []FieldError
 }
 
@@ -40,10 +40,9 @@ func (e *RefusedError) Error() string {
 	return e.what + " may not have " + strings.Join(found, ", ")
 }
 
-// CheckPods reports everything in the pods of d for which a gateway's pod has no
-// need, and which would reach beyond it. d has the template's values filled in;
-// keys is the name of the Secret with the gateway's keys. The error is a
-// [RefusedError].
+// CheckPods reports every setting of d's pods that a gateway's pod does not need and that would
+// affect more than the pod. d has the template's values filled in. keys is the name of the
+// Secret with the gateway's keys. The error is a [RefusedError].
 func (g Gateway) CheckPods(d *appsv1.Deployment, keys string) error {
 	const pod = ".spec.deployment.spec.template.spec"
 	c := podCheck{keys: keys}
@@ -79,18 +78,18 @@ func (g Gateway) CheckPods(d *appsv1.Deployment, keys string) error {
 	return c.result("its pods")
 }
 
-// CriticalPriority reports whether a class is for the programs without which a cluster does
-// not work: others' pods are evicted for its pods, and quotas count them apart.
+// CriticalPriority reports whether a priority class is for programs that a cluster can't work
+// without: Kubernetes evicts other pods for its pods, and quotas count them apart.
 func CriticalPriority(class string) bool {
 	return class == "system-node-critical" || class == "system-cluster-critical"
 }
 
-// baseline is Pod Security's latest as of the release in go.mod.
+// baseline evaluates the latest Pod Security Standards of the release in go.mod.
 var baseline = sync.OnceValues(func() (policy.Evaluator, error) { return policy.NewEvaluator(policy.DefaultChecks(), nil) })
 
-// baseline refuses what that standard does: of a pod without its containers, or of one
-// container, so that what is refused has a field. Of volumes, capabilities and sysctls of
-// the pod's own network, others judge.
+// baseline refuses what the standard "baseline" forbids. It judges a pod without its containers,
+// or with one container, so that each refusal has a field. Other checks judge volumes,
+// capabilities, and sysctls of the pod's own network.
 func (c *podCheck) baseline(meta *metav1.ObjectMeta, pod corev1.PodSpec) {
 	rules, err := baseline()
 	if err != nil {
@@ -107,8 +106,8 @@ func (c *podCheck) baseline(meta *metav1.ObjectMeta, pod corev1.PodSpec) {
 	}
 }
 
-// CheckService reports what in a gateway's Service would lead others' traffic to
-// the gateway, or the peer's to other pods.
+// CheckService reports settings of a gateway's Service that would lead other traffic to the
+// gateway, or the peer's traffic to other pods.
 func (g Gateway) CheckService(s *corev1.Service) error {
 	c := podCheck{at: ".spec.service.spec.externalIPs"}
 	c.refuse(len(s.Spec.ExternalIPs) > 0, "externalIPs, which would catch the cluster's traffic to them")

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// PodSettings are what an admin asks of pods. The fields have the names and the
-// meaning of a PodSpec's; one that is empty leaves what the program needs.
+// PodSettings are an admin's settings for pods. The fields have the names and the meaning of a
+// PodSpec's. An empty field leaves the program's own setting.
 type PodSettings struct {
 	ImagePullSecrets  []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 	NodeSelector      map[string]string             `json:"nodeSelector,omitempty"`
@@ -27,10 +27,10 @@ type PodSettings struct {
 	LogLevel          LogLevel                      `json:"logLevel,omitempty"` // of the program; default: info
 }
 
-// LogLevel is from which severity on a program writes logs.
+// LogLevel is the lowest severity that a program logs.
 type LogLevel string
 
-// LogLevels are all there are.
+// LogLevels are all log levels.
 var LogLevels = []LogLevel{"debug", "info", "warn", "error"}
 
 // UnmarshalJSON refuses what is no level.
@@ -45,11 +45,11 @@ func (l *LogLevel) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// logLevelVariable is how our programs are told their level: cmd/liqo-gateway reads it.
+// logLevelVariable is the environment variable with a program's level: cmd/liqo-gateway reads it.
 const logLevelVariable = "LOG_LEVEL"
 
-// ProgramSettings are those of all pods of an installation, and of each program
-// what it has otherwise.
+// ProgramSettings are the settings of all pods of an installation, with exceptions for each
+// program.
 type ProgramSettings struct {
 	PodSettings `json:",inline"`
 
@@ -58,14 +58,14 @@ type ProgramSettings struct {
 	Gateway  PodSettings `json:"gateway,omitzero"`
 }
 
-// ParsePods reads the settings of pods from YAML. It refuses what they don't have.
+// ParsePods reads the settings of pods from YAML. It refuses unknown fields.
 func ParsePods(text []byte) (*ProgramSettings, error) {
 	s := &ProgramSettings{}
 	return s, yaml.UnmarshalStrict(text, s)
 }
 
-// annotationPods is on the operator's Deployment, so that an installation that is
-// repeated without the settings keeps them. It holds them as JSON.
+// annotationPods on the operator's Deployment has the settings as JSON, so that an installation
+// that is repeated without settings keeps them.
 const annotationPods = "liqo-tui.dev/pod-settings"
 
 func (s *ProgramSettings) remember(d *appsv1.Deployment) error {
@@ -80,7 +80,7 @@ func (s *ProgramSettings) remember(d *appsv1.Deployment) error {
 	return nil
 }
 
-// rememberedPods are nil where nothing was asked for.
+// rememberedPods reads the settings from the operator's Deployment; nil if there are none.
 func rememberedPods(d *appsv1.Deployment) *ProgramSettings {
 	text, ok := d.Annotations[annotationPods]
 	s, err := ParsePods([]byte(text))
@@ -90,7 +90,7 @@ func rememberedPods(d *appsv1.Deployment) *ProgramSettings {
 	return s
 }
 
-// ForOperator is what was asked of the operator's pod.
+// ForOperator are the settings of the operator's pod.
 func (s *ProgramSettings) ForOperator() PodSettings {
 	if s == nil {
 		return PodSettings{}
@@ -98,7 +98,7 @@ func (s *ProgramSettings) ForOperator() PodSettings {
 	return s.Operator.or(s.PodSettings)
 }
 
-// ForGateway is what was asked of gateways' pods.
+// ForGateway are the settings of gateways' pods.
 func (s *ProgramSettings) ForGateway() PodSettings {
 	if s == nil {
 		return PodSettings{}
@@ -106,7 +106,7 @@ func (s *ProgramSettings) ForGateway() PodSettings {
 	return s.Gateway.or(s.PodSettings)
 }
 
-// ForFabric is what was asked of the agents' pods.
+// ForFabric are the settings of node agents' pods.
 func (s *ProgramSettings) ForFabric() PodSettings {
 	if s == nil {
 		return PodSettings{}
@@ -114,7 +114,7 @@ func (s *ProgramSettings) ForFabric() PodSettings {
 	return s.Fabric.or(s.PodSettings)
 }
 
-// or is s, and for what it leaves empty, common.
+// or returns s, with common's values in place of empty fields.
 func (s PodSettings) or(common PodSettings) PodSettings {
 	if s.ImagePullSecrets == nil {
 		s.ImagePullSecrets = common.ImagePullSecrets
@@ -138,8 +138,8 @@ func (s PodSettings) or(common PodSettings) PodSettings {
 	return s
 }
 
-// Apply gives a pod what every pod of ours has, and what s asks for. What the
-// program itself says of labels stays: selectors go by them.
+// Apply gives a pod the settings of all our pods, and those of s. The program's own labels stay:
+// selectors use them.
 func (s PodSettings) Apply(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	spec.SecurityContext = cmp.Or(spec.SecurityContext, &corev1.PodSecurityContext{})
 	spec.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
@@ -162,7 +162,7 @@ func (s PodSettings) Apply(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	meta.Annotations = union(s.Annotations, meta.Annotations)
 }
 
-// union has the entries of both, and own's where both have one.
+// union has the entries of both maps. If both have a key, own's value counts.
 func union(asked, own map[string]string) map[string]string {
 	if len(asked)+len(own) == 0 {
 		return nil
@@ -185,14 +185,14 @@ var virtualNodes = []corev1.NodeSelectorRequirement{
 	{Key: "eks.amazonaws.com/compute-type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"fargate"}},
 }
 
-// VirtualNode reports whether a node with these labels has no kernel of its own. Its
-// address, if it has one, is that of a pod.
+// VirtualNode reports whether a node with these labels has no kernel of its own. The address of
+// such a node, if it has one, is that of a pod.
 func VirtualNode(labels map[string]string) bool {
 	return slices.ContainsFunc(virtualNodes, func(r corev1.NodeSelectorRequirement) bool { return slices.Contains(r.Values, labels[r.Key]) })
 }
 
-// UnfitNode is why the programs of an installation don't run on a node with these
-// labels, "" if they do. It is what their pods' selectors say.
+// UnfitNode returns why the programs of an installation don't run on a node with these labels;
+// "" if they do. It judges like their pods' selectors.
 func UnfitNode(labels map[string]string) string {
 	if os := labels[corev1.LabelOSStable]; os != "linux" {
 		return "runs " + cmp.Or(os, "an unknown system")
@@ -205,7 +205,7 @@ func UnfitNode(labels map[string]string) string {
 	return ""
 }
 
-// FitnessLabels are of a node's labels those that [UnfitNode] reads.
+// FitnessLabels returns those of a node's labels that [UnfitNode] reads.
 func FitnessLabels(all map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range all {
@@ -216,12 +216,12 @@ func FitnessLabels(all map[string]string) map[string]string {
 	return out
 }
 
-// PlacesFabric reports whether an admin has said on which nodes agents run.
+// PlacesFabric reports whether an admin has chosen the nodes on which agents run.
 func (s *ProgramSettings) PlacesFabric() bool {
 	return s != nil && (s.NodeSelector != nil || s.Affinity != nil || s.Fabric.NodeSelector != nil || s.Fabric.Affinity != nil)
 }
 
-// realNodes is an affinity that leaves out virtual nodes, besides what asked says.
+// realNodes returns the affinity asked, which now also leaves out virtual nodes.
 func realNodes(asked *corev1.Affinity) *corev1.Affinity {
 	affinity := asked.DeepCopy()
 	if affinity == nil {
@@ -230,7 +230,7 @@ func realNodes(asked *corev1.Affinity) *corev1.Affinity {
 	affinity.NodeAffinity = cmp.Or(affinity.NodeAffinity, &corev1.NodeAffinity{})
 	required := cmp.Or(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
 		&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}})
-	for i := range required.NodeSelectorTerms { // one of them has to hold
+	for i := range required.NodeSelectorTerms { // terms are alternatives, so each needs the condition
 		term := &required.NodeSelectorTerms[i]
 		term.MatchExpressions = append(term.MatchExpressions, virtualNodes...)
 	}

@@ -13,55 +13,53 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// A probe is a pod that measures the path to the pod of another probe, in the
-// other cluster. What it shall measure it learns from an annotation of its pod,
-// once the other pod's address is known; what it found is its termination
-// message.
+// A probe is a pod that measures the path to another probe's pod in the other cluster. An
+// annotation of its pod tells it the task, once the other pod's address is known. Its
+// termination message has the result.
 const (
 	ProbeName = "liqo-tui-probe"
 	// ProbePort is the UDP and TCP port on which a probe answers.
 	ProbePort = 6095
-	// ProbeContainer is the probe among the containers of its pod.
+	// ProbeContainer is the name of the probe's container in its pod.
 	ProbeContainer = "probe"
 	// AnnotationProbeTarget on a probe's pod holds a [ProbeTarget].
 	AnnotationProbeTarget = "liqo-tui.dev/probe-target"
-	// ProbeTargetFile is where the probe finds that annotation.
+	// ProbeTargetFile is the file in which the probe finds that annotation.
 	ProbeTargetFile = "/etc/liqo-tui/probe-target"
 
-	// A probe that nobody removes ends and goes by itself.
-	probeLife  = 120 // seconds
-	probeRests = 30  // seconds that an ended one is kept
+	// A probe that nobody removes ends by itself, and Kubernetes deletes it.
+	probeLife  = 120 // seconds until it ends
+	probeRests = 30  // seconds until it is deleted after its end
 )
 
-// ProbeTarget is what a probe shall measure.
+// ProbeTarget is a probe's task.
 type ProbeTarget struct {
 	Address string `json:"address,omitempty"` // of the other probe's pod, as this cluster sees it
-	// Throughput asks for it, too. It fills the path for a few seconds.
+	// Throughput says that the probe also measures throughput. That fills the path for a few seconds.
 	Throughput bool `json:"throughput,omitempty"`
-	// Ways are to be tried instead, before the clusters are connected.
+	// Ways is the task before the clusters are connected: the probe tries ways to the other one.
 	Ways *ProbeWays `json:"ways,omitempty"`
 }
 
-// ProbeWays are the ways to the other cluster that a probe shall try.
+// ProbeWays are the ways to the other cluster that a probe has to try.
 type ProbeWays struct {
-	Token     string   `json:"token"`               // that the other probe answers
-	Addresses []string `json:"addresses,omitempty"` // host:port, at which it may be reached
+	Token     string   `json:"token"`               // the token that the other probe answers
+	Addresses []string `json:"addresses,omitempty"` // possible addresses of the other probe, host:port
 	API       ProbeAPI `json:"api,omitzero"`
-	// Alone is set if no other probe dials this one, which would be waited for.
+	// Alone says that no other probe dials this one, so that it need not wait for one.
 	Alone bool `json:"alone,omitempty"`
-	// Until is when the probe has to be done, by the clock of its cluster.
+	// Until is the time at which the probe has to end, by the clock of its cluster.
 	Until time.Time `json:"until"`
 }
 
-// ProbeAPI is an API server that a probe shall ask for its version, without
-// credentials.
+// ProbeAPI is an API server that a probe asks for its version, without credentials.
 type ProbeAPI struct {
 	URL string `json:"url,omitempty"` // "" for none
-	// CA are the certificates to trust, PEM; without any, whoever answers will do.
+	// CA are the certificates to trust, PEM; if it is empty, every certificate is accepted.
 	CA []byte `json:"ca,omitempty"`
 }
 
-// ProbeResult is what a probe found, in the direction from it to its target.
+// ProbeResult is the result of a probe, in the direction from it to its target.
 type ProbeResult struct {
 	Sent      int   `json:"sent"`
 	Received  int   `json:"received"`
@@ -74,17 +72,16 @@ type ProbeResult struct {
 	// Bits per second to and from the target; 0 if not measured.
 	ToBits   int64 `json:"toBits,omitempty"`
 	FromBits int64 `json:"fromBits,omitempty"`
-	// Error is why the probe could not measure, or not all.
+	// Error is why the probe could not measure everything.
 	Error string `json:"error,omitempty"`
-	// Ways are what it found if it was to try ways.
+	// Ways is the result of [ProbeTarget.Ways].
 	Ways *ProbeWaysResult `json:"ways,omitempty"`
 }
 
-// ProbeWaysResult is what became of [ProbeWays].
+// ProbeWaysResult is the result of [ProbeWays].
 type ProbeWaysResult struct {
 	Dials []ProbeDial `json:"dials,omitempty"`
-	// Arrived counts the other probe's packets; From are their senders' addresses, as
-	// they look here.
+	// Arrived counts the other probe's packets; From are their source addresses on arrival.
 	Arrived int      `json:"arrived,omitempty"`
 	From    []string `json:"from,omitempty"`
 	// API is the HTTP status of the API server's answer; 0 for none.
@@ -92,7 +89,7 @@ type ProbeWaysResult struct {
 	APIError string `json:"apiError,omitempty"`
 }
 
-// ProbeDial is what became of one address.
+// ProbeDial is the result of dialling one address.
 type ProbeDial struct {
 	Address       string `json:"address"`
 	Sent          int    `json:"sent,omitempty"`
@@ -113,15 +110,15 @@ func ParseProbeResult(message string) (ProbeResult, error) {
 
 // ProbeParams describe a probe.
 type ProbeParams struct {
-	Tenant Tenant // without a remote cluster where there is no peering yet
+	Tenant Tenant // without a remote cluster if there is no peering yet
 	Name   string
 	Image  string
-	Token  string      // what both probes know, in hexadecimal digits
-	Owner  wire.Object // the probe goes with it; with its kind set; nil for none
+	Token  string      // a secret of both probes, in hexadecimal digits
+	Owner  wire.Object // Kubernetes deletes the probe with it; has its kind set; nil for none
 	Pods   PodSettings
 }
 
-// ProbeLabels are those of a probe's pod for a peer, besides the Job's own.
+// ProbeLabels are the labels of a probe's pod for a peer, without those that the Job adds.
 func ProbeLabels(remote wire.ClusterID) map[string]string {
 	labels := map[string]string{wire.LabelAppName: ProbeName, wire.LabelManagedBy: wire.ManagedBy}
 	if remote != "" {
@@ -154,8 +151,8 @@ func Probe(p ProbeParams) *batchv1.Job {
 	return job
 }
 
-// ProbeService leads to the pod of a probe as the Service of a gateway server with
-// these parameters leads to the gateway. It goes with the Job, which exists.
+// ProbeService leads to the pod of a probe as the Service of a gateway server with these
+// parameters leads to the gateway. Kubernetes deletes it with the Job, which has to exist.
 func ProbeService(job *batchv1.Job, p ServerParams) *corev1.Service {
 	owner := job.DeepCopy()
 	owner.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job")) // typed clients drop it

@@ -13,12 +13,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// A gateway whose template asks for several replicas has one pod that holds the
-// tunnel, by a Lease, and others that stand by. The one that holds it says so
-// itself, on its own label and in the InternalFabric: the operator may have been
-// on the node that was lost.
+// If a gateway's template has several replicas, one pod holds the tunnel, by a Lease, and the
+// others stand by. The pod that holds the tunnel writes that itself, into its own label and into
+// the InternalFabric: the operator may have been on the same node, which is lost.
 
-// leaderElection is the flag of Liqo's gateways for the same.
+// leaderElection is the flag of Liqo's gateways for several replicas.
 const leaderElection = "--leader-election"
 
 // ShareTunnel fits the Deployment of a gateway with several replicas: its pods
@@ -35,15 +34,15 @@ func ShareTunnel(d *appsv1.Deployment) {
 	}
 	d.Spec.Strategy = appsv1.DeploymentStrategy{
 		Type: appsv1.RollingUpdateDeploymentStrategyType,
-		// Never a third pod: it would be one more to hear of every change.
+		// Never a third pod: every change would have to reach it, too.
 		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(1)), MaxSurge: new(intstr.FromInt32(0))},
 	}
 	d.Spec.MinReadySeconds = max(d.Spec.MinReadySeconds, standbySeconds)
 	if a := pod.Spec.Affinity; (a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil) && len(pod.Spec.TopologySpreadConstraints) == 0 {
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: d.Spec.Selector,
-			// Pods that are being replaced don't count: with one of them on the other
-			// node, both new ones may come to be on this one.
+			// Old pods count only among themselves: an old pod on the other node must not put both
+			// new pods on this one.
 			MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
 		}}
 	}
@@ -54,9 +53,9 @@ func SharesTunnel(pod *corev1.PodSpec) bool {
 	return slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool { return slices.Contains(c.Args, leaderElection) })
 }
 
-// standbySeconds are for a new pod to learn what it needs to take over, before the pod
-// that holds the tunnel is replaced as well: without them, packets were lost for 4 to 9 s
-// on a slow machine. A probe that fails later would take the pod out of its Service.
+// standbySeconds is the time in which a new pod reads what it needs for a takeover, before the pod
+// that holds the tunnel is replaced, too. Without it, packets were lost for 4 to 9 s on a slow
+// machine. A readiness probe is no substitute: if it fails later, the pod leaves its Service.
 const standbySeconds = 5
 
 // Serves reports whether a pod is ready and not ending.
@@ -66,8 +65,8 @@ func Serves(p *corev1.Pod) bool {
 	})
 }
 
-// FirstReady is the oldest pod that is ready and not ending: of a gateway with one replica
-// that is being replaced, the one that holds the tunnel. nil if none is.
+// FirstReady returns the oldest pod that is ready and not ending; nil if there is none. If the
+// pod of a gateway with one replica is being replaced, FirstReady holds the tunnel.
 func FirstReady(pods []corev1.Pod) *corev1.Pod {
 	var first *corev1.Pod
 	for i := range pods {
@@ -82,15 +81,16 @@ func FirstReady(pods []corev1.Pod) *corev1.Pod {
 	return first
 }
 
-// Lease is what the pods of a gateway with several replicas compete for.
+// Lease is the Lease for which the pods of a gateway with several replicas compete.
 func (g Gateway) Lease() *coordinationv1.Lease {
 	l := &coordinationv1.Lease{ObjectMeta: g.meta(wire.GatewayObjectName(g.Name))}
 	l.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
 	return l
 }
 
-// LeaderRules are what a pod may do besides [Gateway.Role] where there are several:
-// renew the Lease, if there is one, and say that it is the one. pods are their names.
+// LeaderRules are further rights, besides [Gateway.Role], of the pods of a gateway that has several:
+// to renew the Lease, if there is one, and to publish which pod holds the tunnel. pods are the
+// pods' names.
 func (g Gateway) LeaderRules(pods []string) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		{

@@ -11,13 +11,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// reconnecting is how long the next gateway waits for one whose pod runs and that
-// is not connected: its peer may be away. A gateway connects within 3 s.
+// reconnecting is the longest wait for a replaced gateway whose pod runs without a connection,
+// before the next gateway is replaced: its peer may be away. A gateway connects within 3 s.
 const reconnecting = 30 * time.Second
 
-// Replacing says what the replacement of a gateway's pods waits for, "" once they
-// are replaced and it is connected again, or won't be. now is by the cluster's
-// clock; c is the gateway's Connection, which has the name of its Deployment, or nil.
+// Replacing says what the replacement of a gateway's pods waits for. It returns "" if the pods are
+// replaced and the gateway is connected again, or if waiting longer is useless. now is by the
+// cluster's clock. c is the gateway's Connection, or nil; it has the name of the Deployment.
 func Replacing(d *appsv1.Deployment, c *networkingv1beta1.Connection, now time.Time) string {
 	replicas := int32(1) // Kubernetes' default
 	if d.Spec.Replicas != nil {
@@ -41,12 +41,12 @@ func Replacing(d *appsv1.Deployment, c *networkingv1beta1.Connection, now time.T
 	return ""
 }
 
-// newReplicaSetAvailable is what Kubernetes says of a Deployment whose pods are replaced:
+// newReplicaSetAvailable is Kubernetes' reason in a Deployment whose pods are all replaced:
 // https://github.com/kubernetes/kubernetes/blob/v1.35.4/pkg/controller/deployment/util/deployment_util.go
 const newReplicaSetAvailable = "NewReplicaSetAvailable"
 
-// connectedSince reports whether a gateway has said since then that it is connected: before
-// that, the pod that was replaced has said it. Liqo's gateways say no time.
+// connectedSince reports whether a gateway has reported a connection after the time at. An
+// earlier report is from the pod that was replaced. Liqo's gateways report no time.
 func connectedSince(c *networkingv1beta1.Connection, at time.Time) bool {
 	report, ok, err := wire.ParseReport(c.Annotations)
 	return c.Status.Value == networkingv1beta1.Connected && (!ok || err != nil || report.At.After(at))

@@ -11,7 +11,7 @@ import (
 	"text/template"
 )
 
-// Values are what a gateway template may refer to, named as Liqo names them.
+// Values are the values that a gateway template may use, with Liqo's names.
 type Values struct {
 	Spec       any // GatewayServerSpec or GatewayClientSpec
 	Name       string
@@ -21,7 +21,7 @@ type Values struct {
 	SecretName string
 }
 
-// FieldError is what is wrong with one field of a gateway template.
+// FieldError is a mistake in one field of a gateway template.
 type FieldError struct {
 	Field   string // as .spec.deployment.spec.replicas
 	Problem string
@@ -41,9 +41,8 @@ const maxRendered = 1 << 20
 //   - a key that starts with "?" loses that mark. It is left out if the first
 //     variable of its value has the zero value, or if nothing comes out.
 //
-// Whoever may write templates has the operator fill them in. So neither time nor
-// memory depend on what they say: what could be endless is refused. The error wraps a
-// [FieldError].
+// Anybody who may write templates makes the operator fill them in. So time and memory are
+// limited: templates that could run for ever are refused. The error wraps a [FieldError].
 func Template(tmpl map[string]any, v Values) (map[string]any, error) {
 	f := filler{values: v, left: maxRendered, templates: template.New("").Option("missingkey=error").Funcs(bounded)}
 	filled, err := f.fillMap(tmpl, "", false)
@@ -56,12 +55,12 @@ func Template(tmpl map[string]any, v Values) (map[string]any, error) {
 // filler fills in one template.
 type filler struct {
 	values Values
-	left   int // bytes that may come out yet
+	left   int // number of bytes that may still be written
 	// templates of all strings, which share functions and options.
 	templates *template.Template
 }
 
-// firstVariable is what decides whether an optional field is there, as for Liqo.
+// firstVariable matches the variable that decides whether an optional field is kept, as in Liqo.
 var firstVariable = regexp.MustCompile(`\{\{-?\s*(\.[A-Za-z0-9_.]+)\s*-?\}\}`)
 
 func (f *filler) fillMap(m map[string]any, path string, keepStrings bool) (map[string]any, error) {
