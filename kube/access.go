@@ -21,13 +21,13 @@ var (
 	_ engine.Logger   = (*Cluster)(nil)
 )
 
-// parallelReviews bounds the questions that are asked at once.
+// parallelReviews is the largest number of questions at the same time.
 const parallelReviews = 16
 
-// instead is what the cluster is worked on with where a verb is forbidden.
+// instead has the verbs that [Cluster] uses if a verb is forbidden.
 var instead = map[string]string{"patch": "update", "watch": "list"}
 
-// Review asks about each permission, side by side.
+// Review asks about all permissions, several at the same time.
 func (c *Cluster) Review(ctx context.Context, wanted []rights.Permission) (rights.Review, error) {
 	var r rights.Review
 	var mu sync.Mutex
@@ -59,7 +59,7 @@ func (c *Cluster) Review(ctx context.Context, wanted []rights.Permission) (right
 	return r, nil
 }
 
-// mayOrElse reports whether p is allowed, or what does as well.
+// mayOrElse reports whether p is allowed, or the verb in instead.
 func (c *Cluster) mayOrElse(ctx context.Context, p rights.Permission) (bool, error) {
 	allowed, err := c.may(ctx, p)
 	if other, ok := instead[p.Verb]; ok && !allowed && err == nil {
@@ -69,8 +69,8 @@ func (c *Cluster) mayOrElse(ctx context.Context, p rights.Permission) (bool, err
 	return allowed, err
 }
 
-// may reports whether p is allowed: everywhere or, for who sees only one
-// tenant's namespace, there.
+// may reports whether p is allowed: everywhere or, for a user who sees only one tenant's
+// namespace, in that namespace.
 func (c *Cluster) may(ctx context.Context, p rights.Permission) (bool, error) {
 	namespaces := []string{p.Namespace}
 	if tenant := c.tenant(); tenant != "" && p.Namespace == "" {
@@ -91,8 +91,8 @@ func (c *Cluster) may(ctx context.Context, p rights.Permission) (bool, error) {
 	return false, nil
 }
 
-// Logs are those of all containers of a pod, each headed by its name if there
-// are several.
+// Logs returns the logs of all containers of a pod. If there are several, the container's name
+// precedes its log.
 func (c *Cluster) Logs(ctx context.Context, pod flows.PodFacts, lines int) (string, error) {
 	var p corev1.Pod
 	if err := c.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}, &p); err != nil {

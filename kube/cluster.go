@@ -47,27 +47,27 @@ type Options struct {
 	Files     []string // kubeconfigs to find the context in, if it names no file; nil for kubectl's own
 	Cluster   string   // overrides the context's cluster
 	User      string   // overrides the context's user
-	Namespace string   // where Liqo or our operator lives; default render.DefaultNamespace
-	// Tenant is the namespace of one peering, for a user who may not see others.
-	// By default that of the peer for whose admin Liqo has made the user.
+	Namespace string   // of Liqo or our operator; default wire.DefaultNamespace
+	// Tenant is the namespace of one peering, for a user who may not see other namespaces.
+	// The default for a peering user is the tenant namespace for which the user was made.
 	Tenant string
-	// Delegation has Observe read the operators' access to each other, tokens
-	// included: for [upkeep.Delegate] alone.
+	// Delegation makes Observe read the operators' access to each other, with tokens. Only
+	// upkeep.Delegate needs that.
 	Delegation bool
-	// Image is that of our gateways, for probes where our operator does not run; ""
-	// if none is known.
+	// Image is the image of our gateways, for probes on a cluster without our operator; "" if
+	// none is known.
 	Image string
-	// Lending has Observe read what peerings consist of besides the network:
-	// [lending.Facts].
+	// Lending makes Observe read the other objects of peerings, besides the network, into
+	// lending.Facts.
 	Lending Lending
 }
 
-// Lending is how much Observe reads of peerings besides the network.
+// Lending says how many of the other objects of peerings, besides the network, Observe reads.
 type Lending uint8
 
-// LendingShown is what is shown of them: no Secrets. LendingOffered is all that a plan
-// wants to know. Both are as far as there can be a peering and the user may read it. LendingPlanned is
-// what a plan has to know.
+// LendingShown reads the objects that are shown: no Secrets. LendingOffered reads all that a plan can
+// use. Both read only if the cluster can have a peering, and only objects that the user may read.
+// LendingPlanned reads the objects that a plan needs.
 const (
 	LendingIgnored Lending = iota
 	LendingShown
@@ -86,9 +86,9 @@ type Cluster struct {
 	changed   chan struct{}
 	kinds     []*store
 	namespace string
-	standard  string                 // the namespace that the kubeconfig's context names
-	trust     func() ([]byte, error) // reads by what the API server is trusted
-	ca        []byte                 // the same, read for delegations only
+	standard  string                 // the namespace in the kubeconfig's context
+	trust     func() ([]byte, error) // reads the certificates with which the API server is verified
+	ca        []byte                 // these certificates, read for delegations only
 
 	ctx    context.Context // the watches' life
 	cancel context.CancelFunc
@@ -110,8 +110,8 @@ type Cluster struct {
 
 var _ engine.Cluster = (*Cluster)(nil)
 
-// Open reads the kubeconfig and prepares a client. It sends nothing yet: that
-// a cluster does not answer is for Observe to say.
+// Open reads the kubeconfig and prepares a client. It sends nothing yet: Observe reports a
+// cluster that does not answer.
 func Open(o Options) (*Cluster, error) {
 	choice := kubeconfig.Choice{Context: o.Context, Files: o.Files, Cluster: o.Cluster, User: o.User}
 	config, found, err := kubeconfig.Load(choice)
@@ -131,14 +131,14 @@ func Open(o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// ForConfig is a cluster that is reached as config says, for a caller who has no
-// kubeconfig file. Its name in messages is o.Context.
+// ForConfig returns a cluster that is reached with config, for a caller without a kubeconfig file.
+// Its name in messages is o.Context.
 func ForConfig(config *rest.Config, o Options) (*Cluster, error) {
 	return newCluster(rest.CopyConfig(config), o, nil)
 }
 
-// newCluster prepares the clients. reload reads the credentials again; nil if
-// they are not from a file.
+// newCluster prepares the clients. reload reads the credentials again; it is nil if the
+// credentials are not from a file.
 func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, error)) (*Cluster, error) {
 	// The default of 5 requests a second is for controllers; a person waits here.
 	config.QPS, config.Burst = 200, 400
@@ -193,17 +193,17 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	return c, nil
 }
 
-// LogsIn reports whether a request may start a program of the kubeconfig's user that logs
-// in, which may open a browser or ask for a password.
+// LogsIn reports whether a request may start the login program of the kubeconfig's user. Such a
+// program may open a browser or ask for a password.
 func (c *Cluster) LogsIn() bool { return c.transport.LogsIn() }
 
-// Reader reads any object, for who collects them.
+// Reader reads any object, for callers that collect objects.
 func (c *Cluster) Reader() client.Reader { return c.client }
 
 // Close ends the watches.
 func (c *Cluster) Close() { c.cancel() }
 
-// Changed receives after something worth observing has happened.
+// Changed receives a value when an Observe can give new facts.
 func (c *Cluster) Changed() <-chan struct{} { return c.changed }
 
 func (c *Cluster) notify() {
@@ -213,8 +213,8 @@ func (c *Cluster) notify() {
 	}
 }
 
-// mapper knows the resources of the kinds that we use. Asking the API server
-// for them would cost several requests before the first useful one.
+// mapper knows the resources of the kinds that we use. To ask the API server for them would cost
+// several requests before the first useful one.
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	add := func(gv schema.GroupVersion, scope meta.RESTScope, kinds ...string) {

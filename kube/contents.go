@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// inspectAtOnce bounds the requests that are under way: a cluster serves a
+	// inspectAtOnce is the largest number of requests at the same time: a cluster serves a
 	// hundred kinds and more.
 	inspectAtOnce = 16
 	inspectPage   = 500
 )
 
-// followers are kinds that other objects bring along, or that only tell of them.
+// followers are kinds that Kubernetes makes for other objects, or that only describe others.
 var followers = []string{"Event", "Endpoints", "EndpointSlice"}
 
-// Inspect lists the metadata of everything in a namespace. What can't be listed is
-// unknown, not an error.
+// Inspect lists the metadata of all objects in a namespace. A kind that can't be listed is unknown,
+// not an error.
 func (c *Cluster) Inspect(ctx context.Context, tenant render.Tenant) (flows.Contents, error) {
 	kinds, missing, err := c.namespacedKinds(ctx)
 	if err != nil {
@@ -71,8 +71,8 @@ type namespacedKind struct {
 	kind     string
 }
 
-// namespacedKinds are what can be listed in a namespace, with a sentence for each
-// group of which the API server doesn't know it.
+// namespacedKinds returns the kinds that can be listed in a namespace, and a sentence for each API
+// group whose kinds the API server can't tell.
 func (c *Cluster) namespacedKinds(ctx context.Context) (kinds []namespacedKind, missing []string, err error) {
 	lists, err := c.discovery.ServerPreferredNamespacedResourcesWithContext(ctx)
 	if len(lists) == 0 && err != nil {

@@ -18,19 +18,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// definitionsAgain is how long an observation believes what it has read of the
-// definitions: they have no watch, since it would bring all of the cluster's,
-// which are megabytes.
+// definitionsAgain is how long an observation uses the definitions that it has read. They are not
+// watched: a watch would bring all definitions of the cluster, which are megabytes.
 const definitionsAgain = 5 * time.Second
 
-// definitions are what was read of others' definitions, and when.
+// definitions has other programs' definitions, and the time at which they were read.
 type definitions struct {
 	mu   sync.Mutex
 	at   time.Time
 	last []flows.DefinitionFacts
 }
 
-// addDefinitions finds what an installation would meet.
+// addDefinitions finds the definitions that an installation would find on the cluster.
 func (c *Cluster) addDefinitions(ctx context.Context, f *flows.ClusterFacts) {
 	if f.Problem != nil || f.Software != flows.NoSoftware {
 		return
@@ -47,14 +46,14 @@ func (c *Cluster) addDefinitions(ctx context.Context, f *flows.ClusterFacts) {
 			c.definitions.at = c.definitions.at.Add(askAgain - definitionsAgain)
 		}
 		if install.UnusableDefinition(flows.A, found) != nil {
-			// Who is told of it may mend it, and waits to see that.
+			// The admin may repair the definition, and waits to see the effect.
 			time.AfterFunc(definitionsAgain, c.notify)
 		}
 	}
 	f.Definitions = c.definitions.last
 }
 
-// othersDefinitions are the definitions of Liqo's kinds that are another program's.
+// othersDefinitions returns the definitions of Liqo's kinds that belong to another program.
 func (c *Cluster) othersDefinitions(ctx context.Context) ([]flows.DefinitionFacts, error) {
 	wanted, err := render.CRDs()
 	if err != nil {
@@ -75,8 +74,8 @@ func (c *Cluster) othersDefinitions(ctx context.Context) ([]flows.DefinitionFact
 	return slices.DeleteFunc(found, func(d flows.DefinitionFacts) bool { return d.Name == "" }), err
 }
 
-// othersDefinition is the definition that is there in place of the wanted one; nil
-// if there is none, or it is ours.
+// othersDefinition returns another program's definition in place of the wanted one; nil if there
+// is none, or if it is ours.
 func (c *Cluster) othersDefinition(ctx context.Context, wanted *apiextensionsv1.CustomResourceDefinition) (*flows.DefinitionFacts, error) {
 	var live apiextensionsv1.CustomResourceDefinition
 	err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), &live)

@@ -21,8 +21,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// delegationKinds are what the operators' access to each other consists of. Who may not
-// list the Secrets of all namespaces needs those of the connection's own.
+// delegationKinds returns the stores for the operators' access to each other. A user who may not
+// list the Secrets of all namespaces has to be allowed to list those of the connection's namespace.
 func (c *Cluster) delegationKinds() []*store {
 	s := func(kind string, newList func() client.ObjectList) *store {
 		st := newStore(kind, newList, c.notify, client.HasLabels{render.LabelDelegate})
@@ -41,8 +41,8 @@ func (c *Cluster) delegationKinds() []*store {
 	}
 }
 
-// connectionNamespace is the tenant namespace that was named, or else that of the
-// gateways, if it is one.
+// connectionNamespace is the given tenant namespace, otherwise the gateways' namespace, if all are
+// in one.
 func (c *Cluster) connectionNamespace() (client.ListOption, bool) {
 	if named, ok := c.tenantNamespace(); ok {
 		return named, true
@@ -68,8 +68,8 @@ func (c *Cluster) connectionNamespace() (client.ListOption, bool) {
 	return client.InNamespace(found[0]), true
 }
 
-// Token is a token of a ServiceAccount, and until when it is good: an API server may give it
-// for less long than is asked.
+// Token requests a token of a ServiceAccount, and returns it with its end: an API server may give
+// a token for a shorter time than requested.
 func (c *Cluster) Token(ctx context.Context, namespace, account string, valid time.Duration) (token string, expires time.Time, err error) {
 	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(valid / time.Second))}}
@@ -94,8 +94,8 @@ func collectDelegation(f *flows.DelegationFacts, o client.Object) {
 	}
 }
 
-// certificateAuthority is what the kubeconfig trusts, nil if it leaves that to
-// the machine.
+// certificateAuthority returns the certificates that the kubeconfig trusts; nil if it uses the
+// machine's.
 func certificateAuthority(config *rest.Config) ([]byte, error) {
 	if len(config.CAData) > 0 || config.CAFile == "" {
 		return config.CAData, nil

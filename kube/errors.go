@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// conflict names the managers that the API server's answer speaks of.
+// conflict turns the API server's answer into an error that names the conflicting managers.
 func conflict(object string, err error) error {
 	if own, ok := errors.AsType[*flows.ConflictError](err); ok {
 		return own
@@ -47,8 +47,8 @@ func conflict(object string, err error) error {
 	return &flows.ConflictError{Object: object, Managers: managers, Fields: fields, Cause: err}
 }
 
-// refused is the error of an operation on an object: a conflict with its
-// managers, a [flows.Problem] if the API server can't be used, or its answer.
+// refused returns the error of an operation on an object: a conflict with its managers, a
+// [flows.Problem] if the API server can't be used, otherwise the API server's answer.
 func (c *Cluster) refused(operation string, o wire.Object, err error) error {
 	name := apply.Name(o)
 	if e := conflict(name, err); e != nil {

@@ -20,9 +20,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
 )
 
-// warnings are the warning events in the namespaces where something is not as it
-// should be. They are read when there is such trouble, rather than watched: a
-// large cluster has thousands that are about other things.
+// warnings are the warning events in namespaces that have a problem. They are read when there is a
+// problem, and not watched: a large cluster has thousands of other events.
 type warnings struct {
 	ctx    context.Context // ends the reading
 	client client.Client
@@ -34,7 +33,7 @@ type warnings struct {
 	reading bool
 }
 
-// warned is what is known of the warnings in one namespace.
+// warned has the warnings of one namespace.
 type warned struct {
 	at      time.Time // of the last reading
 	events  []flows.EventFacts
@@ -44,12 +43,12 @@ type warned struct {
 const (
 	readEventsEvery = 2 * time.Second
 	recentEvents    = 10 * time.Minute
-	// maxTroubled bounds what one look costs.
+	// maxTroubled is the largest number of namespaces that one look reads.
 	maxTroubled = 20
 )
 
-// add adds the recent warnings in the namespaces to f, as far as they are known now.
-// If they are old, they are read again in the background.
+// add adds the namespaces' last known warnings to f. If they are old, they are read again in the
+// background.
 func (w *warnings) add(f *flows.ClusterFacts, namespaces []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +111,7 @@ func (w *warnings) list(ctx context.Context, namespace string) ([]flows.EventFac
 	var found []flows.EventFacts
 	for i := range list.Items {
 		if wire.IsOwnEvent(&list.Items[i]) {
-			continue // the object says so too
+			continue // the object itself says the same
 		}
 		if f := eventFacts(&list.Items[i]); time.Since(f.At)+w.clock.Difference() < recentEvents {
 			found = append(found, f)
@@ -149,8 +148,8 @@ func eventFacts(e *corev1.Event) flows.EventFacts {
 	return f
 }
 
-// troubled are the namespaces in which something is not as it should be: of
-// peerings that don't work, and the operator's if it does not run.
+// troubled returns the namespaces that have a problem: those of peerings that don't work, and the
+// operator's if it does not run.
 func troubled(f *flows.ClusterFacts) []string {
 	set := map[string]bool{}
 	if f.Operator.Problem != "" {

@@ -51,7 +51,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	g.SetLimit(inspectAtOnce)
 	for _, o := range wanted {
 		if _, network := o.(*ipamv1alpha1.Network); network {
-			continue // of those there may be others
+			continue // there may be further Networks: they are listed
 		}
 		g.Go(func() error {
 			live := &unstructured.Unstructured{}
@@ -91,7 +91,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 		}
 	}, client.MatchingLabels{wire.LabelComponent: "gateway"})
 	list(&ipamv1alpha1.IPList{}, func(o client.Object) {
-		// The operator's own follows the range.
+		// The operator's own IP is left out: it changes with the range.
 		if ip, ok := o.(*ipamv1alpha1.IP); ok && ip.Status.IP != "" && !peering.IsProxy(ip) {
 			f.Hosts++
 		}
@@ -107,7 +107,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	return f, err
 }
 
-// countAccess counts who has access by our operator, if that gives any.
+// countAccess counts the peers that have access by our operator, if it gives access.
 func (c *Cluster) countAccess(ctx context.Context, f *flows.InstallationFacts) error {
 	var d appsv1.Deployment
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: wire.OperatorName}, &d)
@@ -129,7 +129,8 @@ func (c *Cluster) countAccess(ctx context.Context, f *flows.InstallationFacts) e
 	return nil
 }
 
-// unlessMissing is why something can't be read; that it does not exist is an answer.
+// unlessMissing returns the error of reading something; nil if it does not exist, since that is an
+// answer, too.
 func (c *Cluster) unlessMissing(what string, err error) error {
 	if err == nil || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil
@@ -137,9 +138,9 @@ func (c *Cluster) unlessMissing(what string, err error) error {
 	return c.problem(what, err)
 }
 
-// unserved reports whether the API server does not know the kind that it was asked
-// for: it answers with the page of a path that does not exist or, where it knows others of
-// the same group and version, that there is no such resource, and names no object.
+// unserved reports whether the API server does not know the requested kind. It then answers with
+// the page of a path that does not exist. If it knows other kinds of the same group and version,
+// it answers that there is no such resource, and names no object.
 func unserved(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || !apierrors.IsNotFound(err) {
@@ -150,8 +151,8 @@ func unserved(err error) bool {
 		slices.ContainsFunc(d.Causes, func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse })
 }
 
-// podsWait says what keeps the pods of a program from running, "" where nothing
-// does: Kubernetes has not made them yet, or not counted them.
+// podsWait says what keeps the pods of a program from running. It returns "" if there is no such
+// reason: Kubernetes has not made or not counted the pods yet.
 func (c *Cluster) podsWait(ctx context.Context, program string) string {
 	var pods corev1.PodList
 	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace), client.MatchingLabels{wire.LabelAppName: program}); err != nil {

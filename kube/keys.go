@@ -17,12 +17,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// addKeys finds the gateways' own public keys. Our operator writes them beside
-// the gateway; of Liqo's, the Secret is read, and only its public half kept.
+// addKeys finds the gateways' own public keys. Our operator writes them into an annotation of the
+// gateway. For Liqo's gateways, the Secret is read, and only the public key is kept.
 func (c *Cluster) addKeys(ctx context.Context, f *flows.ClusterFacts) error {
 	f.Keys = map[string]wgtypes.Key{}
 	if f.Problem != nil {
-		return ctx.Err() // who does not answer would be waited for, gateway by gateway
+		return ctx.Err() // otherwise each gateway would cost a wait for a cluster that does not answer
 	}
 	for i := range f.Servers {
 		c.addKey(ctx, f, &f.Servers[i], f.Servers[i].Status.SecretRef)
@@ -45,8 +45,7 @@ func (c *Cluster) addKey(ctx context.Context, f *flows.ClusterFacts, gateway cli
 	}
 }
 
-// connected reports whether a gateway's tunnel works, so that its key is the one
-// that was read.
+// connected reports whether a gateway's tunnel works. Then its key is the one that was read.
 func connected(f *flows.ClusterFacts, gateway client.Object) bool {
 	return slices.ContainsFunc(f.Connections, func(c networkingv1beta1.Connection) bool {
 		return c.Status.Value == networkingv1beta1.Connected && c.Namespace == gateway.GetNamespace() &&
@@ -54,9 +53,9 @@ func connected(f *flows.ClusterFacts, gateway client.Object) bool {
 	})
 }
 
-// secretKeys are the public keys that were read from Secrets. A Secret is read
-// again when its gateway has changed, or after a while: its key may be replaced
-// in place. A tunnel that works had the key a moment ago; hubs have hundreds.
+// secretKeys are the public keys that were read from Secrets. A Secret is read again when its
+// gateway has changed, or after a while: a key can be replaced without a change of the gateway.
+// While the tunnel works, the key is right, and the while is longer: hubs have hundreds of gateways.
 type secretKeys struct {
 	mu   sync.Mutex
 	read map[types.NamespacedName]secretKey
@@ -66,7 +65,7 @@ type secretKey struct {
 	gateway types.UID
 	version string // of the gateway
 	at      time.Time
-	key     []byte // nil if there was none, or it may not be read
+	key     []byte // nil if there was none, or if the user may not read it
 }
 
 const (

@@ -29,7 +29,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// lendingKinds are what peerings consist of besides the network.
+// lendingKinds returns the stores for the other objects of peerings, besides the network.
 func (c *Cluster) lendingKinds() []*store {
 	s := func(kind string, newList func() client.ObjectList, options ...client.ListOption) *store {
 		st := newStore(kind, newList, c.notify, options...)
@@ -75,7 +75,7 @@ func (c *Cluster) lendingKinds() []*store {
 	return all
 }
 
-// lenient kinds may be forbidden, and may fail.
+// lenient makes the stores optional and minor: their kinds may be forbidden, and may fail.
 func lenient(all []*store) []*store {
 	for _, s := range all {
 		s.optional, s.minor = true, true
@@ -83,7 +83,7 @@ func lenient(all []*store) []*store {
 	return all
 }
 
-// collectLending adds what one store of these kinds has.
+// collectLending adds the objects of one store of lending kinds.
 func (c *Cluster) collectLending(f *flows.ClusterFacts, s *store) {
 	l := f.Lending
 	objects, err := s.snapshot()
@@ -94,7 +94,7 @@ func (c *Cluster) collectLending(f *flows.ClusterFacts, s *store) {
 		f.Problem = c.problem(fmt.Sprintf("list %s", s.kind), err)
 		f.Problem.Hint = strings.Replace(f.Problem.Hint, "liqo-tui rbac", "liqo-tui rbac --peering", 1)
 	}
-	// What else is narrowed to a tenant namespace is all there.
+	// Other kinds that are narrowed to a tenant namespace are complete.
 	if s.isHidden() || s.kind == "Pod" && s.isNarrowed() {
 		if l.Hidden == nil {
 			l.Hidden = map[string]bool{}
@@ -117,8 +117,8 @@ func (c *Cluster) collectLending(f *flows.ClusterFacts, s *store) {
 	}
 }
 
-// request makes of the cluster's key what it shows to others; the key itself goes no
-// further.
+// request makes the part of the cluster's key that other clusters may see. The key itself is not
+// kept.
 func (c *Cluster) request(l *lending.Facts, s *corev1.Secret, id wire.ClusterID) {
 	r, err := peering.NewRequest(s.Data[wire.SecretPrivateKey], id, rand.Reader)
 	if err != nil {
@@ -128,14 +128,14 @@ func (c *Cluster) request(l *lending.Facts, s *corev1.Secret, id wire.ClusterID)
 	l.Request = &r
 }
 
-// tenantSecrets mirror the Secrets of peerings, those of each tenant namespace by
-// themselves: who peers two clusters needs no right to list those of others.
+// tenantSecrets mirrors the Secrets of peerings, with one store for each tenant namespace. So a
+// user who peers two clusters needs no right to list Secrets in other namespaces.
 type tenantSecrets struct {
 	mu sync.Mutex
 	of map[string]*store // by namespace
 }
 
-// secretsIn are the mirrors for the tenant namespaces among all; those that are new begin.
+// secretsIn returns the mirrors for the tenant namespaces in all, and starts the new ones.
 func (c *Cluster) secretsIn(all []corev1.Namespace) (stores []*store) {
 	c.secrets.mu.Lock()
 	defer c.secrets.mu.Unlock()
@@ -148,7 +148,7 @@ func (c *Cluster) secretsIn(all []corev1.Namespace) (stores []*store) {
 		if s == nil {
 			s = newStore("Secret", func() client.ObjectList { return &corev1.SecretList{} }, c.notify, client.InNamespace(ns.Name), client.HasLabels{wire.LabelRemoteCluster})
 			s.keep, s.lending, s.optional, s.minor = keepSecret, true, true, c.options.Lending == LendingOffered
-			// A peering user may see that one. The others are certificates, which our operator keeps.
+			// A peering user may read only this Secret. The others are certificates, which our operator keeps.
 			s.narrow = func() (client.ListOption, bool) {
 				return client.MatchingFields{"metadata.name": peering.NonceName}, true
 			}
@@ -180,9 +180,9 @@ func (c *Cluster) startLending() {
 	})
 }
 
-// observeLending adds what there is of peerings besides the network, if that was asked
-// for. Where it is only shown, nobody asks clusters for it that can't have any: only with
-// Liqo, or with our operator that was told to take part, there is some.
+// observeLending adds the other objects of peerings, besides the network, if the options ask for
+// them. If they are only to be shown, it skips clusters that can't have any: there are such
+// objects only with Liqo, or if our operator has a role in whole peerings.
 func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) error {
 	if c.options.Lending == LendingIgnored || c.options.Lending != LendingPlanned && !lends(f) {
 		return nil
@@ -198,7 +198,7 @@ func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) err
 		return err
 	}
 	f.Lending = &lending.Facts{Waiting: map[string]string{}}
-	if c.tenant() != "" { // who sees one of them does not know what else there is
+	if c.tenant() != "" { // a user who sees one tenant namespace does not know the others
 		f.Lending.Hidden = map[string]bool{"Namespace": true}
 	}
 	for _, s := range all {
@@ -220,8 +220,7 @@ func lends(f *flows.ClusterFacts) bool {
 	return f.Software == flows.Liqo || f.Software == flows.Operator && (role.Consumes() || role.Provides())
 }
 
-// keepSecret leaves out what nobody but the cluster's own programs needs: the private
-// keys in kubeconfigs.
+// keepSecret leaves out the private keys in kubeconfigs: only the cluster's own programs need them.
 func keepSecret(o client.Object) client.Object {
 	s, ok := o.(*corev1.Secret)
 	if !ok {
@@ -241,7 +240,7 @@ func keepSecret(o client.Object) client.Object {
 	return out
 }
 
-// keepHost is what a node of the cluster's own has for pods, and where it is reached.
+// keepHost keeps a real node's resources for pods, and its addresses.
 func keepHost(o client.Object) client.Object {
 	n, ok := o.(*corev1.Node)
 	if !ok || n.Labels[peering.LabelNodeType] != "" {
@@ -292,8 +291,8 @@ func keepMember(o client.Object) client.Object {
 	return out
 }
 
-// ours are the entries of this program: those of the others say when they wrote, which
-// changes with each heartbeat.
+// ours returns this program's entries. Other programs' entries have the time of their last write,
+// which changes with each heartbeat.
 func ours(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e metav1.ManagedFieldsEntry) bool { return e.Manager != wire.FieldManager })
 }

@@ -20,9 +20,8 @@ var policyMakers = map[string]string{
 	"policy.networking.k8s.io": "Kubernetes' admin network policies", "k8s.ovn.org": "OVN-Kubernetes",
 }
 
-// Policies reads which pods are isolated from what comes in, by which NetworkPolicies, and
-// which of those name addresses.
-// It is asked for by few commands, so nothing of it is watched.
+// Policies reads which pods are isolated from incoming packets, by which NetworkPolicies, and which
+// of these policies name addresses. Only few commands need it, so nothing is watched.
 func (c *Cluster) Policies(ctx context.Context) (policy.Facts, error) {
 	var f policy.Facts
 	groups, err := c.discovery.ServerGroupsWithContext(ctx)
@@ -69,7 +68,7 @@ func (c *Cluster) Policies(ctx context.Context) (policy.Facts, error) {
 	return f, nil
 }
 
-// eachPage lists in pages, so that a large cluster costs its API server little at a time.
+// eachPage lists in pages, so that each request costs the API server of a large cluster little.
 func eachPage[L client.ObjectList](ctx context.Context, c client.Reader, list L, do func(L), options ...client.ListOption) error {
 	next := ""
 	for {

@@ -27,7 +27,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// WaitError is a wait that ended before what it waited for came.
+// WaitError says that a wait ended before the awaited state was reached.
 type WaitError struct {
 	What, Last string
 	Cause      error
@@ -115,8 +115,7 @@ func (c *Cluster) operator() *appsv1.Deployment {
 	return nil
 }
 
-// noImageError is a cluster that another software connects, which has nothing
-// that could measure.
+// noImageError says that other software connects the cluster, so that no image for a probe is known.
 type noImageError struct{}
 
 func (noImageError) Error() string {
@@ -143,7 +142,7 @@ func (p *probe) notify() {
 	}
 }
 
-// await waits until the pod is as wanted, and says meanwhile what it waits for.
+// await waits until the pod is as wanted, and reports meanwhile the reason for the wait.
 func (p *probe) await(ctx context.Context, progress func(string), wanted func(*corev1.Pod) (bool, error)) (*corev1.Pod, error) {
 	last := "the pod is not there yet"
 	told := ""
@@ -177,12 +176,12 @@ func (p *probe) await(ctx context.Context, progress func(string), wanted func(*c
 	}
 }
 
-// stuckError is a pod that will not run by waiting.
+// stuckError says that a pod will not run, however long one waits.
 type stuckError struct{ pod, node, words string }
 
 func (e *stuckError) Error() string { return "pod " + e.pod + ": " + e.words }
 
-// stuck is why a pod will not run by waiting, nil if it may.
+// stuck returns why a pod will not run, however long one waits; nil if it still may.
 func stuck(pod *corev1.Pod) error {
 	if waiting.InVain(pod) {
 		return &stuckError{pod.Name, pod.Spec.NodeName, collect.Pod(pod).Waiting}
@@ -213,8 +212,8 @@ func ended(pod *corev1.Pod) (bool, error) {
 	return outcome(pod) != nil, nil
 }
 
-// outcome is how the probe ended; nil: it has not. Its pod may have containers
-// that somebody else's admission has added, which go on.
+// outcome is the end of the probe's container; nil if it still runs. The pod may have further
+// containers, added by somebody's admission webhook, that go on.
 func outcome(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name == render.ProbeContainer {

@@ -11,9 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
-// pulse asks the API server now and then whether it is there. Watches say
-// nothing of one whose packets get lost: client-go gives such a connection up
-// after 45 s.
+// pulse checks at intervals that the API server answers. If its packets get lost, watches don't
+// show it: client-go gives such a connection up after 45 s.
 type pulse struct {
 	ask    func(context.Context) error
 	notify func()
@@ -41,7 +40,7 @@ func (p *pulse) run(ctx context.Context) {
 		cancel()
 		var answer apierrors.APIStatus
 		if errors.As(err, &answer) {
-			err = nil // it is there: whether it lets us in, others find
+			err = nil // the API server answers; other requests find out whether it accepts us
 		}
 		if next = pulseInterval; err != nil {
 			next = pulseAgain
@@ -56,7 +55,7 @@ func (p *pulse) run(ctx context.Context) {
 	}
 }
 
-// failing is why the last question was not answered, nil if it was.
+// failing returns why the last question was not answered; nil if it was.
 func (p *pulse) failing() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -31,8 +31,8 @@ import (
 var _ engine.Reacher = (*Cluster)(nil)
 
 const (
-	// unscheduledFor is how long a pod may be without a node that takes it. A scheduler
-	// knows within milliseconds; a node that has just joined is ready within seconds.
+	// unscheduledFor is how long a trial waits for a node that fits its pod. A scheduler
+	// decides within milliseconds; a node that has just joined is ready within seconds.
 	unscheduledFor = 5 * time.Second
 	// leftoverAge is more than Kubernetes itself lets a probe live, see [render.Probe].
 	leftoverAge = 5 * time.Minute
@@ -75,7 +75,7 @@ func (c *Cluster) tryImage(ctx context.Context, image string, pods render.PodSet
 	case failed:
 		t.Node, t.Failed = end.node, end.words
 	case late:
-		pods, _ := p.pods.snapshot() // its kubelet's events outlive it
+		pods, _ := p.pods.snapshot() // the kubelet's events about a pod outlive the pod
 		last := cmp.Or(waiting.ToBePulled(ctx, c.client, pods, time.Now().Add(c.clock.Difference())), wait.Last)
 		t.Unknown = fmt.Sprintf("the pod has not started within %s; last seen: %s", t.Took.Round(time.Second), last)
 	case err != nil:
@@ -88,7 +88,7 @@ func (c *Cluster) tryImage(ctx context.Context, image string, pods render.PodSet
 	return t
 }
 
-// scheduled is wanted, but ends the wait for a node once it has lasted for a while.
+// scheduled returns wanted with a limit: it ends the wait for a node after patience.
 func (p *probe) scheduled(patience time.Duration, wanted func(*corev1.Pod) (bool, error)) func(*corev1.Pod) (bool, error) {
 	var since time.Time
 	return func(pod *corev1.Pod) (bool, error) {
@@ -106,9 +106,9 @@ func (p *probe) scheduled(patience time.Duration, wanted func(*corev1.Pod) (bool
 	}
 }
 
-// runTrial runs a probe that belongs to no connection: in the installation's namespace,
-// where its pull secrets are, or else in default. What a trial that was killed has left
-// there goes first.
+// runTrial runs a probe that belongs to no connection: in the installation's namespace, which has
+// its pull secrets, otherwise in the namespace default. First it removes the objects of trials
+// that were killed.
 func (c *Cluster) runTrial(ctx context.Context, r render.ProbeParams) (*probe, error) {
 	r.Tenant.Namespace = metav1.NamespaceDefault
 	var home corev1.Namespace
@@ -122,8 +122,8 @@ func (c *Cluster) runTrial(ctx context.Context, r render.ProbeParams) (*probe, e
 	return c.runProbe(ctx, r)
 }
 
-// admits asks whether the API server would have the pod. Of a Job's pods it tells nobody
-// but the Job's controller.
+// admits asks whether the API server would accept the pod. If it refuses a Job's pods, only the
+// Job's controller hears of it.
 func (c *Cluster) admits(ctx context.Context, r render.ProbeParams) error {
 	r.Name = render.ProbeName
 	template := render.Probe(r).Spec.Template
@@ -141,8 +141,8 @@ func (c *Cluster) admits(ctx context.Context, r render.ProbeParams) error {
 	return nil
 }
 
-// removeLeftovers removes trials of others that Kubernetes should have removed. It is a
-// favour: what can't be removed hinders nothing.
+// removeLeftovers removes earlier trials that Kubernetes should have removed. If it can't remove
+// them, they do no harm.
 func (c *Cluster) removeLeftovers(ctx context.Context, namespace string, age time.Duration) {
 	var jobs batchv1.JobList
 	labels := client.MatchingLabels{wire.LabelAppName: render.ProbeName, wire.LabelManagedBy: wire.ManagedBy}
@@ -157,7 +157,7 @@ func (c *Cluster) removeLeftovers(ctx context.Context, namespace string, age tim
 	}
 }
 
-// API is where the cluster's API server is for this program.
+// API is the address of the cluster's API server as this program uses it.
 func (c *Cluster) API() (render.ProbeAPI, error) {
 	ca, err := c.trust()
 	url := c.server
@@ -171,10 +171,10 @@ func (c *Cluster) API() (render.ProbeAPI, error) {
 type reachPod struct {
 	*probe
 	service *corev1.Service
-	refused error // to make the Service
+	refused error // why the Service could not be made
 }
 
-// StartReach runs a probe, and a Service that goes with it.
+// StartReach runs a probe and a Service for it.
 func (c *Cluster) StartReach(ctx context.Context, r engine.ReachRequest) (engine.ReachPod, error) {
 	p, err := c.runWays(ctx, r.Image, r.Token)
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *Cluster) StartReach(ctx context.Context, r engine.ReachRequest) (engine
 	return out, nil
 }
 
-// runWays runs a probe that tries ways.
+// runWays runs a probe that tries ways to the other cluster.
 func (c *Cluster) runWays(ctx context.Context, image, token string) (*probe, error) {
 	params := render.ProbeParams{Image: image, Token: token}
 	if d := c.operator(); d != nil && params.Image == "" {
@@ -203,8 +203,8 @@ func (c *Cluster) runWays(ctx context.Context, image, token string) (*probe, err
 // apiWindow is how long a pod asks another cluster's API server once it runs.
 const apiWindow = 5 * time.Second
 
-// AskAPI runs a pod that asks another cluster's API server, and removes it. Whom it
-// trusts does not matter: it is about the way there.
+// AskAPI runs a pod that asks another cluster's API server, and removes the pod. Certificates don't
+// matter: it tests the path.
 func (c *Cluster) AskAPI(ctx context.Context, url string) trial.API {
 	t := trial.API{URL: url}
 	var token [16]byte
@@ -233,10 +233,10 @@ func (c *Cluster) AskAPI(ctx context.Context, url string) trial.API {
 	return t
 }
 
-// exposedPoll is how often a load balancer's address is asked for.
+// exposedPoll is the time between two requests for a load balancer's address.
 const exposedPoll = 200 * time.Millisecond
 
-// Exposed is what the Service is dialled at.
+// Exposed returns the addresses and the port at which others dial the Service.
 func (p *reachPod) Exposed(ctx context.Context) (addresses []string, port int32, err error) {
 	s := p.service
 	switch {
@@ -261,7 +261,7 @@ func (p *reachPod) Exposed(ctx context.Context) (addresses []string, port int32,
 	return addresses, s.Spec.Ports[0].Port, nil
 }
 
-// Measure tells the pod what to try as soon as there is one: it need not run yet.
+// Measure gives the pod its task as soon as the pod exists: it need not run yet.
 func (p *reachPod) Measure(ctx context.Context, t render.ProbeTarget) (render.ProbeResult, error) {
 	pod, err := p.await(ctx, func(string) {}, func(*corev1.Pod) (bool, error) { return true, nil })
 	if err != nil {
@@ -273,13 +273,13 @@ func (p *reachPod) Measure(ctx context.Context, t render.ProbeTarget) (render.Pr
 	return p.probe.Measure(ctx, render.ProbeTarget{Ways: &ways})
 }
 
-// onItsClock is a time of this machine's as the cluster has it. The Job says when it was
-// made, in whole seconds: that is closer than [clock.Clock], which leaves out small differences.
+// onItsClock converts a time of this machine's clock to the cluster's clock. It uses the Job's
+// creation time, in whole seconds: that is closer than clock.Clock, which ignores small differences.
 func (p *probe) onItsClock(t time.Time) time.Time {
 	return p.job.CreationTimestamp.Add(time.Second/2 + t.Sub(p.began))
 }
 
-// Remove deletes the Service, too, which would go with the Job a little later.
+// Remove deletes the Service, too: Kubernetes would delete it only a little after the Job.
 func (p *reachPod) Remove(ctx context.Context) error {
 	err := p.probe.Remove(ctx)
 	if p.refused != nil {

@@ -18,15 +18,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// maxUpdates bounds how often an update is tried while others change the same
-// object.
+// maxUpdates is the largest number of tries of an update while others change the same object.
 const maxUpdates = 5
 
-// update makes an object be as wanted without the right to patch: it creates
-// the object, or changes what is there where it differs. As with a server-side
-// apply, other managers' fields are theirs, and what we applied once goes if it is
-// wanted no more. What an update of ours has set stays: it is recorded together
-// with the defaults of that time. before is nil if there is none.
+// update writes an object without the right to patch: it creates the object, or changes the fields
+// that differ. As with a server-side apply, it does not change other managers' fields, and removes
+// fields that we once applied and no longer want. Fields that an update of ours has set stay: they
+// are recorded together with the defaults of that time. before is nil if the object does not exist.
 func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstructured, w write) (after *unstructured.Unstructured, err error) {
 	owner := client.FieldOwner(wire.FieldManager)
 	var dryRun []string
@@ -55,7 +53,7 @@ func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstruc
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return after, err
 		}
-		var reading error // somebody was faster
+		var reading error // somebody else has changed the object meanwhile
 		if before, reading = c.read(ctx, want); reading != nil {
 			return nil, reading
 		}
@@ -63,8 +61,8 @@ func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstruc
 	return nil, err
 }
 
-// merge sets in live what want says, and leaves the rest: maps are merged,
-// owners added, other lists replaced.
+// merge sets the fields of want in live, and leaves the rest: maps are merged, owners added, other
+// lists replaced.
 func merge(live, want map[string]any) {
 	for key, w := range want {
 		value, isMap := w.(map[string]any)
@@ -99,8 +97,8 @@ func field(o any, name string) any {
 	return m[name]
 }
 
-// owned is the conflict that an update would be, nil if all the fields that it
-// changes are nobody's or ours.
+// owned returns a conflict if an update would change other managers' fields; nil if all changed
+// fields are ours or nobody's.
 func owned(before, after *unstructured.Unstructured) error {
 	e := &flows.ConflictError{Object: apply.Name(before)}
 	paths := changedPaths(nil, before.Object, after.Object)
@@ -127,7 +125,7 @@ func owned(before, after *unstructured.Unstructured) error {
 	return e
 }
 
-// changedPaths are the paths of values that are there and become others.
+// changedPaths returns the paths of existing values that change.
 func changedPaths(prefix []string, before, after map[string]any) [][]string {
 	var out [][]string
 	for key, a := range after {
