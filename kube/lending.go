@@ -240,7 +240,7 @@ func keepSecret(o client.Object) client.Object {
 	return out
 }
 
-// keepHost keeps a real node's resources for pods, and its addresses.
+// keepHost keeps a real node's resources for pods, its addresses and whether it is ready.
 func keepHost(o client.Object) client.Object {
 	n, ok := o.(*corev1.Node)
 	if !ok || n.Labels[peering.LabelNodeType] != "" {

@@ -54,7 +54,7 @@ type ProbeWays struct {
 
 // ProbeAPI is an API server that a probe asks for its version, without credentials.
 type ProbeAPI struct {
-	URL string `json:"url,omitempty"` // "" for none
+	URL string `json:"url,omitempty"` // "" if there is none to ask
 	// CA are the certificates to trust, PEM; if it is empty, every certificate is accepted.
 	CA []byte `json:"ca,omitempty"`
 }

@@ -71,7 +71,7 @@ func (r *ips) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, reconcile.TerminalError(fmt.Errorf("IP %s: %w", req, err))
 	}
 	own, err := clusterNetworks(ctx, r.client, r.namespace)
-	if err != nil || len(own.External) == 0 { // a change of the Network brings it back
+	if err != nil || len(own.External) == 0 { // a change of the Network queues the IP again
 		return ctrl.Result{}, err
 	}
 	switch {

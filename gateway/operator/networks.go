@@ -237,7 +237,7 @@ func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	}
 	own, err := clusterNetworks(ctx, r.client, r.namespace)
 	if err != nil || !own.fixed {
-		return ctrl.Result{}, err // a change of another Network brings it back
+		return ctrl.Result{}, err // a change of another Network queues it again
 	}
 	cidr, err := r.allocator.Assign(ctx, &n)
 	if err != nil {

@@ -26,7 +26,7 @@ type Context struct {
 	File   string
 	Server string // URL of the API server
 	User   string // name of the kubeconfig's user
-	// Namespace is what the context names, "" for none.
+	// Namespace is the context's namespace; "" if it has none.
 	Namespace string
 	Current   bool // what kubectl would use without --context
 	// Problem is why it can't be opened, nil when it can: its cluster or user is

@@ -102,7 +102,7 @@ type Applicant struct {
 	ID        wire.ClusterID
 	Request          // its key, and the signing request
 	Signature []byte // of the provider's nonce
-	ProxyURL  string // of the proxy to the provider's API server; "" for none
+	ProxyURL  string // of the proxy to the provider's API server; "" if there is none
 }
 
 // Tenant asks the provider to accept a consumer. t is the provider's tenant namespace.

@@ -133,7 +133,7 @@ func (r *peers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if equality.Semantic.DeepEqual(before.Status, fc.Status) {
 		return ctrl.Result{RequeueAfter: again}, nil
 	}
-	// The foreignClusters controller writes it, too. A conflict is no error: the watch brings us back.
+	// The foreignClusters controller writes it, too. A conflict is no error: the watch queues the peer again.
 	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(control.Manager)); err != nil && !apierrors.IsConflict(err) {
 		return ctrl.Result{}, fmt.Errorf("report on ForeignCluster %s: %w", fc.Name, err)
 	}
