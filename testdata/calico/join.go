@@ -106,7 +106,11 @@ func (n member) admit() error {
 
 // felixReady asks Felix where its setting HealthPort has it answer by default.
 func felixReady() bool {
-	resp, err := http.Get("http://localhost:9099/readiness")
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://localhost:9099/readiness", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return false
 	}
