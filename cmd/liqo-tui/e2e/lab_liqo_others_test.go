@@ -134,7 +134,9 @@ func runUntil(t *testing.T, n int, while time.Duration, args ...string) (_ resul
 	if err != nil {
 		t.Fatal(err)
 	}
-	for lines := bufio.NewScanner(events); lines.Scan(); {
+	lines := bufio.NewScanner(events)
+	lines.Buffer(nil, 16<<20) // the program would wait for ever at a line that nobody reads
+	for lines.Scan() {
 		out.WriteString(lines.Text() + "\n")
 		if !strings.Contains(lines.Text(), `"type":"change"`) || n == 0 {
 			continue
