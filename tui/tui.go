@@ -1,8 +1,22 @@
 // Package tui is the program on a terminal: clusters to choose from, a plan to
-// look at, its progress, the live connection, and a dashboard of all of them.
-// It has one [tea.Model], and two rooms in it: the wizard and the dashboard. Update decides,
-// commands act, messages report: no command touches the model, and Update does
-// no input or output.
+// read, its progress, the live connection, and a dashboard of all connections.
+//
+// It has one [tea.Model] with two rooms: [wizard.Wizard] and the dashboard, [board.Screen].
+// Update decides, commands act, messages report: no command touches the model, and
+// Update does no input or output. The way of a message:
+//
+//   - A key: Update in tui.go, updateKey in view.go. A key that has a command of [keys.Map]
+//     becomes the message of that command. commands.go has the commands of every screen; a
+//     room has its own (wizard/moves.go, board/commands.go).
+//   - A change of a cluster: observe.go reads it and updateNews stores it in the
+//     [session.Fleet]; both rooms are drawn from the fleet. steer.go decides which clusters
+//     are watched.
+//   - A run of a plan: wizard/engine.go turns events of the engine into [wizard.RunMsg].
+//   - What a room wants from the program, such as a prompt or a file to save, is a message
+//     of session that the room posts by [session.Env].
+//
+// A frame: View in view.go asks the room that is shown for its title and lines. The rooms
+// build lines with package draw, which knows no clusters.
 package tui
 
 import (
