@@ -221,18 +221,19 @@ func nodeRanges(ctx context.Context, reader client.Reader) (Ranges, error) {
 	return coverNodes(nodes.Items, services.CIDRs), nil
 }
 
-// coverNodes returns the smallest range that contains all nodes' spec.podCIDRs, with room for more nodes.
-// Kubernetes' default is a /16 with a /24 for each node, so the room is up to 8 bits, as long as the range
-// overlaps neither Services nor nodes.
+// coverNodes returns few ranges that contain all nodes' spec.podCIDRs, with room for more nodes.
+// Kubernetes' default is a /16 with a /24 for each node, so a range is at most 8 bits wider than
+// the smallest podCIDR. Ranges overlap neither Services nor nodes: nodes whose podCIDRs are far
+// apart have several ranges, and not one with other networks in it.
 func coverNodes(nodes []corev1.Node, avoid []netip.Prefix) Ranges {
 	const room = 8
-	var cover netip.Prefix
-	longest := 0
+	var blocks []netip.Prefix
+	widest := 0
 	avoid = slices.Clone(avoid)
 	for _, n := range nodes {
 		for _, text := range n.Spec.PodCIDRs {
 			if p, err := netip.ParsePrefix(text); err == nil && p.Addr().Is4() {
-				cover, longest = enclose(cover, p.Masked()), max(longest, p.Bits())
+				blocks, widest = append(blocks, p.Masked()), max(widest, p.Bits()-room)
 			}
 		}
 		for _, a := range n.Status.Addresses {
@@ -241,24 +242,49 @@ func coverNodes(nodes []corev1.Node, avoid []netip.Prefix) Ranges {
 			}
 		}
 	}
-	if !cover.IsValid() {
+	if len(blocks) == 0 {
 		return Ranges{}
 	}
-	for cover.Bits() > longest-room {
-		wider := netip.PrefixFrom(cover.Addr(), cover.Bits()-1).Masked()
-		if slices.ContainsFunc(avoid, func(p netip.Prefix) bool { return ipam.Overlaps(p, wider) }) {
-			break
-		}
-		cover = wider
+	fits := func(p netip.Prefix) bool {
+		return p.Bits() >= widest && !slices.ContainsFunc(avoid, func(a netip.Prefix) bool { return ipam.Overlaps(a, p) })
 	}
-	return Ranges{CIDRs: []netip.Prefix{cover}, Source: "the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range"}
+	covers := cover(blocks, fits)
+	for i := range covers {
+		for covers[i].Bits() > 0 {
+			wider := netip.PrefixFrom(covers[i].Addr(), covers[i].Bits()-1).Masked()
+			others := slices.Concat(covers[:i], covers[i+1:])
+			if !fits(wider) || slices.ContainsFunc(others, func(o netip.Prefix) bool { return ipam.Overlaps(o, wider) }) {
+				break
+			}
+			covers[i] = wider
+		}
+	}
+	return Ranges{CIDRs: covers, Source: "the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range"}
+}
+
+// cover returns few prefixes that contain the blocks. Each of them fits, or is one of the blocks.
+func cover(blocks []netip.Prefix, fits func(netip.Prefix) bool) []netip.Prefix {
+	all := blocks[0]
+	for _, b := range blocks {
+		all = enclose(all, b)
+	}
+	if fits(all) || slices.Contains(blocks, all) {
+		return []netip.Prefix{all}
+	}
+	half := netip.PrefixFrom(all.Addr(), all.Bits()+1)
+	var lower, upper []netip.Prefix // neither is empty: no smaller prefix contains all blocks
+	for _, b := range blocks {
+		if half.Contains(b.Addr()) {
+			lower = append(lower, b)
+		} else {
+			upper = append(upper, b)
+		}
+	}
+	return append(cover(lower, fits), cover(upper, fits)...)
 }
 
 // enclose returns the smallest prefix that contains both.
 func enclose(a, b netip.Prefix) netip.Prefix {
-	if !a.IsValid() {
-		return b
-	}
 	for bits := min(a.Bits(), b.Bits()); ; bits-- {
 		if p := netip.PrefixFrom(a.Addr(), bits).Masked(); p.Contains(b.Addr()) {
 			return p

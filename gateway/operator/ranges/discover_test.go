@@ -3,7 +3,9 @@ package ranges
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/liqo-tui/liqo-tui/internal/ipam"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -141,7 +144,10 @@ func TestRoomForMoreNodesKeepsClearOfOthers(t *testing.T) {
 		want  string
 	}{
 		"a /16 of /24s":                           {[]corev1.Node{at("10.42.0.0/24", "192.0.2.1")}, "[10.42.0.0/16]"},
-		"nodes far apart":                         {[]corev1.Node{at("10.40.0.0/24", "192.0.2.1"), at("10.41.9.0/24", "192.0.2.2")}, "[10.40.0.0/15]"},
+		"nodes far apart":                         {[]corev1.Node{at("10.40.0.0/24", "192.0.2.1"), at("10.41.9.0/24", "192.0.2.2")}, "[10.40.0.0/16 10.41.0.0/16]"},
+		"two blocks without anything in common":   {[]corev1.Node{at("10.244.0.0/24", "192.0.2.1"), at("172.20.1.0/24", "192.0.2.2"), at("10.244.7.0/24", "192.0.2.3")}, "[10.244.0.0/16 172.20.0.0/16]"},
+		"Services between the blocks":             {[]corev1.Node{at("10.42.0.0/24", "192.0.2.1"), at("10.44.0.0/24", "192.0.2.2")}, "[10.42.0.0/16 10.44.0.0/16]"},
+		"a node between the blocks":               {[]corev1.Node{at("10.42.0.0/24", "10.42.64.1"), at("10.42.128.0/24", "192.0.2.2")}, "[10.42.0.0/18 10.42.128.0/17]"},
 		"a node's own address":                    {[]corev1.Node{at("10.42.0.0/24", "10.42.128.1")}, "[10.42.0.0/17]"},
 		"larger ranges, and Services beside them": {[]corev1.Node{at("10.42.0.0/20", "192.0.2.1")}, "[10.42.0.0/16]"},
 	} {
@@ -150,6 +156,41 @@ func TestRoomForMoreNodesKeepsClearOfOthers(t *testing.T) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// Whatever blocks nodes have: all of them are in the ranges, and nothing else that is known.
+func TestRangesOfNodesHaveAllBlocksAndNothingElse(t *testing.T) {
+	services := netip.MustParsePrefix("10.96.0.0/16")
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test that can be repeated
+		ip := func() netip.Addr { return netip.AddrFrom4([4]byte{10, byte(r.UintN(128)), byte(r.UintN(256)), byte(r.UintN(256))}) }
+		var nodes []corev1.Node
+		var blocks, known []netip.Prefix
+		for range 1 + r.IntN(8) {
+			block, node := netip.PrefixFrom(ip(), 20+r.IntN(8)).Masked(), ip()
+			n := nodeWith("n", block.String())
+			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: node.String()}}
+			nodes, blocks, known = append(nodes, *n), append(blocks, block), append(known, netip.PrefixFrom(node, 32))
+		}
+		longest := slices.MaxFunc(blocks, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() }).Bits()
+		found := coverNodes(nodes, []netip.Prefix{services}).CIDRs
+		for _, b := range blocks {
+			if !slices.ContainsFunc(found, func(p netip.Prefix) bool { return ipam.Contains(p, b) }) {
+				t.Fatalf("seed %d: %v is in none of %v", seed, b, found)
+			}
+		}
+		for i, p := range found {
+			if slices.ContainsFunc(found[:i], p.Overlaps) {
+				t.Errorf("seed %d: %v overlap", seed, found)
+			}
+			if slices.Contains(blocks, p) {
+				continue
+			}
+			if p.Bits() < longest-8 || slices.ContainsFunc(append(known, services), p.Overlaps) {
+				t.Errorf("seed %d: %v of nodes %v with podCIDRs %v", seed, p, known, blocks)
+			}
+		}
 	}
 }
 
