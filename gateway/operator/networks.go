@@ -100,6 +100,9 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []ranges
 		return true, nil
 	}
 	found, err := ranges.First(ctx, r.reader, statements)
+	if err == nil && found.Contradiction != "" {
+		err = &toldError{"the cluster's statements about its pods' addresses are wrong (" + found.Contradiction + "): run install with --" + kind}
+	}
 	if err != nil || len(found.CIDRs) == 0 {
 		return false, err
 	}

@@ -93,6 +93,25 @@ func TestAllRangesThatWereFoundAreThere(t *testing.T) {
 }
 
 // decideAll gives each Network the range that it asks for.
+func TestRangesInWhichNoPodIsAreNotPublished(t *testing.T) {
+	stated := func(context.Context, client.Reader) (ranges.Ranges, error) {
+		return ranges.Ranges{Contradiction: "pod kube-system/dns has 10.50.0.7; kubeadm: 10.1.0.0/16"}, nil
+	}
+	cl := clusterWith(t)
+	r := &discovery{client: cl, reader: cl, namespace: "liqo"}
+	ok, err := r.ensure(t.Context(), wire.NetworkPodCIDR, []ranges.Statement{stated})
+	if told, is := errors.AsType[*toldError](err); ok || !is || !strings.Contains(told.Error(), "pod kube-system/dns has 10.50.0.7") || !strings.Contains(told.Error(), "--pod-cidr") {
+		t.Errorf("got %v, %v", ok, err)
+	}
+	var made ipamv1alpha1.NetworkList
+	if err := cl.List(t.Context(), &made); err != nil || len(made.Items) > 0 {
+		t.Errorf("made %d Networks (%v)", len(made.Items), err)
+	}
+	if ok, err := r.ensure(t.Context(), wire.NetworkPodCIDR, []ranges.Statement{stated, stating}); !ok || err != nil {
+		t.Errorf("another statement is right: got %v, %v", ok, err)
+	}
+}
+
 func decideAll(t *testing.T, cl client.Client) {
 	t.Helper()
 	var all ipamv1alpha1.NetworkList

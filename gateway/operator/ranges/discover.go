@@ -1,6 +1,7 @@
 package ranges
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,24 +21,68 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Ranges are address ranges with the object that states them.
 type Ranges struct {
 	CIDRs  []netip.Prefix
 	Source string // where they are stated, in words by which a person finds it
+	// Contradiction says which pod is outside of the ranges that are stated, if there are no others; "" otherwise.
+	Contradiction string
 }
 
 // Statement reads one place where a cluster may state its ranges. No ranges are no error.
 type Statement func(context.Context, client.Reader) (Ranges, error)
 
 // Pods returns the statements about pods. First come the programs that assign the pods' addresses, then the
-// places that only say which ranges they should use.
+// places that only say which ranges they should use. Settings of a pod network that is not in use say ranges
+// in which no pod is: such a statement counts as none.
 func Pods() []Statement {
-	return []Statement{
+	all := []Statement{
 		calicoPools, ciliumPools, flannelNetwork, openShift("clusterNetwork"),
 		kubeadm("podSubnet"), programFlag("kube-controller-manager", "--cluster-cidr"), kubeProxyRange, nodeRanges,
 	}
+	for i, state := range all {
+		all[i] = func(ctx context.Context, reader client.Reader) (Ranges, error) {
+			found, err := state(ctx, reader)
+			if err != nil || len(found.CIDRs) == 0 {
+				return found, err
+			}
+			stray, err := outside(ctx, reader, found.CIDRs)
+			if stray != "" {
+				found = Ranges{Contradiction: fmt.Sprintf("%s; %s: %s", stray, found.Source, wire.Joined(found.CIDRs))}
+			}
+			return found, err
+		}
+	}
+	return all
+}
+
+// outside names a pod of kube-system with its address, if such pods are there and all of them have addresses
+// outside of the ranges.
+func outside(ctx context.Context, reader client.Reader, ranges []netip.Prefix) (pod string, err error) {
+	const enough = 200 // pods; most of kube-system's may be on the host's network
+	var pods corev1.PodList
+	if err := reader.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.Limit(enough)); err != nil {
+		return "", fmt.Errorf("list pods of %s: %w", metav1.NamespaceSystem, err)
+	}
+	for _, p := range pods.Items {
+		if p.Spec.HostNetwork || p.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		for _, a := range p.Status.PodIPs {
+			ip, err := netip.ParseAddr(a.IP)
+			if err != nil || !ip.Is4() {
+				continue
+			}
+			if slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(ip) }) {
+				return "", nil
+			}
+			pod = fmt.Sprintf("pod %s/%s has %s", p.Namespace, p.Name, ip)
+		}
+	}
+	return pod, nil
 }
 
 // Services returns the statements about Services.
@@ -49,8 +94,9 @@ func Services(c client.Client, namespace string) []Statement {
 	}
 }
 
-// First returns the ranges of the first statement that has any.
+// First returns the ranges of the first statement that has any. If none has, it returns the first contradiction.
 func First(ctx context.Context, reader client.Reader, statements []Statement) (Ranges, error) {
+	var none Ranges
 	for _, state := range statements {
 		found, err := state(ctx, reader)
 		if err != nil && !absent(err) {
@@ -59,8 +105,9 @@ func First(ctx context.Context, reader client.Reader, statements []Statement) (R
 		if len(found.CIDRs) > 0 {
 			return found, nil
 		}
+		none.Contradiction = cmp.Or(none.Contradiction, found.Contradiction)
 	}
-	return Ranges{}, nil
+	return none, nil
 }
 
 // absent reports whether err means that there is nothing to read, or that we may not read it. A kind that

@@ -69,6 +69,13 @@ func nodeWith(name, podCIDR string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDRs: []string{podCIDR, "fd00:10::/64"}}}
 }
 
+func podAt(name, ip string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "fd00::1"}, {IP: ip}}},
+	}
+}
+
 func TestPodRangesAreFoundWhereTheNetworkStatesThem(t *testing.T) {
 	kubeadmConfig := settings("kube-system", "kubeadm-config", "ClusterConfiguration", "networking:\n  podSubnet: 10.1.0.0/16,fd00::/48\n")
 	node := nodeWith("a", "10.244.3.0/24")
@@ -122,10 +129,22 @@ func TestPodRangesAreFoundWhereTheNetworkStatesThem(t *testing.T) {
 			"[10.244.0.0/16] the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range",
 		},
 		"nothing": {nil, "[] "},
+		"a pool in which no pod is, and nodes whose ranges have pods": {
+			[]client.Object{custom(offers[0], "default", "spec", map[string]any{"cidr": "192.168.0.0/16"}), node, podAt("dns", "10.244.3.7")},
+			"[10.244.0.0/16] the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range",
+		},
+		"a pool in which one of the pods is": {
+			[]client.Object{custom(offers[0], "default", "spec", map[string]any{"cidr": "192.168.0.0/16"}), node, podAt("dns", "10.244.3.7"), podAt("dns-2", "192.168.4.4")},
+			"[192.168.0.0/16] Calico's IPPool default",
+		},
+		"no range that has a pod": {
+			[]client.Object{kubeadmConfig, node, podAt("dns", "10.50.0.7")},
+			"[] pod kube-system/dns has 10.50.0.7; ConfigMap kube-system/kubeadm-config, networking.podSubnet: 10.1.0.0/16",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, err := First(t.Context(), clusterOf(t, c.objects...), Pods())
-			if got := fmt.Sprintf("%v %s", found.CIDRs, found.Source); err != nil || got != c.want {
+			if got := fmt.Sprintf("%v %s%s", found.CIDRs, found.Source, found.Contradiction); err != nil || got != c.want {
 				t.Errorf("\n got %s (%v)\nwant %s", got, err, c.want)
 			}
 		})
@@ -164,7 +183,9 @@ func TestRangesOfNodesHaveAllBlocksAndNothingElse(t *testing.T) {
 	services := netip.MustParsePrefix("10.96.0.0/16")
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test that can be repeated
-		ip := func() netip.Addr { return netip.AddrFrom4([4]byte{10, byte(r.UintN(128)), byte(r.UintN(256)), byte(r.UintN(256))}) }
+		ip := func() netip.Addr {
+			return netip.AddrFrom4([4]byte{10, byte(r.UintN(128)), byte(r.UintN(256)), byte(r.UintN(256))})
+		}
 		var nodes []corev1.Node
 		var blocks, known []netip.Prefix
 		for range 1 + r.IntN(8) {
