@@ -78,6 +78,13 @@ func TestWhatManagesConnectionsSaysHowItDoes(t *testing.T) {
 			flows.Operator,
 			flows.OperatorFacts{Version: "v1", Problem: "no pod range"},
 		},
+		"it has no room for a range": {
+			[]client.Object{manager(operator, "", "gw:v1", 1, `{"state": "Working"}`), &ipamv1alpha1.Network{
+				ObjectMeta: metav1.ObjectMeta{Namespace: wire.DefaultNamespace, Name: wire.NetworkExternalCIDR, Annotations: map[string]string{wire.AnnotationProblem: "no free prefix"}},
+			}},
+			flows.Operator,
+			flows.OperatorFacts{Version: "v1", Problem: "no free prefix"},
+		},
 		"Liqo outranks it": {
 			[]client.Object{manager(controllers, "liqo", "ctrl:v1.2.0", 1, ""), manager(operator, "", "gw:v1", 1, "")},
 			flows.Liqo,

@@ -30,6 +30,7 @@ type Collection struct {
 	pods       []*corev1.Pod      // in its namespace
 	identity   *corev1.ConfigMap
 	agents     map[string]netip.Addr // with which address they work, by node
+	undecided  string                // why the operator gives one of the cluster's Networks no range
 }
 
 // Add adds one object to the facts; those of a kind come sorted. Objects are
@@ -84,6 +85,9 @@ func (all *Collection) Add(f *flows.ClusterFacts, o wire.Object) {
 		}
 	case *ipamv1alpha1.Network:
 		addNetwork(f, o)
+		if why := o.Annotations[wire.AnnotationProblem]; why != "" && o.Status.CIDR == "" && o.Namespace == f.Namespace {
+			all.undecided = why
+		}
 	case *unstructured.Unstructured:
 		f.Templates = append(f.Templates, flows.TemplateFacts{
 			Kind: o.GetKind(), TemplateRef: render.TemplateRef{Name: o.GetName(), Namespace: o.GetNamespace()}, Ours: render.RunsOurTunnel(o),
@@ -243,6 +247,8 @@ func (all *Collection) operator() flows.OperatorFacts {
 		}
 	case err == nil && ok && said.State != wire.OperatorWorking:
 		o.Problem, o.Refuses = said.Message, said.State == wire.OperatorRefusing
+	case all.undecided != "":
+		o.Problem = all.undecided
 	}
 	return o
 }

@@ -12,6 +12,7 @@ import (
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -190,6 +191,7 @@ func completes(n ipamv1alpha1.Network) bool {
 // was given.
 type networks struct {
 	client    client.Client
+	recorder  events.EventRecorder
 	allocator *ranges.Allocator
 	namespace string
 }
@@ -229,24 +231,37 @@ func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if n.Status.CIDR != "" || n.Namespace != r.namespace || n.Labels[wire.LabelNetworkType] == "" {
 		return ctrl.Result{}, nil
 	}
-	if n.Labels[wire.LabelNotRemapped] == "true" {
-		switch err := r.allocator.Fix(ctx, &n); {
-		case errors.Is(err, ipam.ErrInvalid):
-			return ctrl.Result{}, reconcile.TerminalError(err)
-		case err != nil:
-			return ctrl.Result{}, err
+	cidr, err := r.decide(ctx, &n)
+	if err == nil && cidr == "" {
+		return ctrl.Result{}, nil // a change of another Network queues it again
+	}
+	if err != nil {
+		err = fmt.Errorf("allocate %s of Network %s: %w", n.Spec.CIDR, n.Name, err)
+		invalid := errors.Is(err, ipam.ErrInvalid)
+		if invalid || errors.Is(err, ipam.ErrExhausted) {
+			err = errors.Join(err, control.Complain(ctx, r.client, r.recorder, &n, err))
 		}
-		return ctrl.Result{}, ranges.Record(ctx, r.client, &n, n.Spec.CIDR)
+		if invalid {
+			err = reconcile.TerminalError(err)
+		}
+		return ctrl.Result{}, err
+	}
+	if err := control.Complain(ctx, r.client, r.recorder, &n, nil); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, ranges.Record(ctx, r.client, &n, cidr)
+}
+
+// decide returns the range of a Network; "" as long as it waits for another Network.
+func (r *networks) decide(ctx context.Context, n *ipamv1alpha1.Network) (networkingv1beta1.CIDR, error) {
+	if n.Labels[wire.LabelNotRemapped] == "true" {
+		return n.Spec.CIDR, r.allocator.Fix(ctx, n)
 	}
 	own, err := clusterNetworks(ctx, r.client, r.namespace)
 	if err != nil || !own.fixed {
-		return ctrl.Result{}, err // a change of another Network queues it again
+		return "", err
 	}
-	cidr, err := r.allocator.Assign(ctx, &n)
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("allocate %s of Network %s: %w", n.Spec.CIDR, n.Name, err)
-	}
-	return ctrl.Result{}, ranges.Record(ctx, r.client, &n, cidr)
+	return r.allocator.Assign(ctx, n)
 }
 
 // ownNetworks are this cluster's own ranges, as far as they are decided.

@@ -12,11 +12,14 @@ import (
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
+	"github.com/liqo-tui/liqo-tui/internal/ipam"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -92,7 +95,6 @@ func TestAllRangesThatWereFoundAreThere(t *testing.T) {
 	}
 }
 
-// decideAll gives each Network the range that it asks for.
 func TestRangesInWhichNoPodIsAreNotPublished(t *testing.T) {
 	stated := func(context.Context, client.Reader) (ranges.Ranges, error) {
 		return ranges.Ranges{Contradiction: "pod kube-system/dns has 10.50.0.7; kubeadm: 10.1.0.0/16"}, nil
@@ -112,6 +114,7 @@ func TestRangesInWhichNoPodIsAreNotPublished(t *testing.T) {
 	}
 }
 
+// decideAll gives each Network the range that it asks for.
 func decideAll(t *testing.T, cl client.Client) {
 	t.Helper()
 	var all ipamv1alpha1.NetworkList
@@ -192,7 +195,7 @@ func TestANetworkIsDecidedAfterAFailedRead(t *testing.T) {
 	pods := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.1.0.0/16"}, "kubeadm")
 	unreadable := render.ClusterNetworks("liqo", wire.NetworkServiceCIDR, []string{"x"}, "kubeadm")
 	cl := clusterWith(t, pods[0], unreadable[0])
-	r := &networks{client: cl, allocator: ranges.NewAllocator(&failing{Reader: cl, lists: 1}, nil, nil), namespace: "liqo"}
+	r := &networks{client: cl, recorder: events.NewFakeRecorder(5), allocator: ranges.NewAllocator(&failing{Reader: cl, lists: 1}, nil, nil), namespace: "liqo"}
 	decide := func(o client.Object) error {
 		_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
 		return err
@@ -205,6 +208,55 @@ func TestANetworkIsDecidedAfterAFailedRead(t *testing.T) {
 	}
 	if err := decide(unreadable[0]); !errors.Is(err, reconcile.TerminalError(nil)) {
 		t.Errorf("a range that can't be read: %v, want an error that is not tried again", err)
+	}
+	var told ipamv1alpha1.Network
+	if err := cl.Get(t.Context(), client.ObjectKeyFromObject(unreadable[0]), &told); err != nil || !strings.Contains(told.Annotations[wire.AnnotationProblem], "allocate x of Network service-cidr") {
+		t.Errorf("nobody is told why it has no range: %v (%v)", told.Annotations, err)
+	}
+}
+
+// A Network without a range says why, where waits and checks read it, and no longer once it has one.
+func TestANetworkThatGetsNoRangeSaysWhy(t *testing.T) {
+	cl := clusterWith(t)
+	for _, n := range append(render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"0.0.0.0/0"}, "kubeadm"),
+		render.ClusterNetworks("liqo", wire.NetworkServiceCIDR, []string{"10.96.0.0/16"}, "kubeadm")[0]) {
+		if err := cl.Create(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decideAll(t, cl)
+	external := &ipamv1alpha1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.NetworkExternalCIDR, Labels: map[string]string{wire.LabelNetworkType: wire.NetworkExternalCIDR}},
+		Spec:       ipamv1alpha1.NetworkSpec{CIDR: "10.70.0.0/16"},
+	}
+	if err := cl.Create(t.Context(), external); err != nil {
+		t.Fatal(err)
+	}
+	decide := func(pools ...netip.Prefix) (problem string, err error) {
+		around := ranges.NewSurroundings(cl, cl, &rest.Config{})
+		r := &networks{client: cl, recorder: events.NewFakeRecorder(5), allocator: ranges.NewAllocator(cl, around, pools), namespace: "liqo"}
+		_, err = r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(external)})
+		var now ipamv1alpha1.Network
+		if err := cl.Get(t.Context(), client.ObjectKeyFromObject(external), &now); err != nil {
+			t.Fatal(err)
+		}
+		return now.Annotations[wire.AnnotationProblem], err
+	}
+	if problem, err := decide(); err == nil || !strings.Contains(problem, "allocate 10.70.0.0/16") || !strings.Contains(problem, ipam.ErrExhausted.Error()) {
+		t.Errorf("got %q, %v", problem, err)
+	}
+	if err := cl.Delete(t.Context(), render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"0.0.0.0/0"}, "kubeadm")[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.Create(t.Context(), render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.244.0.0/16"}, "kubeadm")[0]); err != nil {
+		t.Fatal(err)
+	}
+	pods := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.244.0.0/16"}, "kubeadm")[0]
+	if err := ranges.Record(t.Context(), cl, pods.(*ipamv1alpha1.Network), "10.244.0.0/16"); err != nil {
+		t.Fatal(err)
+	}
+	if problem, err := decide(); err != nil || problem != "" {
+		t.Errorf("with a free range: got %q, %v", problem, err)
 	}
 }
 

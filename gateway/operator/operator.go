@@ -153,7 +153,7 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 	allocator := ranges.NewAllocator(mgr.GetAPIReader(), around, o.Pools)
 	return errors.Join(
 		(&discovery{client: mgr.GetClient(), reader: mgr.GetAPIReader(), status: status, namespace: namespace, stated: o.Stated}).setup(mgr),
-		(&networks{client: mgr.GetClient(), allocator: allocator, namespace: namespace}).setup(mgr),
+		(&networks{client: mgr.GetClient(), recorder: status.recorder, allocator: allocator, namespace: namespace}).setup(mgr),
 		(&configurations{client: mgr.GetClient(), reader: mgr.GetAPIReader(), allocator: allocator, namespace: namespace}).setup(mgr),
 		(&ips{client: mgr.GetClient(), reader: mgr.GetAPIReader(), namespace: namespace}).setup(mgr),
 		ofKind(serverKind), ofKind(clientKind),
