@@ -68,6 +68,24 @@ func (a *Announcer) Said(what []netip.Prefix) {
 	a.told, a.said, a.excess = true, what, time.Time{}
 }
 
+// Compare says whether some pod has an address in the cluster's ranges, and in which of the
+// prefixes that the node announces the other pods are.
+func (a *Announcer) Compare(cluster []netip.Prefix, ranges []Range, pods []netip.Addr) (inside bool, outside []netip.Prefix) {
+	of := func(prefixes []netip.Prefix, pod netip.Addr) int {
+		return slices.IndexFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(pod) })
+	}
+	announced := a.serves(ranges, pods)
+	for _, pod := range pods {
+		if of(cluster, pod) >= 0 {
+			inside = true
+		} else if i := of(announced, pod); i >= 0 && !slices.Contains(outside, announced[i]) {
+			outside = append(outside, announced[i])
+		}
+	}
+	slices.SortFunc(outside, comparePrefix)
+	return inside, outside
+}
+
 // serves returns few prefixes that contain the addresses of all pods. It takes the ranges that
 // the pod network has given to the node. If there are none, it takes those of the Node's ranges
 // from which a pod has had an address. Other addresses are added one by one, or as blocks

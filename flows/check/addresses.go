@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
@@ -298,6 +299,54 @@ func (in diagnosis) free(side flows.Side) Result {
 	r.Summary += "; the addresses of API servers, DNS and nodes are left out"
 	r.Fix = []command.Hint{command.Hintf("give %s other ranges while packets flow: %s", other, c.Ours("network", "renumber", string(other)))}
 	return r
+}
+
+func (in diagnosis) podAddresses(side flows.Side) Result { return podAddresses(in.cluster(side)) }
+
+// podAddresses compares the addresses that pods have with the ranges that peers are told: settings
+// of a pod network may say others. The agent of each node compares them.
+func podAddresses(c flows.ClusterFacts) Result {
+	inside := false
+	var nodes, silent []string
+	var outside []netip.Prefix
+	for _, node := range c.Agents {
+		p := c.AgentStatus[node].Pods
+		if p == nil || c.AttendanceUnknown || slices.Contains(c.Unattended, node) {
+			silent = append(silent, node)
+			continue
+		}
+		inside = inside || p.Inside
+		if len(p.Outside) > 0 {
+			nodes, outside = append(nodes, node), append(outside, p.Outside...)
+		}
+	}
+	told := joined(c.Networks.Pod)
+	switch {
+	case c.Software == flows.Liqo:
+		return result(Inconclusive, "Liqo's nodes don't tell")
+	case c.AgentsUnknown:
+		return result(Inconclusive, "not known: InternalNodes may not be read")
+	case len(nodes) > 0:
+		r := result(Warn, fmt.Sprintf("pods on %s have addresses outside of %s: no peer reaches them, and peers see their node in their place", flows.Some(nodes), told))
+		if !inside {
+			r.State, r.Summary = Fail, fmt.Sprintf("no pod has an address in %s: no peer reaches one", told)
+		}
+		slices.SortFunc(outside, netip.Prefix.Compare)
+		outside = slices.Compact(outside)
+		for _, p := range outside[:min(len(outside), maxGroups)] {
+			r.Evidence = append(r.Evidence, "pods in "+p.String())
+		}
+		if more := len(outside) - maxGroups; more > 0 {
+			r.Evidence = append(r.Evidence, fmt.Sprintf("and in %d more", more))
+		}
+		r.Fix = []command.Hint{command.Hintf("name all ranges of pods, those of today too: %s", c.Ours("install").Flag("--pod-cidr", strings.ReplaceAll(told, " ", "")+",RANGE"))}
+		return r
+	case len(silent) > 0 || len(c.Agents) == 0:
+		return result(Inconclusive, fmt.Sprintf("%d of %s say where their pods' addresses are: the agents of others may not run, or may be older than this program", len(c.Agents)-len(silent), count(len(c.Agents), "node", "nodes")))
+	case !inside:
+		return result(Inconclusive, "no pod has an address of its own")
+	}
+	return pass(fmt.Sprintf("pods on %s have addresses in %s alone", count(len(c.Agents), "node", "nodes"), told))
 }
 
 func (in preflight) overlaps(flows.Side) Result {

@@ -31,6 +31,7 @@ const (
 	NodePaths  flows.Code = "LT-D016"
 	Policies   flows.Code = "LT-D017"
 	FreeRanges flows.Code = "LT-D018"
+	PodRanges  flows.Code = "LT-D019"
 	UDPPath    flows.Code = "LT-D020"
 	Ping       flows.Code = "LT-D030"
 	PathMTU    flows.Code = "LT-D031"
@@ -82,6 +83,7 @@ func diagnosisChecks() []definition[diagnosis] {
 		{Configured, eachSide, []flows.Code{Answers}, diagnosis.configured},
 		{SameRanges, eachWay, []flows.Code{Configured, SamePeer}, diagnosis.sameRanges},
 		{FreeRanges, eachSide, []flows.Code{Configured}, diagnosis.free},
+		{PodRanges, eachSide, []flows.Code{Configured}, diagnosis.podAddresses},
 		{Gateways, pair, []flows.Code{Answers, SamePeer}, diagnosis.gateways},
 		{Endpoint, pair, []flows.Code{Gateways}, diagnosis.endpoint},
 		{GatewayPod, eachSide, []flows.Code{Answers}, diagnosis.pod},

@@ -266,6 +266,21 @@ func TestDiagnose(t *testing.T) {
 			flows.Read(flows.AskPolicies{Side: flows.B}, found).Store(f, f.At)
 			flows.Read(flows.AskPolicies{Side: flows.A}, policy.Facts{Unknown: "you may not list networkpolicies"}).Store(f, f.At)
 		}},
+		"pods-outside": {
+			facts: func(f *flows.Facts) {
+				in := func(inside bool, outside ...string) wire.NodeStatus {
+					p := &wire.PodRanges{Inside: inside}
+					for _, o := range outside {
+						p.Outside = append(p.Outside, netip.MustParsePrefix(o))
+					}
+					return wire.NodeStatus{Level: 1, Refused: map[string]uint64{}, Pods: p}
+				}
+				a, b := &f.Sides[flows.A], &f.Sides[flows.B]
+				a.Agents, a.AgentStatus = []string{"rome-1", "rome-2"}, map[string]wire.NodeStatus{"rome-1": in(false, "10.50.0.0/27"), "rome-2": in(false, "10.50.0.32/27", "10.50.0.0/27")}
+				b.Agents, b.AgentStatus = []string{"milan-1", "milan-2"}, map[string]wire.NodeStatus{"milan-1": in(true), "milan-2": in(true, "10.9.4.7/32")}
+			},
+			roots: []string{"LT-D019 A"},
+		},
 		"stale": {
 			facts: func(f *flows.Facts) {
 				says(&f.Sides[flows.B], f.At.Add(-3*time.Minute), func(r *wire.Report) { r.Reason = wire.ReasonPinged })
@@ -377,7 +392,7 @@ func TestDiagnose(t *testing.T) {
 				f.Sides[flows.A].Nodes = nodes
 				if f.Sides[flows.A].Software == flows.Operator {
 					f.Sides[flows.A].Agents = append(f.Sides[flows.A].Agents, nodes[0].Name)
-					f.Sides[flows.A].AgentStatus[nodes[0].Name] = wire.NodeStatus{Level: wire.NodeLevel, Refused: map[string]uint64{}}
+					f.Sides[flows.A].AgentStatus[nodes[0].Name] = wire.NodeStatus{Level: wire.NodeLevel, Refused: map[string]uint64{}, Pods: &wire.PodRanges{Inside: true}}
 				}
 				tc.facts(&f)
 				return check.Diagnose(f, new(before(f)))

@@ -329,6 +329,9 @@ func (in preflight) networks(side flows.Side) Result {
 	} else if len(prefixes(n.Pod)) == 0 {
 		return result(Planned, "known once the plan has installed the operator")
 	}
+	if r := podAddresses(in.cluster(side)); r.State == Fail || r.State == Warn {
+		return r
+	}
 	return pass(fmt.Sprintf("pods %s, external %s", joined(n.Pod), joined(n.External)))
 }
 

@@ -150,6 +150,32 @@ func otherwise(a, b wire.NodeStatus) bool {
 	return a.Level != b.Level || (a.Problem == "") != (b.Problem == "") || !sameNames(a.Unfit, b.Unfit)
 }
 
+func sameRanges(a, b *wire.PodRanges) bool {
+	return (a == nil) == (b == nil) && (a == nil || a.Inside == b.Inside && slices.Equal(a.Outside, b.Outside))
+}
+
+// compare compares the pods' addresses with the cluster's pod ranges.
+func (a *announcer) compare(ctx context.Context, ranges []gateway.Range, pods []netip.Addr) (*wire.PodRanges, error) {
+	var list ipamv1alpha1.NetworkList
+	err := a.cache.List(ctx, &list, client.InNamespace(a.options.Namespace), client.MatchingLabels{wire.LabelNetworkType: wire.NetworkPodCIDR})
+	if err != nil {
+		return nil, fmt.Errorf("list Networks: %w", err)
+	}
+	var cluster []netip.Prefix
+	for i := range list.Items {
+		if p, err := netip.ParsePrefix(string(list.Items[i].Status.CIDR)); err == nil {
+			cluster = append(cluster, p)
+		}
+	}
+	if len(cluster) == 0 {
+		return nil, nil //nolint:nilnil // not known yet
+	}
+	var r wire.PodRanges
+	r.Inside, r.Outside = a.next.Compare(cluster, ranges, pods)
+	r.Outside = r.Outside[:min(len(r.Outside), wire.NodeStatusMax)]
+	return &r, nil
+}
+
 func (a *announcer) wake() {
 	select {
 	case a.woken <- struct{}{}:
@@ -203,11 +229,15 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	var more bool
 	a.report.Status.Refused, more = first(a.counts, wire.NodeStatusMax)
 	a.report.Status.More = a.report.Status.More || more
+	ranges := append(rangesOf(&node), a.given.list()...)
+	if a.report.Status.Pods, err = a.compare(ctx, ranges, pods); err != nil {
+		return 0, err
+	}
 	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Unreached, a.written.Unreached) || a.report.MTU != a.written.MTU || !slices.Equal(a.report.Also, a.written.Also) ||
 		!slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses) ||
 		!slices.Equal(a.report.Nameservers, a.written.Nameservers) || otherwise(a.report.Status, a.written.Status) ||
-		!sameNames(a.report.Status.Refused, a.written.Status.Refused)
-	say, due, wait := a.next.Next(now, append(rangesOf(&node), a.given.list()...), pods, also)
+		!sameNames(a.report.Status.Refused, a.written.Status.Refused) || !sameRanges(a.report.Status.Pods, a.written.Status.Pods)
+	say, due, wait := a.next.Next(now, ranges, pods, also)
 	if !due {
 		if left := resync - now.Sub(a.looked); wait == 0 || wait > left {
 			wait = left

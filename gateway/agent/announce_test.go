@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -184,6 +185,35 @@ func TestANodeSaysWhereItsPodsAre(t *testing.T) {
 	n.given.put(rangesKinds()[0], blockAffinity("mine", map[string]any{"node": "a", "cidr": "10.99.40.128/26", "state": "confirmed"}), true)
 	says(time.Second, "10.99.40.128/26,10.244.3.9/32,10.244.3.10/32")
 }
+
+func TestANodeSaysWhichPodsAreOutsideOfTheClustersRanges(t *testing.T) {
+	n := newNode(t)
+	says := func(when string, want *wire.PodRanges) {
+		t.Helper()
+		said := n.after(takesBack)
+		if s, err := wire.ParseNodeStatus(said.Annotations); err != nil || !sameRanges(s.Pods, want) {
+			t.Errorf("%s: got %+v (%v), want %+v", when, s.Pods, err, want)
+		}
+	}
+	says("without pods", &wire.PodRanges{})
+	n.pod("first", "10.244.3.9", nil)
+	says("with one of the range", &wire.PodRanges{Inside: true})
+	n.given.put(rangesKinds()[0], blockAffinity("mine", map[string]any{"node": "a", "cidr": "10.99.40.128/26", "state": "confirmed"}), true)
+	n.pod("new-pool", "10.99.40.130", nil)
+	n.pod("six", "fd00::7", nil)
+	says("with one of a pool that came later", &wire.PodRanges{Inside: true, Outside: []netip.Prefix{netip.MustParsePrefix("10.99.40.128/26")}})
+	if err := n.client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("default")); err != nil {
+		t.Fatal(err)
+	}
+	says("without pods again", &wire.PodRanges{})
+	if err := n.client.DeleteAllOf(t.Context(), &ipamv1alpha1.Network{}, client.InNamespace("liqo")); err != nil {
+		t.Fatal(err)
+	}
+	says("as long as the ranges are not known", nil)
+}
+
+// takesBack is after how long a node has written that it has fewer addresses.
+const takesBack = 15 * time.Second
 
 func blockAffinity(name string, spec map[string]any) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}

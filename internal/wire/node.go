@@ -45,6 +45,16 @@ type NodeStatus struct {
 	Refused map[string]uint64 `json:"refused"`
 	// More says that Refused or Unfit leaves gateways out, because of [NodeStatusMax].
 	More bool `json:"more,omitempty"`
+	// Pods compares the addresses of the node's pods with the cluster's pod ranges; nil from an
+	// agent that does not compare them, and while the ranges are not known.
+	Pods *PodRanges `json:"pods,omitempty"`
+}
+
+// PodRanges says where the IPv4 addresses of a node's pods are. No peer reaches a pod outside
+// of the cluster's pod ranges, which are those of its Networks.
+type PodRanges struct {
+	Inside  bool           `json:"inside,omitempty"`  // some pod has an address in the ranges
+	Outside []netip.Prefix `json:"outside,omitempty"` // where pods have others; at most [NodeStatusMax]
 }
 
 // NodeLevel is the level of today's rules on nodes: they close the node's own addresses to
