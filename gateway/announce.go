@@ -86,35 +86,34 @@ func (a *Announcer) Compare(cluster []netip.Prefix, ranges []Range, pods []netip
 	return inside, outside
 }
 
-// serves returns few prefixes that contain the addresses of all pods. It takes the ranges that
-// the pod network has given to the node. If there are none, it takes those of the Node's ranges
-// from which a pod has had an address. Other addresses are added one by one, or as blocks
-// whose addresses all belong to pods.
+// serves returns few prefixes that contain the addresses of all pods: ranges from which a
+// pod has had an address, and other addresses one by one, or as blocks whose addresses all
+// belong to pods. The ranges are those that the pod network has given to the node; if no pod
+// has used one, they are the Node's. A pod network that was removed or replaced leaves
+// objects behind that give a node ranges, which may be another node's by now.
 func (a *Announcer) serves(ranges []Range, pods []netip.Addr) []netip.Prefix {
-	var given, stated, out []netip.Prefix
-	for _, r := range ranges {
-		switch p := r.Prefix; {
-		case !p.IsValid() || !p.Addr().Is4() || p.Bits() == 0:
-		case r.Given:
-			given = append(given, p.Masked())
-		default:
-			stated = append(stated, p.Masked())
-		}
-	}
-	if len(given) > 0 {
-		stated = nil
-	}
 	used := map[netip.Prefix]bool{}
-	for _, p := range stated {
-		// One pod is enough, and the range stays when the pod goes: otherwise ranges would
-		// come and go with single pods.
-		if a.used[p] || slices.ContainsFunc(pods, p.Contains) {
-			used[p] = true
-			out = append(out, p)
+	of := func(given bool) (out []netip.Prefix) {
+		for _, r := range ranges {
+			p := r.Prefix.Masked()
+			if r.Given != given || !p.IsValid() || !p.Addr().Is4() || p.Bits() == 0 {
+				continue
+			}
+			// One pod is enough, and the range stays when the pod goes: otherwise ranges would
+			// come and go with single pods.
+			if a.used[p] || slices.ContainsFunc(pods, p.Contains) {
+				used[p] = true
+				out = append(out, p)
+			}
 		}
+		return out
+	}
+	out := of(true)
+	if len(out) == 0 {
+		out = of(false)
 	}
 	a.used = used
-	return outermost(slices.Concat(out, given, whole(pods)))
+	return outermost(slices.Concat(out, whole(pods)))
 }
 
 func within(prefixes []netip.Prefix, p netip.Prefix) bool {

@@ -44,7 +44,7 @@ func TestNodesAnnounceWhereTheirPodsAre(t *testing.T) {
 		{"no pods yet", stated("10.244.1.0/24"), nil, nil},
 		{
 			"Calico: kubeadm's podCIDR is not followed", append(stated("10.244.1.0/24"), given("10.99.40.128/26", "10.99.40.192/26")...),
-			addrs("10.99.40.130"), prefixes("10.99.40.128/26", "10.99.40.192/26"),
+			addrs("10.99.40.130", "10.99.40.200"), prefixes("10.99.40.128/26", "10.99.40.192/26"),
 		},
 		{
 			"Calico: a borrowed address of another node's block", append(stated("10.244.1.0/24"), given("10.99.40.128/26")...),
@@ -53,6 +53,14 @@ func TestNodesAnnounceWhereTheirPodsAre(t *testing.T) {
 		{
 			"Calico: its pool is the range that podCIDRs are cut from", append(stated("10.244.1.0/24"), given("10.244.40.128/26")...),
 			addrs("10.244.40.130", "10.244.1.7"), prefixes("10.244.1.7/32", "10.244.40.128/26"),
+		},
+		{
+			"Calico: a block of which no pod has an address yet", append(stated("10.244.1.0/24"), given("10.99.40.128/26", "10.99.40.192/26")...),
+			addrs("10.99.40.130"), prefixes("10.99.40.128/26"),
+		},
+		{
+			"flannel in place of Calico, whose block is in another node's podCIDR", append(stated("10.244.1.0/24"), given("10.244.5.0/26")...),
+			addrs("10.244.1.7"), prefixes("10.244.1.0/24"),
 		},
 		{"Calico: blocks can't be read", stated("10.244.1.0/24"), addrs("10.99.40.131", "10.99.40.130"), prefixes("10.99.40.130/31")},
 		{"Cilium kubernetes", append(stated("10.0.1.0/24"), given("10.0.1.0/24")...), addrs("10.0.1.3"), prefixes("10.0.1.0/24")},
@@ -153,7 +161,7 @@ func TestAPodCIDRStaysOnceItWasUsed(t *testing.T) {
 		t.Errorf("its last pod went: due %v, in %s; want nothing", ok, wait)
 	}
 	// The pod network turns out to give ranges of its own.
-	say, ok, _ := a.Next(now.Add(time.Hour), append(stated("10.244.1.0/24"), given("10.0.2.0/24")...), nil, false)
+	say, ok, _ := a.Next(now.Add(time.Hour), append(stated("10.244.1.0/24"), given("10.0.2.0/24")...), addrs("10.0.2.9"), false)
 	if !ok || !slices.Equal(say, prefixes("10.0.2.0/24")) {
 		t.Errorf("got %v, want only what the pod network gives", say)
 	}

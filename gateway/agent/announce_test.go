@@ -183,6 +183,7 @@ func TestANodeSaysWhereItsPodsAre(t *testing.T) {
 	says(10*time.Second, "10.244.3.0/24")
 	// Its pod network turns out to be one that gives ranges itself.
 	n.given.put(rangesKinds()[0], blockAffinity("mine", map[string]any{"node": "a", "cidr": "10.99.40.128/26", "state": "confirmed"}), true)
+	n.pod("third", "10.99.40.129", nil)
 	says(time.Second, "10.99.40.128/26,10.244.3.9/32,10.244.3.10/32")
 }
 

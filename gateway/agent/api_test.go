@@ -107,7 +107,7 @@ func (a *api) run(ctx context.Context, cancel func(), mgr ctrl.Manager) (stop fu
 	}
 }
 
-func (a *api) pod(name, node, ip string) {
+func (a *api) pod(name, node, ip string) *corev1.Pod {
 	a.t.Helper()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
@@ -118,6 +118,7 @@ func (a *api) pod(name, node, ip string) {
 	if err := a.Status().Update(a.t.Context(), p); err != nil {
 		a.t.Fatal(err)
 	}
+	return p
 }
 
 // untilLate is for what comes at once where the machine has nothing else to do.
@@ -192,12 +193,16 @@ func TestAgentAnnouncesWhatIsOnItsNode(t *testing.T) {
 	defer stop()
 	a.untilItSays("10.99.40.128/26,10.244.3.4/32")
 	more := a.given(calico, "a-10-99-41-0-26", map[string]any{"node": "a", "cidr": "10.99.41.0/26", "state": "confirmed", "type": "host"})
+	another := a.pod("another", "a", "10.99.41.7")
 	a.untilItSays("10.99.40.128/26,10.99.41.0/26,10.244.3.4/32")
-	if err := a.Delete(t.Context(), more); err != nil {
-		t.Fatal(err)
+	for _, o := range []client.Object{more, another} {
+		if err := a.Delete(t.Context(), o, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	a.given(cilium, "b", map[string]any{"ipam": map[string]any{"podCIDRs": []any{"10.0.9.0/24"}}})
 	a.given(cilium, "a", map[string]any{"ipam": map[string]any{"podCIDRs": []any{"10.0.2.0/24"}}})
+	a.pod("of-cilium", "a", "10.0.2.9")
 	a.untilItSays("10.0.2.0/24,10.99.40.128/26,10.244.3.4/32")
 }
 
