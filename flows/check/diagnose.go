@@ -88,11 +88,11 @@ func diagnosisChecks() []definition[diagnosis] {
 		{Endpoint, pair, []flows.Code{Gateways}, diagnosis.endpoint},
 		{GatewayPod, eachSide, []flows.Code{Answers}, diagnosis.pod},
 		{Keys, eachSide, []flows.Code{Gateways}, diagnosis.keys},
-		{NodePaths, eachSide, []flows.Code{GatewayPod}, diagnosis.nodePaths},
+		{Fresh, eachSide, []flows.Code{GatewayPod}, diagnosis.fresh},
+		{NodePaths, eachSide, []flows.Code{GatewayPod, Fresh}, diagnosis.nodePaths}, // without rules, no gateway answers nodes
 		{Policies, eachSide, []flows.Code{Configured}, diagnosis.policies},
 		{Closed, eachSide, []flows.Code{GatewayPod}, diagnosis.nodesClosed},
 		{Warnings, eachSide, []flows.Code{Answers}, diagnosis.warnings},
-		{Fresh, eachSide, []flows.Code{GatewayPod}, diagnosis.fresh},
 		{UDPPath, eachWay, []flows.Code{Endpoint, GatewayPod, Keys, Fresh}, diagnosis.path},
 		{Ping, eachSide, []flows.Code{UDPPath}, diagnosis.ping},
 		{PathMTU, pair, []flows.Code{Ping}, diagnosis.mtu},
