@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -49,9 +50,11 @@ type virtualNodes struct {
 	programs  client.Reader // cached: the objects of virtual kubelets
 	recorder  events.EventRecorder
 	home      string
-	guards    control.Guards          // admission policies
-	unsigned  map[types.UID]time.Time // VirtualNodes whose certificate nothing signs, and until when it is not requested again
-	asked     map[types.UID]*serving  // certificates that are being signed
+	guards    control.Guards                // admission policies
+	unsigned  map[types.UID]time.Time       // VirtualNodes whose certificate nothing signs, and until when it is not requested again
+	asked     map[types.UID]*serving        // certificates that are being signed
+	listed    map[types.NamespacedName]bool // VirtualNodes whose virtual kubelets have rights; nil: not read yet
+	applied   time.Time                     // when these rights were written or compared last
 	authority signing.Authority
 }
 
@@ -151,7 +154,7 @@ func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	switch {
 	case v.UID != "" && v.Labels[wire.LabelManagedBy] != wire.OperatorName:
 		why := fmt.Errorf("%sa virtual node is made of a ResourceSlice of its name with annotation %s=true, and of nothing else", wire.ProblemRefused, peering.AnnotationVirtualNode)
-		return ctrl.Result{}, control.Complain(ctx, r.client, r.recorder, v, why)
+		return ctrl.Result{}, errors.Join(r.unlist(ctx, req.NamespacedName), control.Complain(ctx, r.client, r.recorder, v, why))
 	case !live || !peering.CreatesNode(s) || v.DeletionTimestamp != nil:
 		return ctrl.Result{}, r.remove(ctx, req.NamespacedName, v)
 	}
@@ -348,29 +351,52 @@ func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*core
 	return n, nil
 }
 
+// listedAgain is how often the rights of all virtual kubelets are compared with what is wanted although
+// no VirtualNode has come or gone: nothing here watches them.
+const listedAgain = 10 * time.Second
+
 // list writes who may report the state of Nodes: the virtual kubelets of all VirtualNodes, with or without
-// the one of key.
+// the one of key. It reads the VirtualNodes once while this replica leads. Each of them is a key when it comes
+// or goes, and each report of a Node leads here: with a list each time, n of them would be read n times.
 func (r *virtualNodes) list(ctx context.Context, key client.ObjectKey, with bool) error {
-	var list offloadingv1beta1.VirtualNodeList
-	if err := r.client.List(ctx, &list, client.MatchingLabels{wire.LabelManagedBy: wire.OperatorName}); err != nil {
-		return fmt.Errorf("list VirtualNodes: %w", err)
-	}
-	var all []types.NamespacedName
-	if with {
-		all = append(all, key)
-	}
-	for i := range list.Items {
-		if o := client.ObjectKeyFromObject(&list.Items[i]); o != key {
-			all = append(all, o)
+	if r.listed == nil {
+		var list offloadingv1beta1.VirtualNodeList
+		if err := r.client.List(ctx, &list, client.MatchingLabels{wire.LabelManagedBy: wire.OperatorName}); err != nil {
+			return fmt.Errorf("list VirtualNodes: %w", err)
+		}
+		r.listed = map[types.NamespacedName]bool{}
+		for i := range list.Items {
+			r.listed[client.ObjectKeyFromObject(&list.Items[i])] = true
 		}
 	}
-	slices.SortFunc(all, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	if r.listed[key] == with && time.Since(r.applied) < listedAgain {
+		return nil
+	}
+	r.applied = time.Time{} // until both are written
+	if with {
+		r.listed[key] = true
+	} else {
+		delete(r.listed, key)
+	}
+	all := slices.SortedFunc(maps.Keys(r.listed), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	everywhere, leases := peering.NodeAccess(all)
 	if _, err := control.Apply(ctx, r.client, everywhere); err != nil {
 		return err
 	}
-	_, err := control.Apply(ctx, r.client, leases)
-	return err
+	if _, err := control.Apply(ctx, r.client, leases); err != nil {
+		return err
+	}
+	r.applied = time.Now()
+	return nil
+}
+
+// unlist is list for a VirtualNode that is gone, or that is not of this operator any more. One that was
+// never of this operator changes nothing.
+func (r *virtualNodes) unlist(ctx context.Context, key client.ObjectKey) error {
+	if !r.listed[key] {
+		return nil
+	}
+	return r.list(ctx, key, false)
 }
 
 // pullSecret copies a pull secret from the operator's namespace. If it is missing, the pod's events say so.
@@ -447,7 +473,7 @@ func (r *virtualNodes) remove(ctx context.Context, key client.ObjectKey, v *offl
 	gone(&corev1.Secret{}, peering.ServingName(key.Name))
 	errs = append(errs, r.unaskedFor(ctx, v))
 	if v.UID == "" && !member {
-		return errors.Join(errs...)
+		return errors.Join(append(errs, r.unlist(ctx, key))...)
 	}
 	errs = append(errs, r.list(ctx, key, false))
 	if member {

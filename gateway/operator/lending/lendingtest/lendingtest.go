@@ -23,6 +23,7 @@ import (
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +39,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, certificatesv1.AddToScheme, authv1beta1.AddToScheme, corev1beta1.AddToScheme, offloadingv1beta1.AddToScheme,
+		corev1.AddToScheme, rbacv1.AddToScheme, certificatesv1.AddToScheme, authv1beta1.AddToScheme, corev1beta1.AddToScheme, offloadingv1beta1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
