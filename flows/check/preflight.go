@@ -382,6 +382,12 @@ func (in preflight) nodePort(flows.Side) Result {
 	if s := flows.RefusedNodePort(p, in.facts); s != nil {
 		return result(Fail, s.Reason, command.Text(s.Hint))
 	}
+	server := in.cluster(p.Server)
+	has := server.Peer(in.cluster(p.Server.Other()).ID).Server
+	if mine := has != nil && has.Spec.Endpoint.NodePort != nil && *has.Spec.Endpoint.NodePort == int32(p.NodePort); server.PeersHidden && !mine {
+		return result(Inconclusive, fmt.Sprintf("whether another gateway has %d is not known: those of other namespaces of %s may not be read", p.NodePort, server.Name()),
+			command.Text("--node-port 0: Kubernetes chooses a free one"))
+	}
 	return pass(fmt.Sprintf("%d", p.NodePort))
 }
 

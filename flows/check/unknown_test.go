@@ -104,6 +104,29 @@ func TestWhatMayNotBeReadIsNotInstalledOver(t *testing.T) {
 	}
 }
 
+// A gateway that may not be seen may have the port: not the one of this connection, which is there.
+func TestANodePortIsFreeIfAllGatewaysAreSeen(t *testing.T) {
+	pair := flowtest.NewPair()
+	p := nodePort()
+	p.NodePort = 31000
+	for _, c := range []struct {
+		name   string
+		hidden bool
+		want   check.State
+	}{{"all are seen", false, check.Pass}, {"one namespace may be read", true, check.Inconclusive}, {"it is this connection's", true, check.Pass}} {
+		if c.name == "it is this connection's" {
+			if _, err := flowtest.Run(t, pair, flowtest.Connect(p)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f := factsOf(pair)
+		f.Sides[p.Server].PeersHidden = c.hidden
+		if r := preflight(p, f)[string(flows.CodeFreePort)+" A,B"]; r.State != c.want {
+			t.Errorf("%s: got %s %q, want %s", c.name, r.State, r.Summary, c.want)
+		}
+	}
+}
+
 // bare is a cluster on which nothing is installed.
 func bare(f *flows.ClusterFacts) {
 	f.Software, f.HasCRDs, f.ID, f.Networks = flows.NoSoftware, false, "", render.Networks{}
