@@ -34,7 +34,19 @@ type endpoints struct {
 	mu        sync.Mutex
 	followers map[string]*network.Follower // by tenant namespace
 	told      map[string]way               // the state of a tunnel that was acted on last, by tenant namespace
+	held      map[client.ObjectKey]held    // by ShadowEndpointSlice
+	sums      map[string]int               // of held, by tenant namespace
 }
+
+// held is how many endpoints a ShadowEndpointSlice of a tenant namespace has here.
+type held struct {
+	tenant string
+	count  int
+}
+
+// mostEndpoints is how many endpoints a consumer may have here in all its mapped namespaces together:
+// kube-proxy writes all of them on each node. No quota counts endpoints, and quotas are of one namespace.
+const mostEndpoints = 10_000
 
 // way is what the EndpointSlices of a consumer depend on.
 type way struct {
@@ -42,8 +54,13 @@ type way struct {
 	passes bool
 }
 
-func (r *endpoints) setup(mgr ctrl.Manager) error {
+func (r *endpoints) begin() {
 	r.followers, r.told = map[string]*network.Follower{}, map[string]way{}
+	r.held, r.sums = map[client.ObjectKey]held{}, map[string]int{}
+}
+
+func (r *endpoints) setup(mgr ctrl.Manager) error {
+	r.begin()
 	made := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		if owner := metav1.GetControllerOf(o); owner != nil {
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: owner.Name}}}
@@ -127,6 +144,7 @@ func (r *endpoints) shadowsIn(ctx context.Context, namespace string, which ...cl
 func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	mapped := &corev1.Namespace{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: req.Namespace}, mapped); err != nil || !peering.IsMapped(mapped) || mapped.DeletionTimestamp != nil {
+		r.release(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	s := &offloadingv1beta1.ShadowEndpointSlice{}
@@ -157,7 +175,11 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	r.silent(namespace, tunnel)
-	_, err = control.Apply(ctx, r.client, offload.Endpoints(s, id, ranges, tunnel.Down == ""))
+	want := offload.Endpoints(s, id, ranges, tunnel.Down == "")
+	if why := r.hold(namespace, req.NamespacedName, len(want.Endpoints)); why != nil {
+		return ctrl.Result{RequeueAfter: shadowAgain}, errors.Join(r.remove(ctx, req), client.IgnoreNotFound(control.Complain(ctx, r.client, r.recorder, s, why)))
+	}
+	_, err = control.Apply(ctx, r.client, want)
 	switch {
 	case apierrors.IsForbidden(err) && time.Since(mapped.CreationTimestamp.Time) < rightsLag:
 		return ctrl.Result{RequeueAfter: control.RightsAgain}, nil
@@ -205,7 +227,38 @@ func (r *endpoints) silent(namespace string, tunnel network.Tunnel) {
 	}
 }
 
+// hold counts the endpoints of a ShadowEndpointSlice. The error says that its consumer has too many: then none
+// of them count.
+func (r *endpoints) hold(tenant string, key client.ObjectKey, count int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.uncount(key)
+	if has := r.sums[tenant]; has+count > mostEndpoints {
+		return fmt.Errorf("%s%d endpoints asked for; its cluster has %d here, and %d are the most", wire.ProblemRefused, count, has, mostEndpoints)
+	}
+	r.held[key] = held{tenant, count}
+	r.sums[tenant] += count
+	return nil
+}
+
+// release is for a ShadowEndpointSlice that has no endpoints here any more.
+func (r *endpoints) release(key client.ObjectKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.uncount(key)
+}
+
+// uncount is release for a caller that holds the lock.
+func (r *endpoints) uncount(key client.ObjectKey) {
+	was := r.held[key]
+	delete(r.held, key)
+	if r.sums[was.tenant] -= was.count; r.sums[was.tenant] == 0 {
+		delete(r.sums, was.tenant)
+	}
+}
+
 func (r *endpoints) remove(ctx context.Context, req ctrl.Request) error {
+	r.release(req.NamespacedName)
 	o := &discoveryv1.EndpointSlice{}
 	if err := r.client.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: offload.EndpointsName(req.Name)}, o); err != nil {
 		return client.IgnoreNotFound(err)
