@@ -9,6 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows/address"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 var _ engine.Finder = (*Cluster)(nil)
@@ -31,9 +32,7 @@ func (c *Cluster) Find(ctx context.Context, t address.Target) (f address.Found, 
 	if len(service.Spec.Selector) == 0 {
 		return f, fmt.Errorf("%s selects no pods: ask for the addresses that it leads to", t)
 	}
-	if service.Spec.ClusterIP != corev1.ClusterIPNone {
-		f.ClusterIP = service.Spec.ClusterIP
-	}
+	f.ClusterIP = wire.ServiceIPv4(&service)
 	err = eachPage(ctx, c.client, &corev1.PodList{}, func(list *corev1.PodList) {
 		for i := range list.Items {
 			if phase := list.Items[i].Status.Phase; phase != corev1.PodFailed && phase != corev1.PodSucceeded {
@@ -48,7 +47,7 @@ func (c *Cluster) Find(ctx context.Context, t address.Target) (f address.Found, 
 }
 
 func endOf(pod *corev1.Pod) address.End {
-	e := address.End{Name: pod.Name, Address: pod.Status.PodIP, HostNetwork: pod.Spec.HostNetwork}
+	e := address.End{Name: pod.Name, Address: wire.PodIPv4(pod), HostNetwork: pod.Spec.HostNetwork}
 	for _, c := range pod.Status.Conditions {
 		e.Ready = e.Ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/collect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -78,7 +79,7 @@ func (c *Cluster) StartProbe(ctx context.Context, r engine.ProbeRequest, progres
 	if err != nil {
 		return nil, errors.Join(err, p.removeNow(ctx))
 	}
-	address, err := netip.ParseAddr(pod.Status.PodIP)
+	address, err := netip.ParseAddr(wire.PodIPv4(pod))
 	p.pod = engine.ProbePod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Address: address}
 	return p, err
 }
@@ -199,7 +200,7 @@ func running(pod *corev1.Pod) (bool, error) {
 			return false, &stuckError{pod.Name, pod.Spec.NodeName, words}
 		}
 	}
-	return pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "", stuck(pod)
+	return pod.Status.Phase == corev1.PodRunning && wire.PodIPv4(pod) != "", stuck(pod)
 }
 
 func ended(pod *corev1.Pod) (bool, error) {

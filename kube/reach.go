@@ -245,7 +245,7 @@ func (p *reachPod) Exposed(ctx context.Context) (addresses []string, port int32,
 	case s.Spec.Type == corev1.ServiceTypeNodePort:
 		return nil, s.Spec.Ports[0].NodePort, nil
 	case s.Spec.Type == corev1.ServiceTypeClusterIP:
-		return []string{s.Spec.ClusterIP}, s.Spec.Ports[0].Port, nil
+		return []string{wire.ServiceIPv4(s)}, s.Spec.Ports[0].Port, nil
 	}
 	for len(s.Status.LoadBalancer.Ingress) == 0 {
 		if !sleep.For(ctx, exposedPoll) {

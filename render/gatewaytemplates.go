@@ -99,6 +99,7 @@ const serviceTemplate = `
     spec:
       type: "{{ .Spec.Endpoint.ServiceType }}"
       publishNotReadyAddresses: true
+      ipFamilies: [IPv4]
       ?loadBalancerIP: "{{ .Spec.Endpoint.LoadBalancerIP }}"
       selector:
         networking.liqo.io/component: gateway

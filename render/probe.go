@@ -162,7 +162,7 @@ func ProbeService(job *batchv1.Job, p ServerParams) *corev1.Service {
 			Name: job.Name, Namespace: job.Namespace, Labels: job.Labels, OwnerReferences: []metav1.OwnerReference{OwnerReference(owner)},
 		},
 		Spec: corev1.ServiceSpec{
-			Type: p.ServiceType, LoadBalancerIP: p.LoadBalancerIP, PublishNotReadyAddresses: true,
+			Type: p.ServiceType, LoadBalancerIP: p.LoadBalancerIP, PublishNotReadyAddresses: true, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
 			Selector: map[string]string{batchv1.JobNameLabel: job.Name},
 			Ports: []corev1.ServicePort{{
 				Name: "probe", Protocol: corev1.ProtocolUDP, Port: int32(p.Port), NodePort: int32(p.NodePort), TargetPort: intstr.FromInt32(ProbePort),

@@ -10,6 +10,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -44,7 +45,7 @@ func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, replica
 		addresses, why = balancerAddresses(s)
 	case corev1.ServiceTypeClusterIP:
 		why = "the cluster IP of Service " + s.Name + ", for peers that reach this cluster's Services"
-		if ip := s.Spec.ClusterIP; ip != "" && ip != corev1.ClusterIPNone {
+		if ip := wire.ServiceIPv4(s); ip != "" {
 			addresses = []string{ip}
 		}
 	case corev1.ServiceTypeExternalName:

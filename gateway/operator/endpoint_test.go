@@ -193,16 +193,6 @@ func TestTheGatewaysPodIsTheOneWithAnAddressInWhateverOrderTheyAreListed(t *test
 	}
 }
 
-func TestPodsIPv4AddressIsFound(t *testing.T) {
-	for want, ips := range map[string][]corev1.PodIP{
-		"10.0.0.1": {{IP: "fd00::1"}, {IP: "10.0.0.1"}}, "10.0.0.2": {{IP: "10.0.0.2"}, {IP: "fd00::2"}}, "fd00::3": {{IP: "fd00::3"}},
-	} {
-		if got := podIP(&corev1.Pod{Status: corev1.PodStatus{PodIP: ips[0].IP, PodIPs: ips}}); got != want {
-			t.Errorf("%v: got %s, want %s", ips, got, want)
-		}
-	}
-}
-
 func TestActivePodIsTheNewestThatHasAnAddressAndLives(t *testing.T) {
 	at := func(minute int) metav1.Time { return metav1.Unix(int64(minute*60), 0) }
 	pod := func(name string, created int, ip string, change func(*corev1.Pod)) corev1.Pod {

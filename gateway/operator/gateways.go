@@ -363,7 +363,7 @@ func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	*in.view.internal = cmp.Or(in.others.InternalEndpoint, *in.view.internal)
 	if in.pod != nil {
 		*in.view.internal = &networkingv1beta1.InternalGatewayEndpoint{
-			IP: new(networkingv1beta1.IP(podIP(in.pod))), Node: new(in.pod.Spec.NodeName),
+			IP: new(networkingv1beta1.IP(wire.PodIPv4(in.pod))), Node: new(in.pod.Spec.NodeName),
 		}
 	}
 	if in.view.endpoint != nil {

@@ -167,7 +167,7 @@ func (r *gateways) readFabric(ctx context.Context, in *inputs) error {
 func activePod(pods []corev1.Pod) *corev1.Pod {
 	shared := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return render.SharesTunnel(&p.Spec) })
 	living := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
-		return p.DeletionTimestamp != nil || podIP(&p) == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+		return p.DeletionTimestamp != nil || wire.PodIPv4(&p) == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
 	})
 	silent := func(p corev1.Pod) bool { return p.Labels[wire.LabelActive] != "true" }
 	if says := slices.DeleteFunc(slices.Clone(living), silent); len(says) > 0 {
@@ -214,7 +214,7 @@ func (in *inputs) supports() ([]wire.Object, error) {
 			return nil, err
 		}
 		host := in.host
-		if in.pod == nil || podIP(in.pod) != ip {
+		if in.pod == nil || wire.PodIPv4(in.pod) != ip {
 			host = netip.Addr{}
 		}
 		fabric := g.InternalFabric(render.Fabric{
@@ -292,7 +292,7 @@ func (in *inputs) gatewayIP() string {
 	if in.pod == nil || in.shared() && in.told != "" {
 		return in.told
 	}
-	return podIP(in.pod)
+	return wire.PodIPv4(in.pod)
 }
 
 // gone reports whether no pod of the gateway has the address, which may belong to another pod by now. A pod
@@ -302,18 +302,8 @@ func (in *inputs) gone(ip string) bool {
 		if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 			return false
 		}
-		return podIP(&p) == ip || in.shared() && podIP(&p) == "" && p.Spec.NodeName != ""
+		return wire.PodIPv4(&p) == ip || in.shared() && wire.PodIPv4(&p) == "" && p.Spec.NodeName != ""
 	})
-}
-
-// podIP returns the pod's IPv4 address, which need not be its first address.
-func podIP(p *corev1.Pod) string {
-	for _, ip := range p.Status.PodIPs {
-		if isIPv4(ip.IP) {
-			return ip.IP
-		}
-	}
-	return p.Status.PodIP
 }
 
 func sameNode(a, b *corev1.Node) bool {

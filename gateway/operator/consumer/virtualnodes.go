@@ -304,7 +304,7 @@ func (r *virtualNodes) address(ctx context.Context, p peering.NodeProgram, n *co
 		pod := &pods.Items[i]
 		owner := metav1.GetControllerOf(pod)
 		if owner != nil && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && !pod.Spec.HostNetwork && pod.Spec.ServiceAccountName == peering.NodeAccount(p.Name) {
-			at = pod.Status.PodIP
+			at = wire.PodIPv4(pod)
 		}
 	}
 	want := p.Address(at)

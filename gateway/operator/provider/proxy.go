@@ -268,18 +268,18 @@ func (r *proxyRoute) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err := r.reader.Get(ctx, client.ObjectKey{Namespace: r.home, Name: wire.ProxyName}, &s); err != nil {
 		return ctrl.Result{RequeueAfter: control.LastRetry}, client.IgnoreNotFound(err) // the Service is not watched
 	}
-	address, err := netip.ParseAddr(s.Spec.ClusterIP)
-	if err != nil || !address.Is4() || s.DeletionTimestamp != nil {
-		return ctrl.Result{}, nil //nolint:nilerr // peers reach IPv4 addresses alone
+	address := wire.ServiceIPv4(&s)
+	if address == "" || s.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
 	}
 	want := &ipamv1alpha1.IP{
 		TypeMeta:   metav1.TypeMeta{APIVersion: ipamv1alpha1.SchemeGroupVersion.String(), Kind: ipamv1alpha1.IPKind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: peering.ProxyIPName, Labels: map[string]string{wire.LabelManagedBy: control.Manager}},
-		Spec:       ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(s.Spec.ClusterIP)},
+		Spec:       ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(address)},
 	}
 	want.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: s.Name, UID: s.UID, Controller: new(true)}}
 	var live ipamv1alpha1.IP
-	err = r.client.Get(ctx, client.ObjectKeyFromObject(want), &live)
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(want), &live)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return ctrl.Result{}, fmt.Errorf("read IP %s: %w", want.Name, err)

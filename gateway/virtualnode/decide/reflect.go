@@ -131,6 +131,7 @@ func (v View) Service(o *corev1.Service) *corev1.Service {
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, Selector: o.Spec.Selector, PublishNotReadyAddresses: o.Spec.PublishNotReadyAddresses,
 			SessionAffinity: o.Spec.SessionAffinity, SessionAffinityConfig: o.Spec.SessionAffinityConfig,
+			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, // endpoints of the other cluster have no other address
 		},
 	}
 	if o.Spec.ClusterIP == corev1.ClusterIPNone {
