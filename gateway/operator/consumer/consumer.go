@@ -1,7 +1,7 @@
 // Package consumer uses the resources of other clusters, with Liqo's kinds and by Liqo's contract.
 //
-// It has this cluster's keys and its Identities, requests resources, creates the virtual nodes for them, and
-// tells providers which namespaces are offloaded. Package virtualnode runs the pods.
+// It makes this cluster's keys and kubeconfigs, requests resources, creates the virtual nodes for them, and
+// requests namespaces for the offloaded ones. Package virtualnode runs the pods.
 package consumer
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/secrets"
 )
 
-// SetUp adds the controllers. p is what they reach, and of watches the Secrets of tenant namespaces.
+// SetUp adds the controllers. They reach providers through p. of watches the Secrets of tenant namespaces.
 func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, p *Providers, of *secrets.Watch) error {
 	seen := control.NewDeletions(deletionsOf)
 	return errors.Join(

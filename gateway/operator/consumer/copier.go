@@ -37,8 +37,9 @@ import (
 const copierWorkers = 32
 
 // copier copies this cluster's ResourceSlices and NamespaceMaps to providers, and copies the answers of the
-// providers back. It uses no finalizers: an object whose deletion was seen here is deleted on the provider
-// when the two lists are compared next, or by the provider together with the Tenant.
+// providers back. It uses no finalizers. If copier has seen the deletion of an object here, it deletes the
+// copy when it compares the two lists next. Otherwise the provider deletes the copy together with the
+// Tenant.
 type copier struct {
 	client   client.Client
 	reader   client.Reader // not cached
@@ -98,10 +99,10 @@ func (r *copier) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, errors.Join(err, r.compare(ctx, plane, all))
 }
 
-// slices lists this cluster's own ResourceSlices: those of namespace from the API server, those of other
-// namespaces from the cache. The cache shares the latter with its other readers: callers compare names and
-// ages, and must not change anything. If the cache has a slice, it has all older ones, because slices reach
-// it in the order of their creation.
+// slices lists this cluster's own ResourceSlices: from the API server for namespace, from the cache for
+// other namespaces. The cache shares its objects with other readers, so callers must not change them. If
+// the cache has a slice, it also has all older slices, because slices reach it in the order of their
+// creation.
 func (r *copier) slices(ctx context.Context, namespace string) ([]authv1beta1.ResourceSlice, error) {
 	var here, everywhere authv1beta1.ResourceSliceList
 	of := client.MatchingLabels{peering.LabelReplication: "true"}
@@ -249,8 +250,8 @@ func (r *copier) show(ctx context.Context, remote client.Client, plane *authv1be
 	return err
 }
 
-// answers watches the providers' namespaces, and sends an event for each change. Its keys are the tenant
-// namespaces here.
+// answers watches this cluster's namespaces on providers, and sends an event for each change. The keys of
+// watching are tenant namespaces of this cluster.
 type answers struct {
 	told chan event.GenericEvent
 
@@ -258,7 +259,7 @@ type answers struct {
 	watching map[string]watching
 }
 
-// watching is the watch of one namespace on a provider, over the connections of that time.
+// watching is the watch of one namespace on a provider, over the connections of provider.
 type watching struct {
 	provider *remote.Cluster
 	there    string
@@ -285,7 +286,8 @@ func (a *answers) leave(here string) {
 	}
 }
 
-// enter watches the namespace there on a provider, through the access that the Identity gives now.
+// enter watches namespace there on a provider for tenant namespace here. It ends an earlier watch over
+// other connections.
 func (a *answers) enter(ctx context.Context, here, there string, provider *remote.Cluster) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

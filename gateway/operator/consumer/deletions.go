@@ -24,7 +24,7 @@ func ofProvider(provider types.NamespacedName) control.Deletion {
 	return control.Deletion{Of: "provider", NamespacedName: provider}
 }
 
-// deletionsOf lists the deletions that the end of an admin's object on this cluster stands for.
+// deletionsOf returns the deletions to remember when an admin's object on this cluster is deleted.
 func deletionsOf(o client.Object, _ bool) []control.Deletion {
 	switch o := o.(type) {
 	case *offloadingv1beta1.NamespaceOffloading:

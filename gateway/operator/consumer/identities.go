@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// identities writes a kubeconfig for each Identity: the access that a provider has given this cluster.
+// identities writes a kubeconfig for each Identity, which is this cluster's access to a provider.
 type identities struct {
 	client   client.Client
 	recorder events.EventRecorder
@@ -69,7 +69,7 @@ func (r *identities) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, control.Complain(ctx, r.client, r.recorder, i, nil)
 }
 
-// forget removes the kubeconfig of a deleted Identity: the private key is in it.
+// forget removes the kubeconfig of a deleted Identity, because it contains the private key.
 func (r *identities) forget(ctx context.Context, key client.ObjectKey) error {
 	if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, &corev1.Namespace{}); err != nil {
 		return client.IgnoreNotFound(err)

@@ -31,7 +31,7 @@ type keys struct {
 	providers *remote.Clients // by their Identities
 }
 
-// Start makes the keys. Liqo's and our tools read them before they peer this cluster.
+// Start makes the key pair. Liqo's and our tools read the public key before they set up lending.
 func (k *keys) Start(ctx context.Context) error {
 	for {
 		_, err := k.private(ctx)

@@ -18,13 +18,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// maps copies this cluster's NamespaceMaps to a provider, and copies back which mapped namespaces it has.
-// The provider deletes a namespace that is no longer requested, with everything in it.
+// maps copies this cluster's NamespaceMaps to a provider, and copies the provider's answers back. If a copy
+// does not request a namespace any more, the provider deletes that namespace with everything in it.
 //
-// Nothing is withdrawn by accident. An annotation of the map names the namespaces that are withdrawn,
-// and a map that is withdrawn first requests nothing, and is deleted then. If the copy requests a namespace
-// that the map neither requests nor withdraws, somebody has deleted the map here, or this cluster was
-// restored from a backup: the namespace is added to the map again.
+// Nothing is withdrawn by accident. An annotation of the map names the withdrawn namespaces, and a copy is
+// deleted only after its requests were emptied. If the copy requests a namespace that the map neither
+// requests nor withdraws, somebody has deleted the map here, or this cluster was restored from a backup.
+// Then maps adds the namespace to the map again.
 func (r *copier) maps(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice, id wire.ClusterID) error {
 	namespace := *plane.Spec.Namespace
 	var mine, shown offloadingv1beta1.NamespaceMapList
@@ -85,8 +85,8 @@ func (r *copier) maps(ctx context.Context, remote client.Client, plane *authv1be
 	return errors.Join(append(errs, err)...)
 }
 
-// giveUp deletes a copy. First it empties the request in it. This tells the provider that the consumer
-// wants the deletion: somebody on the provider may delete a copy, too.
+// giveUp deletes a copy, after it has emptied the requests in the copy. The empty copy shows the provider
+// that the consumer wants the deletion: an admin of the provider may delete a copy, too.
 func giveUp(ctx context.Context, remote client.Client, c *offloadingv1beta1.NamespaceMap) error {
 	if len(c.Spec.DesiredMapping) > 0 {
 		c.Spec.DesiredMapping = nil
@@ -111,7 +111,8 @@ func lostBy(m, c *offloadingv1beta1.NamespaceMap) map[string]string {
 	return lost
 }
 
-// told ends the withdrawal of a namespace in the map, once the copy does not request it any more.
+// told removes namespaces from the map's list of withdrawn ones when the copy does not request them any
+// more.
 func (r *copier) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap) error {
 	all := peering.Withdrawn(m)
 	for namespace := range withdraws(m) {
@@ -151,7 +152,7 @@ func (r *copier) showMap(ctx context.Context, remote client.Client, m, c *offloa
 		}
 	}
 	if unanswered := len(c.Status.CurrentMapping) == 0 && len(c.Spec.DesiredMapping) > 0; unanswered || equality.Semantic.DeepEqual(m.Status, c.Status) {
-		return nil // a new copy: the provider has the same namespaces as for the one before
+		return nil // a new copy has no answer yet: the provider still has the namespaces of the copy before it
 	}
 	before := m.DeepCopy()
 	m.Status = *c.Status.DeepCopy()

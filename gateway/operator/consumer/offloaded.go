@@ -25,7 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// offloadings is all that the plan for offloaded namespaces depends on.
+// offloadings are the facts from which the plan for offloaded namespaces is made.
 type offloadings struct {
 	id      wire.ClusterID
 	offered []offloadingv1beta1.NamespaceOffloading // in all namespaces, with the name that Liqo uses
@@ -63,9 +63,10 @@ func (o offered) looksAfter() (all []string) {
 	return all
 }
 
-// offloadingPlan says what has to exist.
+// offloadingPlan is the wanted state of all offloaded namespaces.
 type offloadingPlan struct {
-	// maps has the mappings of each NamespaceMap: tenant namespace and provider.
+	// maps has the wanted mappings of each NamespaceMap. Its keys are the tenant namespace and the
+	// provider.
 	maps map[types.NamespacedName]map[string]string
 	// nodes has, for each namespace, the virtual nodes that may run its pods.
 	nodes map[string][]types.NamespacedName
@@ -73,10 +74,11 @@ type offloadingPlan struct {
 	namespaces map[types.NamespacedName][]string
 	labelled   map[string]bool
 	statuses   map[types.NamespacedName]offloadingv1beta1.NamespaceOffloadingStatus
-	// refused says why a provider is not asked for a namespace. Its inner keys are namespaces here.
+	// refused has the reason for each namespace that is not requested from a provider, by the namespace's
+	// name here.
 	refused map[types.NamespacedName]map[string]string
-	// withdrawn are the namespaces that a provider has to delete. left are those that the provider keeps
-	// although no NamespaceOffloading or no ResourceSlice here asks for them.
+	// withdrawn are the namespaces that a provider has to delete. left are namespaces that the provider
+	// keeps although this cluster has no NamespaceOffloading or no ResourceSlice for them.
 	withdrawn, left map[types.NamespacedName][]string
 	// leaving means that pods still have to leave virtual nodes.
 	leaving bool
@@ -110,8 +112,9 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 		}
 	}
 	o.keep(p)
-	// A virtual kubelet keeps a namespace that is no longer offloaded until its last pod has left: it
-	// reports this on the pods. It needs its rights there; they are gone if the namespace is being deleted.
+	// A virtual kubelet keeps a namespace that is not offloaded any more until the last pod has left: it
+	// reports the reason on the pods. For this it needs its RoleBinding in the namespace. The RoleBinding
+	// is gone if the namespace is being deleted.
 	for _, node := range o.nodes {
 		for _, namespace := range node.looksAfter() {
 			if _, holds := node.holds[namespace]; holds && o.may(namespace) && !slices.Contains(p.namespaces[node.key()], namespace) {
@@ -121,8 +124,8 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 			}
 		}
 	}
-	// A NamespaceMap that requests nothing stays until the provider has no namespace of it any more:
-	// virtual kubelets read in it whether pods may run.
+	// A NamespaceMap without requests stays until the provider has deleted all its mapped namespaces:
+	// virtual kubelets read from the map whether pods may run.
 	for i := range o.maps {
 		m := &o.maps[i]
 		key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
@@ -143,9 +146,9 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 	return p
 }
 
-// refused returns the namespaces that providers are not asked for, with the reasons. A provider rejects a
-// whole map if a name in it is too long, or if it has too many names. Namespaces that the provider is
-// already asked for come first, then those that were offloaded first.
+// refused returns the namespaces that are not requested from providers, with the reasons. A provider
+// rejects a whole map if it has too many names, or if one name is too long. Of too many namespaces, those
+// that are requested already stay, and then those that were offloaded first.
 func (o offloadings) refused() map[types.NamespacedName]map[string]string {
 	out := map[types.NamespacedName]map[string]string{}
 	for _, provider := range o.providers() {
@@ -193,7 +196,7 @@ func (o offloadings) mapOf(provider types.NamespacedName) *offloadingv1beta1.Nam
 	return nil
 }
 
-// asked returns the namespaces that a provider is asked for now, before this plan.
+// asked returns the namespaces that the present NamespaceMap requests from a provider.
 func (o offloadings) asked(provider types.NamespacedName) map[string]string {
 	if m := o.mapOf(provider); m != nil {
 		return m.Spec.DesiredMapping
@@ -201,10 +204,10 @@ func (o offloadings) asked(provider types.NamespacedName) map[string]string {
 	return nil
 }
 
-// keep lets providers keep the namespaces that they have, until an admin withdraws them. A VirtualNode and
-// the labels of its Node choose a provider, and this operator makes both: if they are gone, or were made
-// again without an admin's label, nobody has withdrawn anything. The same holds if an admin's own object is
-// missing without a deletion that was seen, see [own.Deletions].
+// keep adds the present requests to the plan, until an admin withdraws them. VirtualNodes and the labels of
+// their Nodes select a provider, and this operator makes both. If they are gone, or were made again without
+// an admin's label, no admin has withdrawn anything. The same holds if an admin's own object is missing and
+// its deletion was not seen, see [control.Deletions].
 func (o offloadings) keep(p offloadingPlan) {
 	for i := range o.maps {
 		m := &o.maps[i]
@@ -229,7 +232,7 @@ func (o offloadings) keep(p offloadingPlan) {
 			if n == nil || !slices.ContainsFunc(o.slices, func(s authv1beta1.ResourceSlice) bool { return asksProvider(&s, key) }) {
 				p.left[key] = append(p.left[key], namespace)
 			}
-			for _, node := range o.nodes { // the pods of the namespace go on running, too
+			for _, node := range o.nodes { // the pods of the namespace keep running, too
 				if node.provider() == key && slices.Contains(node.looksAfter(), namespace) {
 					p.nodes[namespace] = append(p.nodes[namespace], node.key())
 					p.namespaces[node.key()] = append(p.namespaces[node.key()], namespace)
@@ -239,7 +242,8 @@ func (o offloadings) keep(p offloadingPlan) {
 	}
 }
 
-// withdraws returns the namespaces that a map withdraws, without the objects that it withdraws.
+// withdraws returns the namespaces that a map withdraws. It leaves out the single objects that the map
+// withdraws.
 func withdraws(m *offloadingv1beta1.NamespaceMap) map[string]bool {
 	all := peering.Withdrawn(m)
 	maps.DeleteFunc(all, func(text string, _ bool) bool {
@@ -259,9 +263,9 @@ func (o offloadings) offeredIn(namespace string) *offloadingv1beta1.NamespaceOff
 	return nil
 }
 
-// takenBack reports whether an admin has withdrawn a namespace from a provider. It is called if no virtual
-// node of the provider is selected now. A NamespaceOffloading from a backup has no status yet, and does not
-// count as changed.
+// takenBack reports whether an admin has withdrawn a namespace from a provider. Callers ask only if no
+// virtual node of the provider is selected now. A NamespaceOffloading from a backup has no status yet, and
+// does not count as changed.
 func (o offloadings) takenBack(n *offloadingv1beta1.NamespaceOffloading, namespace string, provider types.NamespacedName) bool {
 	if n == nil {
 		return o.seen.Has(ofOffloading(namespace))

@@ -28,10 +28,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// offloader writes the three things that an offloaded namespace needs on this cluster: the request to
-// providers, the rights and the namespaces of virtual kubelets, and a label. It handles all namespaces at
-// once: they are few, and share NamespaceMaps. It uses no finalizers: it compares lists to find objects of
-// its own that nothing needs any more.
+// offloader writes three things for offloaded namespaces on this cluster: the requests to providers, the
+// rights of virtual kubelets with the list of their namespaces, and a label. It handles all namespaces at
+// once, because they are few and share NamespaceMaps. It uses no finalizers: it compares lists to find its
+// objects that nothing needs any more.
 type offloader struct {
 	client client.Client // not cached
 	cached client.Reader
@@ -56,7 +56,8 @@ func (r *offloader) setup(mgr ctrl.Manager) (err error) {
 		Complete(r)
 }
 
-// podsGoAgain is how often the operator looks whether the pods have left a namespace that is no longer offloaded.
+// podsGoAgain is how often the operator checks whether the pods have left a namespace that is not offloaded
+// any more.
 const podsGoAgain = time.Second
 
 // Reconcile compares all offloaded namespaces with the objects that they need.
@@ -155,8 +156,8 @@ func (r *offloader) holds(ctx context.Context, node string) (map[string]struct{}
 	return out, nil
 }
 
-// write creates what is missing before it tells virtual kubelets of it, and removes what is superfluous
-// after it has told them.
+// write creates objects before it announces their namespaces to virtual kubelets. It deletes superfluous
+// objects after virtual kubelets were updated.
 func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan) error {
 	var errs []error
 	for key, mapping := range p.maps {
@@ -196,9 +197,9 @@ func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan)
 	return errors.Join(append(errs, r.withdraw(ctx, in, p))...)
 }
 
-// say writes into a map which namespaces are withdrawn, before the map stops requesting them: the provider
-// may not answer now, and an operator that is restarted then does not know the deletion. A namespace that
-// is requested again is removed from the withdrawn ones.
+// say writes the withdrawn namespaces into an annotation of the map, before the map stops requesting them.
+// The provider may not answer now, and an operator that restarts meanwhile does not know the deletion any
+// more. A namespace that is requested again is removed from the annotation.
 func (r *offloader) say(ctx context.Context, m *offloadingv1beta1.NamespaceMap, mapping map[string]string, withdrawn []string) error {
 	if m == nil {
 		return nil

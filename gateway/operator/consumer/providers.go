@@ -49,8 +49,9 @@ func NewProviders(c client.Client, reader client.Reader, home string, wrap trans
 // Forget ends the connections to the provider of an Identity.
 func (p *Providers) Forget(identity client.ObjectKey) { p.keys.providers.Forget(identity) }
 
-// Ask sends a request to a provider's API server. An answer proves this cluster's certificate and rights,
-// too. ask also takes a newer certificate when it is time, or when the provider has another certificate authority.
+// Ask sends a request to a provider's API server. An answer also proves that this cluster's certificate and
+// rights are valid. Ask renews the certificate when it is time, or when the provider has another
+// certificate authority.
 func (p *Providers) Ask(ctx context.Context, i *authv1beta1.Identity) error {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
@@ -118,8 +119,9 @@ func (k *keys) reach(ctx context.Context, i *authv1beta1.Identity) (*remote.Clus
 	return k.providers.Get(client.ObjectKeyFromObject(i), a)
 }
 
-// renew requests a certificate that is valid for longer, and takes it once it is there. It takes the
-// certificate and the authority from the answer, but not the address of the API server: an admin has set that.
+// renew requests a certificate that is valid for longer, and stores it in the Identity once the provider
+// has answered. It also stores the provider's CA. It keeps the address of the API server, because an admin
+// has set it.
 func (p *Providers) renew(ctx context.Context, provider *remote.Cluster, i *authv1beta1.Identity) error {
 	abroad := provider.API
 	o := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: *i.Spec.Namespace, Name: i.Name}}
@@ -141,7 +143,7 @@ func (p *Providers) renew(ctx context.Context, provider *remote.Cluster, i *auth
 	}
 	before, now := i.DeepCopy(), o.Status.AuthParams
 	if now == nil || !newer(now.SignedCRT, i.Spec.AuthParams.SignedCRT) {
-		return nil // the provider renews at the same time of the certificate's life; the next look finds it
+		return nil // the provider renews a certificate at the same age; the next call finds it
 	}
 	i.Spec.AuthParams.SignedCRT, i.Spec.AuthParams.CA = now.SignedCRT, authorityOf(ctx, provider.Access, now.CA)
 	if err := p.client.Patch(ctx, i, client.MergeFrom(before), client.FieldOwner(control.Manager)); err != nil {
@@ -169,7 +171,7 @@ func (p *Providers) another(ctx context.Context, i *authv1beta1.Identity, c *x50
 	}), nil
 }
 
-// authorityOf returns the CA bundle for a provider that says its CA is now says. The bundle keeps the
+// authorityOf returns the CA bundle for a provider that has announced the CA in says. The bundle keeps the
 // earlier CA until the API server shows a certificate of the new one.
 func authorityOf(ctx context.Context, a remote.Access, says []byte) []byte {
 	has := a.CA

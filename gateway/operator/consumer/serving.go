@@ -39,9 +39,9 @@ type serving struct {
 	since   time.Time
 }
 
-// serving keeps the certificate of a virtual kubelet for the address at which it listens. Without one, the
-// virtual kubelet shows a certificate of its own, which only API servers accept that don't verify kubelets.
-// again is when to call it again.
+// serving keeps a certificate of the virtual kubelet valid for the address at which it listens. Without it,
+// the virtual kubelet uses one of its own making, which API servers reject if they verify kubelets. again
+// is the time until the next call.
 func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip string, now time.Time) (again time.Duration, err error) {
 	asked := r.asked[p.UID]
 	if asked != nil && asked.ip != ip {
@@ -157,7 +157,7 @@ func (r *virtualNodes) signed(ctx context.Context, asked *serving, now time.Time
 	return live.Status.Certificate, nil
 }
 
-// unasked deletes a signing request of a VirtualNode that nothing waits for.
+// unasked deletes a VirtualNode's signing request that nothing waits for any more.
 func (r *virtualNodes) unasked(ctx context.Context, of types.UID, name string) error {
 	live := &certificatesv1.CertificateSigningRequest{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, live); err == nil {

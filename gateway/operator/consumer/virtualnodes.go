@@ -41,9 +41,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// virtualNodes makes three things of each granted slice: a VirtualNode, its Node, and its virtual kubelet,
-// which reports the state of the Node. It works rarely, so it reads what it needs then, and has no cache
-// for it. It has one worker, because all virtual kubelets are subjects of the same bindings.
+// virtualNodes makes three things for each granted slice: a VirtualNode, its Node, and its virtual kubelet,
+// which reports the state of the Node. It runs rarely, so it reads most objects from the API server instead
+// of a cache. It has one worker, because all virtual kubelets are subjects of the same bindings.
 type virtualNodes struct {
 	client    client.Client // not cached
 	cached    client.Reader
@@ -73,7 +73,7 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 	if err != nil {
 		return err
 	}
-	// The manager caches only the Deployments of gateways.
+	// The manager's own cache has no Deployments of virtual kubelets, only those of gateways.
 	programs, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: cache.TransformStripManagedFields(),
 		DefaultLabelSelector: labels.NewSelector().Add(*named),
@@ -144,7 +144,7 @@ func (r *virtualNodes) slices(ctx context.Context, which client.ListOption) (out
 	return out
 }
 
-// Reconcile keeps the virtual node of one slice, or removes its objects.
+// Reconcile makes or repairs the virtual node of one slice, or removes its objects.
 func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s, v := &authv1beta1.ResourceSlice{}, &offloadingv1beta1.VirtualNode{}
 	if err := errors.Join(r.read(ctx, req.NamespacedName, s), r.read(ctx, req.NamespacedName, v)); err != nil {
@@ -185,9 +185,9 @@ func (r *virtualNodes) read(ctx context.Context, key client.ObjectKey, o client.
 	return nil
 }
 
-// problem says why no pod can run with a slice; "" if pods can. Once the VirtualNode exists, two reasons
-// are not checked here: the virtual kubelet itself reports a missing kubeconfig and a provider that does
-// not answer.
+// problem returns the reason that no pod can run with a slice, or "". It leaves two reasons to the virtual
+// kubelet, which reports them itself: a provider that does not answer and, once the VirtualNode exists, a
+// missing kubeconfig.
 func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice, made bool) (string, error) {
 	for _, what := range []authv1beta1.ResourceSliceConditionType{authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionTypeResources} {
 		switch c := peering.Condition(s, what); {
@@ -208,7 +208,7 @@ func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice
 	if err := r.cached.Get(ctx, client.ObjectKey{Name: string(*s.Spec.ProviderClusterID)}, fc); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("read ForeignCluster %s: %w", *s.Spec.ProviderClusterID, err)
 	}
-	for _, c := range fc.Status.Conditions { // the virtual kubelet has another certificate, and may have access still
+	for _, c := range fc.Status.Conditions { // the virtual kubelet has a certificate of its own, and may still have access
 		if c.Type == corev1beta1.APIServerStatusCondition && c.Status == corev1beta1.ConditionStatusError && c.Reason != peering.ReasonSilent {
 			return c.Message, nil
 		}
@@ -216,7 +216,7 @@ func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice
 	return "", nil
 }
 
-// unfit says why this cluster can have no Node for a slice; "" if it can.
+// unfit returns the reason that this cluster can't have a Node for a slice, or "".
 func (r *virtualNodes) unfit(ctx context.Context, s *authv1beta1.ResourceSlice) (string, error) {
 	n := &corev1.Node{}
 	if err := r.read(ctx, client.ObjectKey{Name: s.Name}, n); err != nil {
@@ -292,8 +292,8 @@ func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNod
 	return again, errors.Join(err, r.report(ctx, v, d, n))
 }
 
-// address writes into the Node where the virtual kubelet listens. The virtual kubelet may not write this
-// itself: it could make API servers send packets anywhere.
+// address writes the virtual kubelet's address into the Node. The virtual kubelet has no right to write it:
+// it could make API servers send packets anywhere.
 func (r *virtualNodes) address(ctx context.Context, p peering.NodeProgram, n *corev1.Node) (at string, err error) {
 	var pods corev1.PodList
 	err = r.programs.List(ctx, &pods, client.InNamespace(p.Namespace), client.MatchingLabels{peering.LabelVirtualNode: p.Name, peering.LabelKubelet: peering.KubeletComponent})
@@ -319,8 +319,8 @@ func (r *virtualNodes) address(ctx context.Context, p peering.NodeProgram, n *co
 	return at, nil
 }
 
-// member keeps the Node. Kubernetes writes taints into it, and admins write labels. So member adds what is
-// missing, and keeps the rest.
+// member creates the Node, or adds missing labels and taints to it. It keeps all others, because Kubernetes
+// writes taints into a Node, and admins write labels.
 func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*corev1.Node, error) {
 	n, want := &corev1.Node{}, p.Member()
 	if err := r.read(ctx, client.ObjectKeyFromObject(want), n); err != nil {
@@ -336,7 +336,7 @@ func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*core
 	for key, value := range want.Labels {
 		metav1.SetMetaDataLabel(&n.ObjectMeta, key, value)
 	}
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(has corev1.Taint) bool { return has.Key == peering.TaintNoPods }) // of an earlier operator
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(has corev1.Taint) bool { return has.Key == peering.TaintNoPods }) // an earlier version of the operator wrote this taint
 	for _, t := range want.Spec.Taints {
 		if !slices.ContainsFunc(n.Spec.Taints, func(has corev1.Taint) bool { return has.MatchTaint(&t) }) {
 			n.Spec.Taints = append(n.Spec.Taints, t)
