@@ -65,9 +65,9 @@ func holds(s *corev1.Secret, of peering.Certified) bool {
 	return owner != nil && owner.UID == of.Owner.GetUID()
 }
 
-// certificate returns the certificate of an accepted consumer; nil while there is none. It requests a new
-// one when the last third of the certificate's life begins, or when another authority has signed the
-// present one. again is when to call it again; 0 means: when something changes.
+// certificate returns the certificate of an accepted consumer; nil while there is none. It requests a new one
+// when the last third of the present one's life begins, or when the cluster has another certificate
+// authority. again is the time until the next call; with 0, a change causes it.
 func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *corev1.Secret, now time.Time) (certificate []byte, again time.Duration, err error) {
 	mark, err := r.authority.Mark(ctx)
 	if err != nil {
@@ -83,8 +83,8 @@ func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *
 			}
 		}
 	}
-	// Each certificate has its own name of a request. So a request that an earlier attempt has left is
-	// found again, and another key, another authority or the next period gets another request.
+	// The name of a request depends on owner, key, authority and period. So the request of an earlier attempt
+	// is found again, and any other certificate gets a request of its own.
 	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(of.Owner.GetUID()), of.CSR, last, []byte(mark)}, []byte{0}))
 	request, err := r.request(ctx, of, fmt.Sprintf("liqo-tui-%s-%x", of.Consumer, sum[:8]))
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *
 		}
 		return certificate, signingTime - waits + time.Second, nil
 	}
-	// A signer may have signed something else than what was requested.
+	// A signer may have signed a certificate that differs from the request.
 	c, err := peering.Certificate(request.Status.Certificate)
 	if err != nil {
 		return certificate, signing.RefusedAgain, fmt.Errorf("what was signed can't be read: %w", err)
@@ -119,8 +119,8 @@ func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *
 	return request.Status.Certificate, max(peering.RenewAt(c.NotBefore, c.NotAfter).Sub(now), time.Minute), control.Delete(ctx, r.client, request)
 }
 
-// request creates a CertificateSigningRequest and approves it. A request of the same name that asks for
-// something else is not ours, and is deleted.
+// request creates a CertificateSigningRequest and approves it. A request of the same name with other contents
+// is not ours, and is deleted.
 func (r *signer) request(ctx context.Context, of peering.Certified, name string) (*certificatesv1.CertificateSigningRequest, error) {
 	want := of.SigningRequest(name)
 	live := &certificatesv1.CertificateSigningRequest{}

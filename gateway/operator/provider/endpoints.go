@@ -26,8 +26,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// endpoints makes EndpointSlices, so that the consumers' Services on this cluster also lead to their pods
-// at home, as long as the tunnel carries packets.
+// endpoints makes EndpointSlices for consumers' Services on this cluster, with the Services' pods on the
+// consumer. The pods are ready endpoints as long as the tunnel carries packets.
 type endpoints struct {
 	base
 
@@ -102,7 +102,7 @@ func (r *endpoints) tunnel(ctx context.Context, namespace string) (network.Range
 }
 
 // news returns requests for all ShadowEndpointSlices of a consumer, if its tunnel has changed. A gateway
-// reports every few seconds, and mostly the same.
+// reports every few seconds, and most reports change nothing.
 func (r *endpoints) news(ctx context.Context, namespace string) (out []reconcile.Request) {
 	ranges, tunnel, err := r.tunnel(ctx, namespace)
 	if err != nil {
@@ -165,7 +165,7 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	theirs, why, err := r.leads(ctx, s, id)
 	switch {
-	case err != nil: // nothing is known: the endpoints stay
+	case err != nil: // the owner of the Service is unknown: the endpoints stay
 		return ctrl.Result{}, err
 	case !theirs:
 		return ctrl.Result{}, errors.Join(r.remove(ctx, req), client.IgnoreNotFound(control.Complain(ctx, r.client, r.recorder, s, why)))
@@ -195,8 +195,8 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{RequeueAfter: again}, client.IgnoreNotFound(control.Complain(ctx, r.client, r.recorder, s, nil))
 }
 
-// leads reports whether the Service of s belongs to the consumer. If it belongs to somebody else, why says
-// so. If it does not exist yet, its creation is an event.
+// leads reports whether the Service of s belongs to the consumer. why is set if it belongs to somebody else.
+// If the Service does not exist yet, its creation is an event.
 func (r *endpoints) leads(ctx context.Context, s *offloadingv1beta1.ShadowEndpointSlice, id wire.ClusterID) (theirs bool, why, err error) {
 	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
 	service := &corev1.Service{}
@@ -217,8 +217,8 @@ func (r *endpoints) leads(ctx context.Context, s *offloadingv1beta1.ShadowEndpoi
 	return false, fmt.Errorf("%sService %s is not of cluster %s, which has endpoints for its own Services only", wire.ProblemRefused, key.Name, id), nil
 }
 
-// silent makes news handle the next report in any case. The time alone, and no report, has shown that
-// packets don't pass, so the next report may look like the last one that was acted on.
+// silent makes news react to the next report in any case. Here the passing of time has shown that packets
+// don't pass, so the next report may equal the last one.
 func (r *endpoints) silent(namespace string, tunnel network.Tunnel) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// usual is what a consumer gets of resources that it does not request, as far as they are available. Liqo's
+// usual is granted of resources that a consumer does not request, as far as they are available. Liqo's
 // providers grant the same amounts.
 var usual = corev1.ResourceList{
 	corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
@@ -24,12 +24,13 @@ type budget struct {
 	holds corev1.ResourceList
 	// spent is what other slices have taken from it.
 	spent corev1.ResourceList
-	// only means that the purse has none of a resource that holds does not name. Otherwise such a resource
+	// only means that the budget has none of a resource that holds does not name. Otherwise such a resource
 	// is unlimited.
 	only bool
 }
 
-// left returns how much of a resource is left, of how much in all, and whether the purse limits it.
+// left returns the rest of a resource, the amount before all grants, and whether the budget limits the
+// resource.
 func (p budget) left(name corev1.ResourceName) (left, of resource.Quantity, bounds bool) {
 	of, bounds = p.holds[name]
 	if !bounds && !p.only {
@@ -43,7 +44,7 @@ func (p budget) left(name corev1.ResourceName) (left, of resource.Quantity, boun
 	return left, of, true
 }
 
-// fits returns nil if the budget has this much of a resource left, and otherwise says what is missing.
+// fits returns nil if the budget has q of a resource left, and otherwise an error with the missing amount.
 func (p budget) fits(name corev1.ResourceName, q resource.Quantity) error {
 	left, of, bounds := p.left(name)
 	switch {
@@ -55,8 +56,8 @@ func (p budget) fits(name corev1.ResourceName, q resource.Quantity) error {
 	return fmt.Errorf("%s: %s asked for; %s have %s, of which %s are not lent yet", name, q.String(), p.whose, of.String(), left.String())
 }
 
-// grant decides what a consumer gets for a request. Each purse must have enough for all of it. If one has
-// not, the consumer gets nothing, and why says what is missing.
+// grant returns the amounts that a consumer gets for a request. Each budget must have enough for all of the
+// request. Otherwise the consumer gets nothing, and why names the first resource that is missing.
 func grant(asked corev1.ResourceList, purses []budget) (granted corev1.ResourceList, why error) {
 	granted = corev1.ResourceList{}
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
@@ -98,8 +99,8 @@ func grant(asked corev1.ResourceList, purses []budget) (granted corev1.ResourceL
 	return granted, nil
 }
 
-// stays reports whether an earlier grant still fits the limits that admins have set. The amounts of the
-// nodes do not count here: nodes come and go, and a grant is kept.
+// stays reports whether an earlier grant still fits the limits that admins have set. Capacities of nodes do
+// not count: nodes come and go, and grants stay.
 func stays(granted corev1.ResourceList, purses []budget) bool {
 	for name, q := range granted {
 		for _, p := range purses {
@@ -132,7 +133,7 @@ func most(a, b corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// capacity sums what the nodes that lend have for pods.
+// capacity sums the allocatable resources of all nodes that lend.
 func capacity(nodes []corev1.Node) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for i := range nodes {
@@ -143,7 +144,7 @@ func capacity(nodes []corev1.Node) corev1.ResourceList {
 	return sum
 }
 
-// lends reports whether a node is a real one of this cluster, is ready, and takes new pods.
+// lends reports whether a node is no virtual one, is ready, and takes new pods.
 func lends(n *corev1.Node) bool {
 	if _, virtual := n.Labels[peering.LabelNodeType]; virtual || n.Spec.Unschedulable {
 		return false

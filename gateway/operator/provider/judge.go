@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// inputs is what the decision about a Tenant depends on.
+// inputs are the facts for the decision about a Tenant.
 type inputs struct {
 	tenant    *authv1beta1.Tenant
 	namespace *corev1.Namespace // nil if no admin has labelled it for a peer
@@ -22,8 +22,8 @@ type inputs struct {
 	nonces    []corev1.Secret // in the namespace of the Tenant
 	// stored is the Secret with the certificate that was signed before; nil if there is none.
 	stored *corev1.Secret
-	// strangers maps users and groups to a binding that gives them rights on this cluster, and that this
-	// operator has not made.
+	// strangers maps users and groups to the binding that gives them rights on this cluster, except bindings
+	// that this operator has made.
 	strangers map[string]string
 	// users maps the users of other consumers' slices to their consumers.
 	users map[string]wire.ClusterID
@@ -37,8 +37,8 @@ func (in *inputs) certified() peering.Certified { return peering.OfTenant(in.ten
 // Its nonce may be gone by now, and is not needed again.
 func (in *inputs) accepted() bool { return holds(in.stored, in.certified()) }
 
-// refusal says why a Tenant gets no access; nil if it gets access. nonce is then the nonce that the Tenant
-// has signed, or nil if it was accepted before.
+// refusal returns the reason that a Tenant gets no access; nil if it gets access. nonce is the nonce that the
+// Tenant has signed; nil if the Tenant was accepted before.
 func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
 	id := in.id()
 	if err := id.Validate(); err != nil {
@@ -73,8 +73,8 @@ func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
 	return nil, errors.New("its signature is not one of this namespace's present nonce by its key: run liqo-tui peer again")
 }
 
-// signed returns the nonce that the Tenant has signed; nil if it has signed no valid one. Without a valid
-// signature, the objects of other consumers are not read from the API server.
+// signed returns the nonce that the Tenant has signed; nil without a valid signature. In that case the
+// objects of other consumers are not read from the API server.
 func (in *inputs) signed() *corev1.Secret {
 	for i := range in.nonces {
 		s := &in.nonces[i]
@@ -101,8 +101,8 @@ func (in *inputs) first() *authv1beta1.Tenant {
 	return first
 }
 
-// sliceUsers maps the user of each slice of another consumer than of to that consumer. Slices without an
-// answer count, too: answering takes a while, and meanwhile no Tenant may get the name of the user.
+// sliceUsers maps the users of slices to their consumers, without the slices of consumer of. Slices without
+// an answer count, too: an answer takes a while, and meanwhile no Tenant may get the user's name.
 func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, of wire.ClusterID) map[string]wire.ClusterID {
 	users := map[string]wire.ClusterID{}
 	for i := range all {
@@ -116,9 +116,9 @@ func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, o
 	return users
 }
 
-// strangers maps users and groups to the binding that gives them rights, without the bindings that this
-// operator makes for consumers. The users of slices are left out for their own consumer only: another
-// consumer must not get their names.
+// strangers maps users and groups to the binding that gives them rights. It leaves out this operator's
+// bindings for consumers: those in tenant namespaces for all consumers, those of slices' users only for
+// consumer of, because another consumer must not get their names.
 func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBinding, of wire.ClusterID) map[string]string {
 	names := map[string]string{}
 	add := func(binding string, subjects []rbacv1.Subject) {

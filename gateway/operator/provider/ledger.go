@@ -21,7 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// ledger counts the pods of each consumer, over all its mapped namespaces. A pod is entered before it is
+// ledger counts the pods of each consumer over all its mapped namespaces. It counts a pod before the pod is
 // created, so that several pods created at once never exceed the grants.
 type ledger struct {
 	base
@@ -30,16 +30,15 @@ type ledger struct {
 
 	mu       sync.Mutex
 	accounts map[string]*account           // by tenant namespace
-	holders  map[client.ObjectKey]*account // of entered and waiting pods, so that nobody searches other accounts
+	holders  map[client.ObjectKey]*account // of counted and waiting pods, to find an account without a search
 }
 
 func newLedger(b base) *ledger {
 	return &ledger{base: b, told: make(chan event.GenericEvent, 1024), accounts: map[string]*account{}, holders: map[client.ObjectKey]*account{}}
 }
 
-// leastWaiting or twice the number of granted pods, whichever is more, is how many pods of one consumer may
-// wait, over all its mapped namespaces: when a pod ends, all that wait are looked at. Further pods are
-// tried again after crowdedAgain.
+// At most leastWaiting pods of one consumer wait, or twice the number of granted pods if that is more: each
+// pod that ends causes a look at all waiting ones. Further pods are tried again after crowdedAgain.
 const (
 	leastWaiting = 1000
 	crowdedAgain = 5 * time.Minute
@@ -62,7 +61,7 @@ func newAccount() *account {
 
 type entry struct {
 	amount corev1.ResourceList
-	uid    types.UID // of the pod; "" while nobody knows whether the pod exists
+	uid    types.UID // of the pod; "" while it is not certain that the pod exists
 }
 
 type waiting struct {
@@ -70,8 +69,8 @@ type waiting struct {
 	amount corev1.ResourceList
 }
 
-// of returns the account of a tenant namespace. The first call counts the pods that another process has
-// made. It lists them from the API server, because the cache may not know them yet.
+// of returns the account of a tenant namespace. The first call counts the pods that an earlier process has
+// made. It reads them from the API server, because the cache may not have them yet.
 func (l *ledger) of(ctx context.Context, namespace string, id wire.ClusterID) (*account, error) {
 	l.mu.Lock()
 	a := l.accounts[namespace]
@@ -113,7 +112,8 @@ func (a *account) enter(key client.ObjectKey, e entry) {
 	offload.Add(a.used, e.amount)
 }
 
-// reserve enters a pod that is about to be created. If there is no room, it says why, and lets the pod wait.
+// reserve counts a pod that is about to be created. Without room for it, the pod waits, and reserve returns
+// the reason.
 func (a *account) reserve(key client.ObjectKey, amount, granted corev1.ResourceList) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -163,7 +163,7 @@ func (a *account) forget(key client.ObjectKey) {
 	}
 }
 
-// see enters a pod that exists.
+// see counts a pod that exists.
 func (a *account) see(key client.ObjectKey, p *corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,7 +212,7 @@ func exhausted(used, granted corev1.ResourceList) bool {
 	return false
 }
 
-// leave removes a ShadowPod from those that wait.
+// leave removes a ShadowPod from the waiting ones.
 func (a *account) leave(key client.ObjectKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -226,7 +226,7 @@ func (l *ledger) release(ctx context.Context, a *account, key client.ObjectKey, 
 	}
 }
 
-// hold notes which account counts a pod; nil for none.
+// hold notes the account that counts a pod; nil removes the note.
 func (l *ledger) hold(key client.ObjectKey, by *account) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,8 +237,9 @@ func (l *ledger) hold(key client.ObjectKey, by *account) {
 	}
 }
 
-// pass moves a pod to account to; nil if its namespace is gone. If another consumer had a mapped namespace
-// of this name before, its account still counts the pod: pass removes that entry, if the pod is gone.
+// pass moves a pod to account to; nil if the pod's namespace is gone. Another consumer may have had a mapped
+// namespace of this name before. Then its account still counts the pod, and pass removes the entry if the pod
+// is gone.
 func (l *ledger) pass(ctx context.Context, key client.ObjectKey, to *account) error {
 	l.mu.Lock()
 	a := l.holders[key]
@@ -274,8 +275,8 @@ func (a *account) all() (keys []client.ObjectKey) {
 	return keys
 }
 
-// Used returns what the pods of all consumers count. The keys are tenant namespaces. A consumer may still
-// have pods after it has given back its grants.
+// Used returns the resources that all consumers' pods use. The keys are tenant namespaces. A consumer may
+// still have pods after it has given back its grants.
 func (l *ledger) Used(ctx context.Context) (map[string]corev1.ResourceList, error) {
 	var namespaces corev1.NamespaceList
 	if err := l.client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy); err != nil {

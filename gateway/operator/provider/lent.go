@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// lent knows what the slices were granted. The cache may not have the last answer yet, and a list of all
-// slices of a thousand consumers is 4 MB. So the list is read once while this replica leads, and each later
-// answer is noted here. Only one worker uses it.
+// lent remembers the grants of all slices. The cache may not have the last answer yet, and a list of all
+// slices of a thousand consumers is 4 MB. So lent reads the list once while this replica leads, and notes
+// each later answer. Only one worker uses it.
 type lent struct {
 	client client.Client
 	reader client.Reader                   // not cached
@@ -27,21 +27,21 @@ type lastAnswer struct {
 	granted corev1.ResourceList
 }
 
-// say notes what a slice was granted, as just read from or written to the API server.
+// say notes the grants of a slice that was just read from or written to the API server.
 func (l *lent) say(s *authv1beta1.ResourceSlice) {
 	if l.last != nil {
 		l.last[client.ObjectKeyFromObject(s)] = lastAnswer{s.UID, s.Status.Resources.DeepCopy()}
 	}
 }
 
-// failed drops all notes if a failed write of an answer may still have reached the API server.
+// failed drops all notes if the API server may have stored an answer although the write failed.
 func (l *lent) failed(why error) {
 	if !apierrors.IsConflict(why) && !apierrors.IsNotFound(why) {
 		l.last = nil
 	}
 }
 
-// others returns the slices of all consumers except s, each with what it has now.
+// others returns the slices of all consumers except s, with their present grants.
 func (l *lent) others(ctx context.Context, s *authv1beta1.ResourceSlice) (out []authv1beta1.ResourceSlice, err error) {
 	if l.last == nil {
 		var all authv1beta1.ResourceSliceList
@@ -58,7 +58,7 @@ func (l *lent) others(ctx context.Context, s *authv1beta1.ResourceSlice) (out []
 	if err := l.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list ResourceSlices: %w", err)
 	}
-	unseen := make(map[client.ObjectKey]bool, len(l.last)) // answered, and not the same in the cache
+	unseen := make(map[client.ObjectKey]bool, len(l.last)) // noted, and not the same in the cache
 	for key := range l.last {
 		unseen[key] = true
 	}
@@ -68,7 +68,7 @@ func (l *lent) others(ctx context.Context, s *authv1beta1.ResourceSlice) (out []
 		}
 	}
 	for i := range all.Items {
-		o := &all.Items[i] // a copy; what it points to belongs to the cache
+		o := &all.Items[i] // a copy; its pointers lead to the cache's objects
 		key := client.ObjectKeyFromObject(o)
 		if last, answered := l.last[key]; answered {
 			if last.uid != o.UID {

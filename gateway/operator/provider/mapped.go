@@ -33,7 +33,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// used returns what the pods of all consumers count. Its keys are tenant namespaces.
+// used returns the resources that all consumers' pods use. Its keys are tenant namespaces.
 type used func(context.Context) (map[string]corev1.ResourceList, error)
 
 // ofTenant is the deletion of the Tenant in a namespace.
@@ -49,8 +49,8 @@ func ofMap(key types.NamespacedName) control.Deletion {
 	return control.Deletion{Of: "NamespaceMap", NamespacedName: key}
 }
 
-// deletionsOf lists the deletions that take something from a consumer on this cluster. The deletion of a
-// NamespaceMap that still requests namespaces is left out: a consumer that gives up a map empties it first,
+// deletionsOf returns the deletions to remember: those that take something from a consumer. It ignores the
+// deletion of a NamespaceMap that still requests namespaces: a consumer empties a map before it deletes it,
 // so somebody else has deleted this one.
 func deletionsOf(o client.Object, gone bool) []control.Deletion {
 	switch o := o.(type) {
@@ -84,7 +84,8 @@ func setUpMapped(mgr ctrl.Manager, recorder events.EventRecorder, home string, s
 	return books.Used, errors.Join(mgr.Add(here), (&namespaces{base: b, books: books, guards: control.Guards{Reader: b.reader, Role: render.PeeringProvider}}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
 }
 
-// caches keeps only what is in mapped namespaces. The manager's caches keep other objects of the same kinds.
+// caches returns options for a cache of objects in mapped namespaces. The manager's caches have other objects
+// of the same kinds.
 func caches() cache.Options {
 	mapped := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelMapped: "true"})}
 	written, _ := labels.NewRequirement(peering.LabelPodOrigin, selection.Exists, nil) // does not fail: the label is a constant
@@ -97,19 +98,19 @@ func caches() cache.Options {
 			&networkingv1.NetworkPolicy{}: untouched(mapped),
 			&rbacv1.RoleBinding{}:         untouched(mapped),
 			&discoveryv1.EndpointSlice{}:  untouched(mapped),
-			&corev1.Service{}:             {Label: labels.NewSelector().Add(*written)}, // of consumers: an admission policy makes them set this label
+			&corev1.Service{}:             {Label: labels.NewSelector().Add(*written)}, // of consumers: an admission policy requires this label
 			&corev1.Pod{}:                 {Label: labels.SelectorFromSet(labels.Set{peering.LabelMadeBy: peering.MadeByShadowPod}), Transform: slimPod},
 		},
 	}
 }
 
-// untouched keeps the managed fields: [own.Apply] compares with them.
+// untouched keeps the managed fields, because [control.Apply] compares them.
 func untouched(o cache.ByObject) cache.ByObject {
 	o.Transform = func(o any) (any, error) { return o, nil }
 	return o
 }
 
-// slimPod keeps what the controllers read of a pod: whose it is, what it counts, its phase, and its grace period.
+// slimPod keeps the fields of a pod that the controllers read: metadata, resources, phase and grace period.
 func slimPod(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
@@ -131,7 +132,7 @@ func slimPod(o any) (any, error) {
 	return slim, nil
 }
 
-// base has what all controllers of this package need.
+// base has the clients and settings that all controllers of this package share.
 type base struct {
 	client   client.Client // cached: what is in mapped namespaces
 	peers    client.Client // cached: Tenants, slices, the network
@@ -142,7 +143,7 @@ type base struct {
 	seen     *control.Deletions
 }
 
-// tenant is what a consumer may have here.
+// tenant is a consumer with its access and its grants on this cluster.
 type tenant struct {
 	*authv1beta1.Tenant // nil if there is none
 
@@ -156,7 +157,7 @@ type tenant struct {
 // id is the consumer's cluster ID.
 func (t *tenant) id() wire.ClusterID { return wire.ClusterID(t.Spec.ClusterID) }
 
-// gone reports whether the consumer may have nothing here now.
+// gone reports whether the consumer may have nothing here: its Tenant is missing, drained or deleted.
 func (t *tenant) gone() bool { return t.Tenant == nil || t.over }
 
 // tenant reads the Tenant of consumer id in a tenant namespace, with its access and its grants.
@@ -209,14 +210,14 @@ func (b *base) tenant(ctx context.Context, namespace string, id wire.ClusterID) 
 	return t, nil
 }
 
-// lastGrace is the longest time that a pod may take to end after its consumer has lost everything here. It
-// is Kubernetes' default for all pods. Kubernetes checks the right to exec only when a session begins, so
-// only the end of the pod ends the session.
+// lastGrace is the longest time that a pod may take to end after its consumer has lost everything here. It is
+// Kubernetes' default for all pods. Kubernetes checks the right to exec only when a session begins, so only
+// the end of the pod ends the session.
 const lastGrace = int64(30) // seconds
 
-// endSoon deletes a pod within lastGrace, also a pod that is being deleted already and has more time. A
-// refusal of the deletion is no error: an admission webhook may refuse it, or the operator's rights have
-// ended with the namespace.
+// endSoon deletes a pod within lastGrace, even if the pod is already being deleted with more time. A refusal
+// of the deletion is no error: an admission webhook may refuse it, or the operator's rights have ended with
+// the namespace.
 func (b *base) endSoon(ctx context.Context, p *corev1.Pod) error {
 	if g := p.DeletionGracePeriodSeconds; g != nil && *g <= lastGrace {
 		return nil
@@ -237,7 +238,7 @@ func tenantOf(mapped *corev1.Namespace) string {
 	return namespace
 }
 
-// network returns how the two clusters are connected; nil if they are not.
+// network returns the Configuration of the connection to the consumer; nil if there is none.
 func (b *base) network(ctx context.Context, namespace string) (*networkingv1beta1.Configuration, error) {
 	var all networkingv1beta1.ConfigurationList
 	if err := b.peers.List(ctx, &all, client.InNamespace(namespace)); err != nil {
@@ -246,8 +247,8 @@ func (b *base) network(ctx context.Context, namespace string) (*networkingv1beta
 	return wire.First(slices.DeleteFunc(all.Items, func(c networkingv1beta1.Configuration) bool { return c.DeletionTimestamp != nil })), nil
 }
 
-// mapsIn returns requests for the consumers' maps in a tenant namespace ("" for all), and for the maps that
-// mapped namespaces name, which may be gone.
+// mapsIn returns requests for the consumers' maps in a tenant namespace ("" for all). It adds the maps that
+// mapped namespaces name, because these may be gone.
 func (b *base) mapsIn(ctx context.Context, namespace string) (out []reconcile.Request) {
 	var all offloadingv1beta1.NamespaceMapList
 	var namespaces corev1.NamespaceList

@@ -73,8 +73,8 @@ func (r *namespaces) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// addressNews selects nodes that come, go, or change their addresses. Nodes of the initial list are left
-// out: the first reconciliation of each map sees them.
+// addressNews selects nodes that appear, disappear, or change their addresses. It ignores the nodes of the
+// initial list: the first reconciliation of each map reads them.
 func addressNews() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
@@ -84,7 +84,7 @@ func addressNews() predicate.Predicate {
 	}
 }
 
-// rangeNews selects ranges of this cluster that come, go, or change.
+// rangeNews selects ranges of this cluster that appear, disappear, or change.
 func rangeNews(home string) predicate.Predicate {
 	return predicate.And(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == home }), predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
@@ -94,7 +94,7 @@ func rangeNews(home string) predicate.Predicate {
 	})
 }
 
-// mapNamed is the NamespaceMap that a mapped namespace names.
+// mapNamed returns a request for the NamespaceMap that a mapped namespace names.
 func mapNamed(mapped client.Object) []reconcile.Request {
 	namespace, name, ok := strings.Cut(mapped.GetAnnotations()[peering.AnnotationMapped], "/")
 	if !ok {
@@ -148,10 +148,10 @@ func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: in.again}, errors.Join(failed, in.report(ctx))
 }
 
-// policiesAgain is how soon missing admission policies are looked for again.
+// policiesAgain is how soon the operator checks again for missing admission policies.
 const policiesAgain = 30 * time.Second
 
-// guarded says why this cluster runs no pods of consumers; nil if it does.
+// guarded returns the reason that this cluster runs no pods of consumers; nil if it runs them.
 func (r *namespaces) guarded(ctx context.Context) error {
 	switch why, err := r.guards.Missing(ctx); {
 	case err != nil:
@@ -179,7 +179,7 @@ func (r *namespaces) mappedOf(ctx context.Context, req ctrl.Request) (map[string
 
 // unasked handles mapped namespaces whose map is gone. They stay: if somebody has deleted the map here, or
 // this cluster was restored from a backup, the consumer creates the map again. They are removed with the
-// Tenant, or when the consumer was seen to give up both its map and its last ResourceSlice.
+// Tenant, or when the operator has seen the consumer give up both its map and its last ResourceSlice.
 func (r *namespaces) unasked(ctx context.Context, namespace string, namespaces map[string]*corev1.Namespace, givenUp bool) error {
 	return r.each(ctx, namespaces, func(ctx context.Context, ns *corev1.Namespace) error {
 		t, err := r.tenant(ctx, namespace, wire.ClusterID(ns.Labels[wire.LabelRemoteCluster]))
@@ -214,8 +214,8 @@ func (r *namespaces) remove(ctx context.Context, ns *corev1.Namespace) error {
 	return control.Delete(ctx, r.client, ns)
 }
 
-// endPods ends the pods soon if their consumer may have nothing here. This comes before the deletion of the
-// namespace, because the operator loses its rights over the pods with it.
+// endPods ends the pods soon if their consumer may have nothing here. It runs before the deletion of the
+// namespace, because that ends the operator's rights over the pods.
 func (r *namespaces) endPods(ctx context.Context, ns *corev1.Namespace) error {
 	t, err := r.tenant(ctx, tenantOf(ns), wire.ClusterID(ns.Labels[wire.LabelRemoteCluster]))
 	if err != nil || !t.gone() {
@@ -279,7 +279,7 @@ type mapping struct {
 	again    time.Duration
 }
 
-// bringAbout makes the mapped namespaces that the map requests, and removes those that it no longer requests.
+// bringAbout makes the requested mapped namespaces, and removes those that the map does not request any more.
 func (m *mapping) bringAbout(ctx context.Context) error {
 	var errs []error
 	wanted := map[string]string{}
@@ -305,13 +305,13 @@ func (m *mapping) bringAbout(ctx context.Context) error {
 }
 
 // hasAsked reports whether this very map has requested a mapped namespace: the map is older than the
-// namespace, or its status names the namespace. A map that comes back from a backup, or is created again,
-// is younger: the request may only be missing in it, so the namespace stays.
+// namespace, or its status names the namespace. A younger map was restored from a backup or created again,
+// and may have lost requests. So the namespace stays.
 func (m *mapping) hasAsked(ns *corev1.Namespace) bool {
 	return !ns.CreationTimestamp.Before(&m.of.CreationTimestamp) || m.of.Status.CurrentMapping[ns.Annotations[peering.AnnotationOriginal]].RemoteNamespace == ns.Name
 }
 
-// order returns the requested namespaces in the order in which they are judged: existing ones come first.
+// order returns the requested namespaces, existing ones first.
 func (m *mapping) order() []string {
 	all := slices.Sorted(maps.Keys(m.of.Spec.DesiredMapping))
 	slices.SortStableFunc(all, func(a, b string) int {
@@ -326,7 +326,7 @@ func (m *mapping) order() []string {
 	return all
 }
 
-// one makes one mapped namespace. wanted are the names that this map has taken so far.
+// one makes one mapped namespace. wanted has the names that this map has used so far.
 func (m *mapping) one(ctx context.Context, original, name string, wanted map[string]string) (offloadingv1beta1.MappingPhase, error) {
 	refused := func(why error) (offloadingv1beta1.MappingPhase, error) {
 		m.problems[original] = why
@@ -350,7 +350,7 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 			m.again = takenAgain
 			return refused(err)
 		}
-		if ns == nil { // a namespace of this name went a moment ago
+		if ns == nil { // a namespace of this name was deleted a moment ago
 			m.again = control.RightsAgain
 			return "", nil
 		}
@@ -377,7 +377,7 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 
 const rightsLag = 5 * time.Second
 
-// create creates a mapped namespace. An existing namespace of this name belongs to somebody else, as a rule.
+// create creates a mapped namespace. If a namespace of this name exists, it usually belongs to somebody else.
 func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Namespace, error) {
 	ns := peering.MappedNamespace(m.of, m.tenant.id(), original, name)
 	err := m.client.Create(ctx, ns, client.FieldOwner(control.Manager))
@@ -387,7 +387,7 @@ func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Na
 	if !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("create namespace %s: %w", name, err)
 	}
-	// It may be this map's, and newer than the cache.
+	// The cache may not have this map's own namespace yet.
 	live := &corev1.Namespace{}
 	switch err := m.reader.Get(ctx, client.ObjectKey{Name: name}, live); {
 	case apierrors.IsNotFound(err):
@@ -403,8 +403,8 @@ func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Na
 // takenAgain is how soon a taken name is tried again: the operator does not watch other namespaces.
 const takenAgain = 10 * time.Second
 
-// furnish writes the limits of a mapped namespace and the consumer's rights in it. It reports whether all
-// of them are in force.
+// furnish writes the limits of a mapped namespace and the consumer's rights in it. It reports whether all are
+// in force.
 func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, error) {
 	if err := m.label(ctx, ns); err != nil {
 		return false, err
@@ -447,11 +447,11 @@ func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, erro
 	return counted, nil
 }
 
-// countedAgain is how soon a quota without a count is read again. The watch is usually sooner.
+// countedAgain is how soon an uncounted quota is read again. An event usually arrives sooner.
 const countedAgain = time.Second
 
-// label restores labels that others have changed. It does not apply: an apply would create a namespace that
-// is gone.
+// label restores labels that others have changed. It patches, because an apply would create a deleted
+// namespace again.
 func (m *mapping) label(ctx context.Context, ns *corev1.Namespace) error {
 	want := peering.MappedNamespace(m.of, m.tenant.id(), ns.Annotations[peering.AnnotationOriginal], ns.Name)
 	if ns.Labels[peering.LabelEnforce] == "restricted" { // an admin has chosen it

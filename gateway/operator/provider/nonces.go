@@ -20,11 +20,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// nonces writes the nonces that consumers sign. When a Tenant is deleted, the nonce by which it was
-// accepted is replaced: its signature must not be valid a second time.
+// nonces writes the nonces that consumers sign. When a Tenant is deleted, nonces replaces its nonce, so that
+// the signature is not valid a second time.
 type nonces struct {
 	client client.Client
-	reader client.Reader // not cached: in an old list the Tenant that uses a nonce may be missing
+	reader client.Reader // not cached: an old list may lack the Tenant that uses a nonce
 }
 
 func (r *nonces) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {

@@ -1,9 +1,9 @@
 // Package provider lends this cluster's resources, with Liqo's kinds and by Liqo's contract.
 //
-// It gives nonces to consumers, accepts their Tenants, signs their certificates, grants resources, and has a
-// proxy to its API server. Then it runs the consumers' pods: it makes the mapped namespaces that consumers
-// request, the remote pods in them, and the EndpointSlices of their Services. The pure package offload
-// decides what these look like. Nothing else makes pods in mapped namespaces, so this package can count them.
+// It gives nonces to consumers, accepts their Tenants, signs their certificates, grants resources, and runs a
+// proxy to its API server. It runs consumers' pods: it makes the mapped namespaces that they request, the
+// remote pods in these namespaces, and the EndpointSlices of their Services. The pure package offload
+// computes these objects. Only this package makes pods in mapped namespaces, so it can count them.
 package provider
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/signing"
 )
 
-// Options say what a provider lends, and how consumers reach it.
+// Options set the resources to lend, and the addresses that consumers use.
 type Options struct {
 	// APIServer is the URL of the API server that consumers get; "" for the address that the API servers
 	// publish themselves.
 	APIServer string
-	// Lend is the most of each resource that all consumers together get. Only the nodes limit a resource
-	// that it does not name.
+	// Lend is the most of each resource that all consumers together get. A resource that it does not name is
+	// limited by the nodes alone.
 	Lend corev1.ResourceList
 	Home string // namespace of the operator
 	// ProxyAddress is where the proxy to the API server listens, such as ":8118"; "" for no proxy.

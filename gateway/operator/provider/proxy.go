@@ -32,19 +32,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A consumer that can't reach the provider's API server directly reaches it through the tunnel. For this,
-// the provider's operator has an HTTP proxy, which connects to the API server and to nothing else. TLS is
-// between the consumer and the API server.
+// A consumer may have no direct way to the provider's API server. Then it uses the tunnel, and an HTTP proxy
+// in the provider's operator. The proxy connects to the API server and to nothing else. TLS is between the
+// consumer and the API server.
 
 const (
-	// proxyConnections is the limit of open connections, proxyOfOne that of one address. A client that
-	// opens more loses older ones, and clients with fewer connections lose none. Each connection carries
-	// many requests.
+	// proxyConnections limits the open connections, proxyOfOne those of one address. A client that opens more
+	// loses older ones, and clients with fewer connections lose none. Each connection carries many requests.
 	proxyConnections = 512
 	proxyOfOne       = 32
 	proxyTimeout     = 10 * time.Second // for the request to arrive, and for the API server to accept
-	// proxyIdle is after how long without a byte a connection is closed. Kubernetes' clients check every
-	// 30 s that the other end is still there.
+	// proxyIdle is the time without a byte after which a connection is closed. Kubernetes' clients test every
+	// 30 s whether the other end still answers.
 	proxyIdle = 5 * time.Minute
 )
 
@@ -54,9 +53,9 @@ type proxy struct {
 	address   string // where it listens
 }
 
-// crowd is a listener with a limited number of connections. It accepts every new connection: a client may
-// hold connections that it does not use, or that have broken without notice. To make room, it closes the
-// connection that has been idle for longest, among those of the addresses with the most connections.
+// crowd is a listener with a limited number of connections. It accepts every new connection, because a client
+// may hold connections that it does not use, or that broke unnoticed. To make room, it closes the connection
+// that has been idle for longest, among those of the addresses with the most connections.
 type crowd struct {
 	net.Listener
 
@@ -90,7 +89,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 	return m, nil
 }
 
-// enter counts a new connection. out is the connection to close for it; nil if there is room.
+// enter counts a new connection. out is the connection that has to be closed for it; nil if there is room.
 func (c *crowd) enter(m *member) (out *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,8 +202,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	join(r.Context(), peer, buffered.Reader, server, proxyIdle)
 }
 
-// join passes bytes both ways until one end closes, no byte has passed for idle, or ctx ends. It first
-// passes on what was already read from the peer.
+// join copies bytes both ways until one end closes, no byte has passed for idle, or ctx ends. Bytes that were
+// already read from the peer come first.
 func join(ctx context.Context, peer net.Conn, sent *bufio.Reader, server net.Conn, idle time.Duration) {
 	done := make(chan struct{}, 2) //nolint:mnd // ways
 	moved := make(chan struct{}, 1)

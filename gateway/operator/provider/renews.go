@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 )
 
-// renews answers a consumer's Renew with the certificate that its Tenant has now. The answer has nothing
-// that an admin of the consumer could not read in the Tenant.
+// renews answers a consumer's Renew with the present certificate of its Tenant. The answer has nothing that
+// an admin of the consumer could not read in the Tenant.
 type renews struct{ client client.Client }
 
 func (r *renews) setup(mgr ctrl.Manager) error {

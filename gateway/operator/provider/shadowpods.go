@@ -62,7 +62,7 @@ func grantNews() predicate.Predicate {
 	}}
 }
 
-// asked is what the decision about one ShadowPod depends on.
+// asked are the facts for the decision about one ShadowPod.
 type asked struct {
 	key    client.ObjectKey
 	shadow *offloadingv1beta1.ShadowPod // nil if it is gone
@@ -73,7 +73,7 @@ type asked struct {
 	books  *account
 }
 
-// Reconcile makes, follows or deletes the remote pod of one ShadowPod.
+// Reconcile creates, updates or deletes the remote pod of one ShadowPod.
 func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	in, err := r.read(ctx, req.NamespacedName)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			r.books.hold(in.key, nil)
 		}
 		return ctrl.Result{}, r.end(ctx, in)
-	case in.pod != nil && in.tenant.gone(): // it was made while the Tenant was being removed
+	case in.pod != nil && in.tenant.gone(): // the pod was made while the Tenant was being removed
 		return ctrl.Result{}, r.end(ctx, in)
 	case in.pod != nil && in.pod.Annotations[peering.AnnotationShadow] != string(in.shadow.UID):
 		return ctrl.Result{}, r.end(ctx, in) // the pod of an earlier ShadowPod of this name
@@ -114,7 +114,7 @@ func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.make(ctx, in)
 }
 
-// read reads what the decision depends on; nil if the namespace is no mapped namespace of ours.
+// read reads the facts for a decision; nil if the namespace is no mapped namespace of ours.
 func (r *shadowPods) read(ctx context.Context, key client.ObjectKey) (*asked, error) {
 	in := &asked{key: key, mapped: &corev1.Namespace{}}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, in.mapped); apierrors.IsNotFound(err) || err == nil && !peering.IsMapped(in.mapped) {
@@ -146,11 +146,12 @@ func (r *shadowPods) read(ctx context.Context, key client.ObjectKey) (*asked, er
 	return in, err
 }
 
-// cacheAgain is how soon a pod is looked for again that the cache does not have yet. Its event comes sooner.
+// cacheAgain is how soon the operator looks again for a pod that the cache lacks. Its event usually arrives
+// sooner.
 const cacheAgain = time.Second
 
-// settle finds out about an entered pod that the cache does not have: it may be gone, or too new. It
-// reports whether the answer is known.
+// settle looks for a counted pod that the cache lacks: the pod may be gone, or too new. known means that
+// settle has found out.
 func (r *shadowPods) settle(ctx context.Context, in *asked) (known bool, err error) {
 	uid, there := in.books.entered(in.key)
 	if !there || uid == "" && in.shadow != nil {
@@ -159,7 +160,7 @@ func (r *shadowPods) settle(ctx context.Context, in *asked) (known bool, err err
 	live := &corev1.Pod{}
 	err = r.reader.Get(ctx, in.key, live)
 	switch {
-	case err == nil && uid == "" && made(live): // an earlier attempt had made it without an answer
+	case err == nil && uid == "" && made(live): // an earlier attempt has made it, but got no answer
 		in.books.see(in.key, live)
 	case apierrors.IsNotFound(err) || err == nil && live.UID != uid:
 		r.books.release(ctx, in.books, in.key, in.tenant.granted)
@@ -170,8 +171,8 @@ func (r *shadowPods) settle(ctx context.Context, in *asked) (known bool, err err
 	return false, nil
 }
 
-// end deletes the pod if its ShadowPod is gone, sooner than Kubernetes' garbage collector would, or if its
-// consumer may have nothing here.
+// end deletes the pod if its ShadowPod is gone, or if its consumer may have nothing here. Kubernetes' garbage
+// collector would do the former later.
 func (r *shadowPods) end(ctx context.Context, in *asked) error {
 	switch {
 	case in.pod == nil:
@@ -212,19 +213,18 @@ func (r *shadowPods) complain(ctx context.Context, s *offloadingv1beta1.ShadowPo
 }
 
 const (
-	// shadowAgain is how soon a pod is created again after a refusal: an admin may have changed a policy
-	// meanwhile.
+	// shadowAgain is how soon a pod is created again after a refusal: an admin may change a policy meanwhile.
 	shadowAgain = time.Minute
 	accessAgain = 5 * time.Second
-	// laggingAgain is for states that Kubernetes corrects in a moment: a quota still counts pods that have
-	// ended, or a new namespace has no default ServiceAccount yet.
+	// laggingAgain is for states that Kubernetes corrects within a moment: a quota still counts pods that
+	// have ended, or a new namespace has no default ServiceAccount yet.
 	laggingAgain = 300 * time.Millisecond
 	laggingTime  = 5 * time.Second
 )
 
-// make reserves room for a pod and creates it, or writes into the ShadowPod why not.
+// make reserves room for a pod and creates it, or writes the reason for a refusal into the ShadowPod.
 func (r *shadowPods) make(ctx context.Context, in *asked) (ctrl.Result, error) {
-	if in.shadow.Status.Phase != "" { // it had a pod, which may have ended since the cache was updated
+	if in.shadow.Status.Phase != "" { // it had a pod, which may have ended after the cache was updated
 		live := &offloadingv1beta1.ShadowPod{}
 		switch err := r.reader.Get(ctx, in.key, live); {
 		case apierrors.IsNotFound(err) || err == nil && (live.UID != in.shadow.UID || live.DeletionTimestamp != nil || offload.Ended(live.Status.Phase)):
@@ -261,7 +261,7 @@ func (r *shadowPods) make(ctx context.Context, in *asked) (ctrl.Result, error) {
 		r.books.release(ctx, in.books, in.key, in.tenant.granted)
 		return r.refused(ctx, in, err)
 	}
-	// The pod may exist or not: the reservation stays.
+	// It is unknown whether the pod exists, so the reservation stays.
 	return ctrl.Result{}, fmt.Errorf("create pod %s: %w", in.key, err)
 }
 
@@ -282,8 +282,8 @@ func (r *shadowPods) meet(ctx context.Context, in *asked) (ctrl.Result, error) {
 	return ctrl.Result{RequeueAfter: shadowAgain}, r.complain(ctx, in.shadow, errors.New("there is a pod of this name already, which was made of no ShadowPod"))
 }
 
-// refused writes the API server's refusal into the ShadowPod. It judges by the beginning of the text only:
-// the rest may repeat text of the consumer.
+// refused writes the API server's refusal into the ShadowPod. It compares only the beginning of the message,
+// because the rest may contain text of the consumer.
 func (r *shadowPods) refused(ctx context.Context, in *asked, why error) (ctrl.Result, error) {
 	text := why.Error()
 	var status apierrors.APIStatus
@@ -297,7 +297,7 @@ func (r *shadowPods) refused(ctx context.Context, in *asked, why error) (ctrl.Re
 	case says("unable to create new content in namespace "): // the namespace is being deleted
 		return ctrl.Result{}, nil
 	case says("exceeded quota"):
-		// Kubernetes' count follows ours in a moment.
+		// Kubernetes' count follows ours within a moment.
 		if time.Since(in.shadow.CreationTimestamp.Time) < laggingTime {
 			return ctrl.Result{RequeueAfter: laggingAgain}, nil
 		}

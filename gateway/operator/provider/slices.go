@@ -51,7 +51,7 @@ func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 	return ctrl.NewControllerManagedBy(mgr).Named("slice-grant").
 		WithOptions(control.Workers(1)).
 		For(&authv1beta1.ResourceSlice{}).
-		Watches(&authv1beta1.ResourceSlice{}, denied). // resources that a slice gives back may be enough for a denied one
+		Watches(&authv1beta1.ResourceSlice{}, denied). // the resources that a slice gives back may be enough for a denied one
 		Watches(&corev1.Node{}, denied, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 			was, is := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 			return lends(was) != lends(is) || !equality.Semantic.DeepEqual(was.Status.Allocatable, is.Status.Allocatable)
@@ -116,11 +116,11 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{RequeueAfter: a.again}, r.answer(ctx, s, a)
 }
 
-// usedAgain is how soon a denied slice is judged again while pods of other consumers use more than they are
-// granted now. The end of those pods is no event here.
+// usedAgain is how soon a denied slice is judged again while pods of other consumers use more than their
+// present grants. The end of those pods is no event here.
 const usedAgain = 10 * time.Second
 
-// sliceRequest is what the answer to a slice depends on.
+// sliceRequest has the facts for the answer to a slice.
 type sliceRequest struct {
 	slice  *authv1beta1.ResourceSlice
 	tenant *authv1beta1.Tenant // nil if none has access
@@ -180,7 +180,7 @@ func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*
 	return in, err
 }
 
-// authenticate requests the certificate of a slice. params is nil while signing takes its time, or if the
+// authenticate requests the certificate of a slice. params is nil until the certificate is signed, and if the
 // slice is refused.
 func (r *grants) authenticate(ctx context.Context, in *sliceRequest) (params *authv1beta1.AuthParams, again time.Duration, refused, err error) {
 	of := peering.OfSlice(in.slice, in.tenant)
@@ -209,7 +209,7 @@ func (r *grants) authenticate(ctx context.Context, in *sliceRequest) (params *au
 	return params, again, nil, err
 }
 
-// refusal says why a slice gets no certificate; nil if it may get one.
+// refusal returns the reason that a slice gets no certificate; nil if it may get one.
 func (in *sliceRequest) refusal(of peering.Certified) error {
 	s, id := in.slice, in.tenant.Spec.ClusterID
 	switch {
@@ -222,7 +222,7 @@ func (in *sliceRequest) refusal(of peering.Certified) error {
 	case len(validation.IsDNS1123Subdomain(s.Name)) > 0 || len(s.Name) > validation.LabelValueMaxLength:
 		return fmt.Errorf("its name is no name of a node of at most %d letters", validation.LabelValueMaxLength)
 	}
-	// The name of a user ends in a hash of 48 bits, and cluster IDs are chosen freely, so two names can be
+	// The name of a user ends in a hash of 48 bits, and admins choose cluster IDs freely, so two names can be
 	// equal. A Tenant that comes later is refused itself, and takes nothing from this slice.
 	for i := range in.all {
 		other := wire.ClusterID(in.all[i].Spec.ClusterID)
@@ -233,14 +233,14 @@ func (in *sliceRequest) refusal(of peering.Certified) error {
 	return of.Acceptable(of.Subject)
 }
 
-// before reports whether a Tenant has its cluster ID as user name already, or may still get it because it
-// is as old as the slice or older and was not refused.
+// before reports whether a Tenant has its cluster ID as user name already. A Tenant without refusal that is
+// not younger than the slice may still get the name, and counts as well.
 func (in *sliceRequest) before(t *authv1beta1.Tenant) bool {
 	older := !in.slice.CreationTimestamp.Before(&t.CreationTimestamp)
 	return t.Status.AuthParams != nil || older && !strings.HasPrefix(t.Annotations[wire.AnnotationProblem], wire.ProblemRefused)
 }
 
-// resources returns what the slice gets, or says why it gets nothing.
+// resources returns the grants of the slice, or the reason that it gets none.
 func (in *sliceRequest) resources() (corev1.ResourceList, error) {
 	s := in.slice
 	if class := s.Spec.Class; class != authv1beta1.ResourceSliceClassDefault && class != authv1beta1.ResourceSliceClassUnknown {
@@ -292,9 +292,9 @@ func (in *sliceRequest) granted() map[string]corev1.ResourceList {
 	return out
 }
 
-// spent is what each consumer takes, apart from this slice: its grants or the use of its pods, whichever is
-// more. Pods run on after their grant was given back. The pods of this slice's own consumer don't count:
-// the slice requests resources for them.
+// spent has the resources of each consumer without this slice: its grants or the use of its pods, whichever
+// is more. Pods keep running after their grant was given back. The pods of this slice's own consumer don't
+// count, because the slice requests resources for them.
 func (in *sliceRequest) spent() map[string]corev1.ResourceList {
 	out := in.granted()
 	for namespace, used := range in.used {
@@ -305,7 +305,7 @@ func (in *sliceRequest) spent() map[string]corev1.ResourceList {
 	return out
 }
 
-// outlived reports whether pods of other consumers use more than they are granted now. Disk is left out:
+// outlived reports whether pods of other consumers use more than their present grants. Disk does not count:
 // all pods use some, but it is granted only on request.
 func (in *sliceRequest) outlived() bool {
 	granted := in.granted()

@@ -82,8 +82,8 @@ func (r *tenants) list(ctx context.Context, options ...client.ListOption) (out [
 	return out
 }
 
-// judgeAgain is how soon a Tenant is judged again if the reason of its refusal is not watched, such as
-// somebody else's binding.
+// judgeAgain is how soon a refused Tenant is judged again if no watch covers the reason, such as somebody
+// else's binding.
 const judgeAgain = 10 * time.Second
 
 // Reconcile grants or revokes the access of one Tenant.
@@ -132,7 +132,7 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: again}, control.Complain(ctx, r.client, r.recorder, t, nil)
 }
 
-// read reads what the decision about a Tenant depends on. The tenant is nil if it is gone.
+// read reads the facts for the decision about a Tenant. The tenant is nil if it is gone.
 func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, error) {
 	in := &inputs{}
 	t := &authv1beta1.Tenant{}
@@ -160,8 +160,8 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	if in.nonces, err = noncesIn(ctx, r.client, key.Namespace); err != nil {
 		return nil, err
 	}
-	// The objects of all other consumers are read from the API server only for a Tenant that is about to
-	// get a name: a Tenant that is refused anyway is judged again every 10 s.
+	// The API server has to list the objects of all other consumers only for a Tenant that is about to get a
+	// name. A Tenant that is refused anyway is judged again every 10 s.
 	gets := !in.accepted() && in.signed() != nil
 	if in.all, err = r.allTenants(ctx, !gets); err != nil || !gets {
 		return in, err
@@ -175,9 +175,9 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	return in, err
 }
 
-// allTenants returns the Tenants of all consumers, to read only. Before a consumer gets a name, the Tenants
-// are read from the API server. For a consumer that has one, the cache is enough: a restart judges each of
-// a thousand consumers, and a list of all Tenants is 4 MB.
+// allTenants returns the Tenants of all consumers, which callers must not change. Before a consumer gets a
+// name, the Tenants are read from the API server. For a consumer that has a name, the cache is enough: after
+// a restart each of a thousand consumers is judged, and a list of all Tenants is 4 MB.
 func (r *signer) allTenants(ctx context.Context, cached bool) ([]authv1beta1.Tenant, error) {
 	from, how := r.reader, []client.ListOption(nil)
 	if cached {
@@ -190,8 +190,8 @@ func (r *signer) allTenants(ctx context.Context, cached bool) ([]authv1beta1.Ten
 	return all.Items, nil
 }
 
-// strangers maps users and groups to a binding that gives them rights here and that this operator has not
-// made. The bindings of consumer of itself do not count.
+// strangers maps users and groups to the binding that gives them rights here, except bindings that this
+// operator has made for consumer of.
 func (r *signer) strangers(ctx context.Context, of wire.ClusterID) (map[string]string, error) {
 	var cluster rbacv1.ClusterRoleBindingList
 	var namespaced rbacv1.RoleBindingList
@@ -244,7 +244,7 @@ func (r *tenants) report(ctx context.Context, t *authv1beta1.Tenant, certificate
 	return nil
 }
 
-// fence limits how many objects the consumer may create. The limit is in force if again is 0.
+// fence limits the number of objects that the consumer may create. The limit is in force if again is 0.
 func (r *tenants) fence(ctx context.Context, t *authv1beta1.Tenant) (again time.Duration, err error) {
 	q, err := control.Apply(ctx, r.client, peering.ConsumerQuota(t))
 	if err != nil {
