@@ -13,27 +13,28 @@ import (
 )
 
 // Deletions remembers which deletions of others' objects this operator has seen. A missing object alone
-// proves no deletion: the cluster may have been restored from a backup, whose objects come back one after
-// the other. So a deletion while no operator ran has no effect, and check names what is left.
+// proves no deletion: the cluster may have been restored from a backup, and its objects come back one after
+// the other. So a deletion while no operator ran has no effect, and liqo-tui check lists the leftovers.
 type Deletions struct {
 	of  func(o client.Object, gone bool) []Deletion
 	mu  sync.Mutex
 	all map[Deletion]bool
 }
 
-// Deletion is what the deletion of an object stands for, which may be more than the object itself.
+// Deletion names a deletion. One deleted object may cause several: the end of the last ResourceSlice for a
+// provider is also the end of the use of the provider.
 type Deletion struct {
 	Of string
 	types.NamespacedName
 }
 
-// NewDeletions returns a memory of deletions. of lists the deletions that the end of an object stands for.
-// They are forgotten when of lists them for an object that exists.
+// NewDeletions returns an empty memory. of lists the deletions that the end of an object causes. They are
+// forgotten when of lists them for an object that exists.
 func NewDeletions(of func(o client.Object, gone bool) []Deletion) *Deletions {
 	return &Deletions{of: of}
 }
 
-// Has reports whether a deletion was seen, and no such object has been created since then.
+// Has reports whether a deletion was seen, and no object has been created since then that revokes it.
 func (d *Deletions) Has(what Deletion) bool {
 	if d == nil {
 		return false
@@ -59,8 +60,8 @@ func (d *Deletions) Set(o client.Object, gone bool) {
 	}
 }
 
-// Seen wraps the handler next, and notes the deletions among its events. A deletion that the watch has
-// missed counts only if the object was already being deleted: otherwise it is merely absent from a list.
+// Seen wraps the handler next, and notes the deletions among its events. If the watch has missed a deletion,
+// it counts only if the object was already being deleted: otherwise the object is merely absent from a list.
 func (d *Deletions) Seen(next handler.EventHandler) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{

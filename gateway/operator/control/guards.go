@@ -16,20 +16,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Guards are the admission policies that a role needs: without them the cluster does nothing more in this role.
+// Guards are the admission policies of a role. Without them the operator does nothing more in this role.
 type Guards struct {
 	Reader client.Reader // not cached
 	Role   render.PeeringRole
 
 	mu   sync.Mutex
-	held time.Time // when all policies were in force last
+	held time.Time // the last time at which all policies were in force
 }
 
 // guardsHold is how long a complete result is reused. Each check costs a dozen requests, and each change of
 // a consumer's map causes a check.
 const guardsHold = 10 * time.Second
 
-// Missing says which policy is not in force, "" if all are. An error means that nobody knows.
+// Missing names the policy that is not in force; "" if all are. With an error, it is unknown.
 func (g *Guards) Missing(ctx context.Context) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,7 +45,7 @@ func (g *Guards) Missing(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// missing checks one policy. A policy has no effect without a binding that denies, for all objects.
+// missing checks one policy. A policy has an effect only with a binding that denies, for all objects.
 func (g *Guards) missing(ctx context.Context, name string) (string, error) {
 	p, b := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	for _, o := range []client.Object{p, b} {
@@ -63,7 +63,7 @@ func (g *Guards) missing(ctx context.Context, name string) (string, error) {
 	return "", nil
 }
 
-// named gives o the name that messages need if o was not found.
+// named sets the name of o, which messages need if o was not found.
 func named(o client.Object, name string) client.Object {
 	o.SetName(name)
 	return o

@@ -1,5 +1,5 @@
-// Package control has what the operator's controllers share: they write and delete their own objects, say
-// what is wrong with those of others, and try again.
+// Package control has functions that the operator's controllers share: they write and delete their own
+// objects, report problems of others' objects, and try again.
 package control
 
 import (
@@ -21,9 +21,8 @@ import (
 // Manager is the field manager that the operator writes as.
 const Manager = wire.OperatorName
 
-// Apply makes an object of ours as wanted, and returns it as it is then. If want has a resource version,
-// and the object has changed since that version, Apply fails with a conflict: want depends on what was read
-// in that version.
+// Apply writes an object of ours, and returns it as stored. If want has a resource version, it was made from
+// that version. Then Apply fails with a conflict if the object has changed since.
 func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, error) {
 	live, ok := reflect.TypeAssert[O](reflect.New(reflect.TypeOf(want).Elem()))
 	if !ok {
@@ -33,7 +32,7 @@ func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
 	switch {
 	case err == nil && OfAnother(live, want):
-		// Left by an earlier owner of this name. Its contents, such as the state Connected, are not true of
+		// An earlier owner of this name has left it. Its contents, such as the state Connected, are wrong for
 		// the new one.
 		if err := Delete(ctx, c, live); err != nil {
 			return live, err
@@ -48,7 +47,7 @@ func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 		return live, err
 	}
 	u.SetResourceVersion(want.GetResourceVersion())
-	// These objects are ours alone, so changes by others are undone.
+	// These objects belong to us alone, so this undoes changes by others.
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(Manager), client.ForceOwnership)
 	if err != nil {
 		return live, fmt.Errorf("apply %s: %w", apply.Name(want), err)
@@ -66,7 +65,7 @@ func OfAnother(live, want client.Object) bool {
 	return has != nil && wants != nil && has.UID != wants.UID
 }
 
-// Delete deletes o, but not another object that was created under its name since o was read.
+// Delete deletes o, but no other object that was created under its name after o was read.
 func Delete(ctx context.Context, c client.Client, o client.Object, options ...client.DeleteOption) error {
 	options = append(options, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: new(o.GetUID())})
 	err := c.Delete(ctx, o, options...)

@@ -22,7 +22,7 @@ func Counted(q *corev1.ResourceQuota) bool {
 	return true
 }
 
-// UnlessUsed tells of quotas, but not of each object that they count.
+// UnlessUsed ignores updates of quotas that change only the counts of objects.
 func UnlessUsed() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*corev1.ResourceQuota), e.ObjectNew.(*corev1.ResourceQuota)
@@ -37,12 +37,12 @@ const (
 	busyTime = time.Minute
 )
 
-// Counting finds the quotas that have to be created again. A quota that is older than Kubernetes' knowledge
-// of a kind gets its count only minutes later, a new one gets it at once. If Kubernetes is merely busy, a
-// new quota is only more work.
+// Counting finds the quotas that have to be created again. Kubernetes discovers new kinds with a delay: a
+// quota that is older than this discovery is counted only minutes later, a new one at once. If Kubernetes is
+// merely busy, a new quota only adds work.
 type Counting struct {
 	mu    sync.Mutex
-	known map[string]time.Time // when a quota of this name was first counted
+	known map[string]time.Time // when a quota of this name was counted for the first time
 }
 
 // Late reports whether a quota has to be created again. Quotas of the same name limit the same kinds.

@@ -17,7 +17,7 @@ const (
 	LastRetry  = 30 * time.Second
 )
 
-// RightsAgain is how soon something is tried again that was refused although its rights were granted just now.
+// RightsAgain is how soon a refused request is tried again if its rights were granted a moment ago.
 const RightsAgain = 30 * time.Millisecond
 
 // Workers returns the options of a controller with n workers.

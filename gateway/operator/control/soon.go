@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Settling is how long the reaction to a change of a node is delayed. A node that joins changes several
-// times, and each change affects everything that depends on nodes.
+// Settling is the delay before the operator reacts to a change of a node. A node that joins changes several
+// times, and each change affects all objects that depend on nodes.
 const Settling = 250 * time.Millisecond
 
 // Soon is [handler.EnqueueRequestsFromMapFunc] for changes that come in several steps.
