@@ -31,10 +31,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// kubelet is the part of a kubelet's API from which API servers get logs and streams of pods. It passes the
-// requests on to the provider. Paths and parameters are those of k8s.io/kubernetes/pkg/kubelet/server. Like
-// a real kubelet, it requires a client certificate of the cluster, and asks the API server whether the
-// owner of the certificate may do this.
+// kubelet serves the part of a kubelet's API by which API servers get logs and streams of pods. It passes the
+// requests on to the provider. Paths and parameters are those of k8s.io/kubernetes/pkg/kubelet/server. Like a
+// real kubelet, it requires a client certificate of the cluster, and asks the API server whether the
+// certificate's owner may send the request.
 type kubelet struct {
 	*mirror
 
@@ -50,15 +50,15 @@ type kubelet struct {
 }
 
 const (
-	// callers is the ConfigMap in which an API server publishes the CAs of its clients.
+	// callers is the ConfigMap in which an API server publishes the CAs of its own clients.
 	callers    = "extension-apiserver-authentication"
 	callersKey = "client-ca-file"
-	// callersAge is how long these CAs are used before they are read again.
+	// callersAge is how long these CAs are used until they are read again.
 	callersAge = time.Minute
 	// certificateLife is longer than any pod lives. The self-signed certificate is for API servers that
 	// don't verify kubelets, and only until there is a signed one.
 	certificateLife = 10 * 365 * 24 * time.Hour
-	// servingAge is how long a certificate is used before it is read again: a new pod has another certificate.
+	// servingAge is how long a certificate is used until it is read again: a new pod has another certificate.
 	servingAge = 5 * time.Second
 )
 
@@ -68,7 +68,7 @@ func newKubelet(m *mirror) *kubelet {
 	return k
 }
 
-// serve answers at the address at until ctx ends.
+// serve answers requests at address at until ctx ends.
 func (k *kubelet) serve(ctx context.Context, at string) error {
 	itself, err := selfSigned(k.Name, time.Now())
 	if err != nil {
@@ -80,7 +80,7 @@ func (k *kubelet) serve(ctx context.Context, at string) error {
 	}
 	server := &http.Server{
 		Handler: k.handler(), ReadHeaderTimeout: writeWithin, IdleTimeout: callersAge, ErrorLog: slog.NewLogLogger(k.Log.Handler(), slog.LevelDebug),
-		// Streams upgrade their connection, which HTTP/2 can't.
+		// Streams upgrade their connection, and HTTP/2 has no upgrades.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return k.certificate(ctx, &itself, time.Now()), nil
@@ -94,8 +94,7 @@ func (k *kubelet) serve(ctx context.Context, at string) error {
 	return nil
 }
 
-// certificate returns the certificate that the operator has had signed for this virtual kubelet, or else
-// the other one.
+// certificate returns the certificate that was signed for this virtual kubelet, or other if there is none.
 func (k *kubelet) certificate(ctx context.Context, other *tls.Certificate, now time.Time) *tls.Certificate {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
@@ -151,8 +150,8 @@ func (k *kubelet) handler() http.Handler {
 	return mux
 }
 
-// to passes requests on to a subresource of the remote pod. switches are parameters that have one name in
-// kubelets and another one in API servers.
+// to passes requests on to a subresource of the remote pod. switches are parameters whose names differ
+// between kubelets and API servers.
 func (k *kubelet) to(subresource string, switches map[string]string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, err := k.admit(r); err != nil {
@@ -197,7 +196,7 @@ func (k *kubelet) to(subresource string, switches map[string]string) http.Handle
 	})
 }
 
-// locate returns the provider and the mapped namespace in which a pod of this node runs.
+// locate returns the provider of a pod of this node, and the mapped namespace in which the pod runs.
 func (k *kubelet) locate(ctx context.Context, namespace, name string) (p *provider, mapped string, status int, err error) {
 	s, _ := k.view(namespace)
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
@@ -214,7 +213,7 @@ func (k *kubelet) locate(ctx context.Context, namespace, name string) (p *provid
 	return s.reach, s.mapped, 0, nil
 }
 
-// admit returns nil if the client may send this request, and otherwise why not.
+// admit returns nil if the client may send this request, and otherwise the reason.
 func (k *kubelet) admit(r *http.Request) (status int, err error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return http.StatusUnauthorized, errors.New("a client certificate of the cluster is needed")

@@ -22,12 +22,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A missing object at home proves no deletion: this cluster may have been restored from a backup, whose
-// objects come back one after the other. So an object on the provider is deleted only if the deletion at
-// home was seen, or an admin demands it. Other leftovers stay, and a condition of the Node names them.
+// A missing object here proves no deletion: this cluster may have been restored from a backup, and its
+// objects come back one after the other. So an object on the provider is deleted only if the deletion here
+// was seen, or an admin demands it. Other leftovers stay, and a condition of the Node names them.
 
-// deletion is the deletion of an object at home. A pod is identified by its UID, because a new pod may get
-// its name.
+// deletion is the deletion of an object here. The UID identifies a pod, because a new pod may get its name.
 type deletion struct {
 	kind            schema.GroupVersionKind
 	namespace, name string
@@ -36,11 +35,11 @@ type deletion struct {
 
 func ofPod(uid types.UID) deletion { return deletion{uid: uid} }
 
-// mostSeen is how many deletions are remembered, which takes a few MB. Only the latest ones are needed: the
-// provider was told of earlier ones long ago, if it could be reached.
+// mostSeen is how many deletions are remembered, which takes a few MB. Only the latest ones are needed: for
+// earlier ones, the provider's objects were deleted long ago, if it could be reached.
 const mostSeen = 20000
 
-// seen are the deletions that this process has seen.
+// seen has the deletions that this process has seen.
 type seen struct {
 	mu    sync.Mutex
 	all   map[deletion]bool
@@ -70,8 +69,8 @@ func (s *seen) set(d deletion, gone bool) {
 	}
 }
 
-// note remembers what an event at home says about an object. A deletion that the watch has missed counts
-// only if the object was already being deleted: otherwise it is merely absent from a list.
+// note remembers a deletion, or forgets it when the object exists again. If the watch has missed a deletion,
+// it counts only if the object was already being deleted: otherwise the object is merely absent from a list.
 func (s *seen) note(kind client.Object, event any, gone bool) {
 	if unknown, missed := event.(toolscache.DeletedFinalStateUnknown); missed {
 		event = unknown.Obj
@@ -96,17 +95,17 @@ func (s *seen) note(kind client.Object, event any, gone bool) {
 	}
 }
 
-// fate is what happens to an object on the provider that nothing at home requests.
+// fate is the decision about an object on the provider that nothing here requests.
 type fate uint8
 
 const (
 	stays fate = iota // something may still need the object
 	goes
-	left // its deletion at home was not seen
+	left // its deletion here was not seen
 )
 
 // fateOf decides about a copied object on the provider. needed means that the provider runs pods without a
-// pod here, which may need the object.
+// pod here: these may need the object.
 func (m *mirror) fateOf(ctx context.Context, s *space, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata, needed bool) (fate, error) {
 	if m.withdrawn(o.UID) || m.seen.has(deletion{kind: kind, namespace: s.name, name: o.Name}) {
 		return goes, nil
@@ -123,8 +122,8 @@ func (m *mirror) fateOf(ctx context.Context, s *space, kind schema.GroupVersionK
 		}
 		return goes, nil
 	}
-	// The EndpointSlices of a Service are made anew at any time, so the Service decides. A stale slice does
-	// harm: the address of a pod that is gone may soon be another pod's.
+	// The EndpointSlices of a Service may be replaced at any time, so the Service decides. A stale slice does
+	// harm: the address of an ended pod may soon belong to another pod.
 	service := o.Labels[discoveryv1.LabelServiceName]
 	if m.seen.has(deletion{kind: services, namespace: s.name, name: service}) {
 		return goes, nil
@@ -140,7 +139,7 @@ func (m *mirror) fateOf(ctx context.Context, s *space, kind schema.GroupVersionK
 	return left, nil
 }
 
-// has reports whether an object exists at home.
+// has reports whether an object exists here.
 func (s *side) has(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) (bool, error) {
 	_, err := s.get(ctx, namespace, kind, name)
 	if client.IgnoreNotFound(err) != nil {
@@ -149,7 +148,7 @@ func (s *side) has(ctx context.Context, namespace string, kind schema.GroupVersi
 	return err == nil, nil
 }
 
-// stays reports whether the object at home must not be copied.
+// stays reports whether the object here must not be copied.
 func (s *side) stays(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) bool {
 	o, err := s.get(ctx, namespace, kind, name)
 	return err == nil && decide.Stays(o, "")
@@ -169,7 +168,7 @@ func (s *side) get(ctx context.Context, namespace string, kind schema.GroupVersi
 }
 
 // unclaimed returns the ShadowPods of a namespace that have no pod here and are not withdrawn, and the UIDs
-// of the pods here by their names. It is called at each change.
+// of the pods here by their names. It runs at each change.
 func (m *mirror) unclaimed(ctx context.Context, s *space) (out []*offloadingv1beta1.ShadowPod, here map[string]types.UID, err error) {
 	var asked offloadingv1beta1.ShadowPodList
 	var pods corev1.PodList
@@ -190,7 +189,7 @@ func (m *mirror) unclaimed(ctx context.Context, s *space) (out []*offloadingv1be
 	return out, here, nil
 }
 
-// gone reports whether the deletion of a ShadowPod's pod was seen, or an admin has withdrawn it.
+// gone reports whether the deletion of a ShadowPod's pod was seen, or an admin has withdrawn the ShadowPod.
 func (m *mirror) gone(s *decide.Shadow) bool { return m.seen.has(ofPod(s.Of)) || m.withdrawn(s.UID) }
 
 func (m *mirror) withdrawn(uid types.UID) bool {
@@ -199,8 +198,8 @@ func (m *mirror) withdrawn(uid types.UID) bool {
 	return m.known.withdrawn[uid]
 }
 
-// leftovers returns the objects on the provider that have no object here, sorted. An error says why nobody
-// knows them.
+// leftovers returns the objects on the provider that have no object here, sorted. With an error, they are
+// unknown.
 func (m *mirror) leftovers(ctx context.Context) (out []peering.Leftover, err error) {
 	m.mu.Lock()
 	var all []*space
@@ -270,8 +269,8 @@ func (s *space) lists(ctx context.Context, kind schema.GroupVersionKind) ([]meta
 	return there.Items, nil
 }
 
-// adopt hands a ShadowPod over to the pod that has its name now. If the ShadowPod requests something else,
-// it is deleted: a name can have only one remote pod.
+// adopt hands a ShadowPod over to the pod that has its name now. It deletes the ShadowPod if that requests
+// another pod: a name can have only one remote pod.
 func (s *space) adopt(ctx context.Context, v decide.View, pod *corev1.Pod, uid types.UID) error {
 	o := &offloadingv1beta1.ShadowPod{}
 	key := client.ObjectKey{Namespace: s.mapped, Name: pod.Name}
@@ -279,7 +278,7 @@ func (s *space) adopt(ctx context.Context, v decide.View, pod *corev1.Pod, uid t
 		return client.IgnoreNotFound(err)
 	}
 	if o.UID != uid || decide.ShadowOf(o).Of == pod.UID {
-		return nil // the event of this change has not come yet
+		return nil // the event of this change has not arrived yet
 	}
 	if !decide.Same(o, pod) {
 		return s.withdraw(ctx, pod.Name, uid)

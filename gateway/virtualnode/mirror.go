@@ -41,10 +41,10 @@ type mirror struct {
 
 const (
 	mirrors = 10 // workers: most of the time, each waits for an API server
-	// A failure is tried again at these intervals: the first, and the longest.
+	// A failure is tried again at these intervals: the shortest, and the longest.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
-	// The end of a remote pod is an event. This is for an event that came before the request.
+	// The end of a remote pod is an event. This interval is for an event that arrived too early.
 	goneAgain = time.Second
 	// writeWithin limits one request.
 	writeWithin = 15 * time.Second
@@ -95,7 +95,8 @@ func (m *mirror) run(ctx context.Context) error {
 	return nil
 }
 
-// handle handles one pod, or, for a key without a name, the objects that are copied for the pods of a namespace.
+// handle handles one pod. For a key without a name, it handles the objects that are copied for the
+// namespace's pods.
 func (m *mirror) handle(ctx context.Context, key client.ObjectKey) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
@@ -113,8 +114,8 @@ func (s *space) end() {
 	}
 }
 
-// follow starts and ends the watches of namespaces, and queues all pods again if something else has changed
-// for them.
+// follow starts and ends the watches of namespaces. It queues all pods of a namespace again if other facts
+// about them have changed.
 func (m *mirror) follow(ctx context.Context, k known) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,7 +144,7 @@ func (m *mirror) follow(ctx context.Context, k known) {
 	}
 }
 
-// space returns the namespace as it has to be watched now: the present one, or a new one.
+// space returns the namespace with the watches that it needs now: the present one, or a new one.
 func (m *mirror) space(ctx context.Context, name, mapped string, reach, was *provider) (*space, error) {
 	old := m.spaces[name]
 	if old == nil {
@@ -173,7 +174,7 @@ func (m *mirror) space(ctx context.Context, name, mapped string, reach, was *pro
 	return s, nil
 }
 
-// again queues all pods of a namespace, and all that the provider has for them.
+// again queues all pods of a namespace, and all ShadowPods that the provider has for it.
 func (m *mirror) again(ctx context.Context, name string) {
 	m.mu.Lock()
 	s := m.spaces[name]
@@ -201,7 +202,7 @@ func (m *mirror) again(ctx context.Context, name string) {
 	}
 }
 
-// view returns what the decisions about all pods of a namespace depend on.
+// view returns the facts for the decisions about all pods of a namespace.
 func (m *mirror) view(name string) (*space, decide.View) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,12 +216,12 @@ func (m *mirror) view(name string) (*space, decide.View) {
 	}
 }
 
-// look compares one pod with its ShadowPod and remote pod, and acts on the difference; again asks for
-// another look.
+// look compares one pod with its ShadowPod and remote pod, and acts on the difference. again asks for another
+// call.
 func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, err error) {
 	s, v := m.view(key.Namespace)
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
-		return false, nil // a later event queues the pod, when all are listed
+		return false, nil // a later event queues the pod, when the first list is complete
 	}
 	pod, err := s.here.pod(ctx, key.Namespace, key.Name)
 	if err != nil {
@@ -271,7 +272,7 @@ func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, er
 	return false, m.forget(ctx, pod)
 }
 
-// notAsked writes into the pod's status why the provider has refused its ShadowPod. The request is repeated.
+// notAsked writes the provider's refusal of a ShadowPod into the pod's status. The request is repeated.
 func (m *mirror) notAsked(ctx context.Context, s *space, v decide.View, pod *corev1.Pod, refused error) error {
 	why := ""
 	switch {
@@ -281,7 +282,7 @@ func (m *mirror) notAsked(ctx context.Context, s *space, v decide.View, pod *cor
 			return client.IgnoreNotFound(err)
 		}
 		if decide.ShadowOf(o).Of == pod.UID {
-			return nil // the event of this ShadowPod has not come yet
+			return nil // the event of this ShadowPod has not arrived yet
 		}
 		why = fmt.Sprintf("namespace %s has a ShadowPod %s that is not this pod's", s.mapped, pod.Name)
 	case apierrors.IsForbidden(refused) || apierrors.IsInvalid(refused) || apierrors.IsNotFound(refused) || apierrors.IsRequestEntityTooLargeError(refused):

@@ -1,6 +1,6 @@
-// Package virtualnode is the virtual kubelet: the program of one virtual node. It reports the measured state of
-// the Node, and renews the Node's Lease; the operator creates and deletes both. It lets the provider run
-// the pods that are bound to the Node, and copies their status back.
+// Package virtualnode is the virtual kubelet: the program of one virtual node. It reports the measured state
+// of the Node, and renews the Node's Lease. The operator creates and deletes both. The provider runs the pods
+// that are bound to the Node, and the virtual kubelet copies their status back.
 package virtualnode
 
 import (
@@ -41,15 +41,16 @@ import (
 // Options identify the virtual node.
 type Options struct {
 	Namespace, Name string // of the VirtualNode; the Node has its name
-	// KubeconfigSecret is the Secret in Namespace with the access to the provider.
+	// KubeconfigSecret is the Secret in Namespace that has the access to the provider.
 	KubeconfigSecret string
-	// Provider is the cluster ID of the provider, which runs the pods. Consumer is that of this cluster.
+	// Provider is the cluster ID of the provider, Consumer that of this cluster.
 	Provider, Consumer string
-	// Listen is where API servers ask for logs and streams of pods, such as ":10250"; "" for no such server.
+	// Listen is the address for API servers' requests for logs and streams, such as ":10250"; "" for no
+	// server.
 	Listen string
 	// Patience is how long the provider may be silent before the node is not ready. 0 means as long as
 	// Kubernetes waits for a kubelet. Kubernetes sends no packets to the pods of a node that is not ready,
-	// although these pods go on.
+	// although these pods still run.
 	Patience time.Duration
 	Log      *slog.Logger
 }
@@ -57,9 +58,9 @@ type Options struct {
 const (
 	leaseSeconds = 40
 	beatEvery    = 10 * time.Second // of the Lease, the same as kubelets
-	// heartbeat is how often an unchanged status is written, the same as kubelets.
+	// heartbeat is the interval at which an unchanged status is written, the same as for kubelets.
 	heartbeat = 5 * time.Minute
-	// After two requests without an answer, which takes 4 to 8 s, the provider counts as away.
+	// The provider counts as silent after two requests without an answer, which takes 4 to 8 s.
 	askEvery  = 2 * time.Second
 	askWithin = 3 * time.Second
 	patience  = 2
@@ -86,13 +87,13 @@ type virtualNode struct {
 	follower network.Follower
 	told     told
 	mirror   *mirror
-	mapped   map[string]string // see [mapped]; it outlives the NamespaceMap. nil if there was none yet
+	mapped   map[string]string // see the function [mapped]; kept when the NamespaceMap is gone. nil if there was none yet
 	began    time.Time
-	left     []peering.Leftover // at the last look
-	unsure   bool               // more than at the one before
+	left     []peering.Leftover // at the last call of look
+	unsure   bool               // left has more than the call before has found
 }
 
-// told is what was written last.
+// told has the last written values.
 type told struct {
 	status corev1.NodeStatus
 	at     time.Time // zero: the present state of the Node is not known
@@ -180,7 +181,7 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 }
 
 // watch wakes the virtual node at each change. The API server may refuse the watches at first, because new
-// rights take a moment to work: client-go tries again.
+// rights take effect with a delay: client-go tries again.
 func (n *virtualNode) watch(ctx context.Context) error {
 	for _, kind := range []client.Object{
 		&offloadingv1beta1.VirtualNode{}, &offloadingv1beta1.NamespaceMap{}, &corev1.Secret{}, &networkingv1beta1.Connection{}, &networkingv1beta1.Configuration{},
@@ -204,7 +205,7 @@ func (n *virtualNode) wake() {
 	}
 }
 
-// askAll asks again and again whether the provider answers, until ctx ends.
+// askAll checks at intervals whether the provider answers, until ctx ends.
 func (n *virtualNode) askAll(ctx context.Context) error {
 	if !n.cache.WaitForCacheSync(ctx) {
 		return nil
@@ -303,7 +304,7 @@ func (n *virtualNode) keep(ctx context.Context) error {
 }
 
 // write reports the state of the node, and renews its Lease. It also writes an unchanged status with each
-// renewal: this causes no event, but restores what others have changed.
+// renewal: this causes no event, and undoes changes by others.
 func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 	k, there, err := n.know(ctx, now)
 	if err != nil {
@@ -340,11 +341,11 @@ func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// look finds out what is left on the provider. Only what two looks in a row have found counts: a change on
-// one side takes a moment to be known on the other.
+// look lists the leftovers on the provider. A leftover counts only if two calls in a row find it: a change on
+// one side reaches the other with a delay.
 func (n *virtualNode) look(ctx context.Context, k *known) {
 	all, err := n.mirror.leftovers(ctx)
-	if k.answer != nil { // the caches have only what was there before
+	if k.answer != nil { // the caches have only earlier objects
 		err = fmt.Errorf("%s does not answer", k.provider)
 	}
 	k.unseen = err
@@ -389,8 +390,8 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	case client.IgnoreNotFound(err) != nil:
 		return k, false, fmt.Errorf("read the NamespaceMap for %s: %w", v.Spec.ClusterID, err)
 	}
-	// A program that has seen no NamespaceMap does not know whether there was one: that is made again
-	// within the node's patience.
+	// Without a NamespaceMap since its start, this program does not know whether there was one before. A
+	// deleted NamespaceMap is made again within the node's patience.
 	lost := n.mapped == nil && now.Before(n.began.Add(n.Patience))
 	offloaded := namespacesOf(v, n.mapped)
 	n.mu.Lock()
@@ -402,7 +403,7 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	}, true, nil
 }
 
-// wasReady reports whether this process, or one before it, has reported the node as ready.
+// wasReady reports whether this process or an earlier one has reported the node as ready.
 func (n *virtualNode) wasReady(v *offloadingv1beta1.VirtualNode) bool {
 	if n.told.of != "" {
 		return slices.ContainsFunc(n.told.status.Conditions, func(c corev1.NodeCondition) bool {

@@ -23,9 +23,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Pods need other objects of their namespace, which are copied to the provider: the Services, those of
-// their endpoints that the provider does not have itself, and the ConfigMaps and Secrets that pods mention.
-// Each change in a namespace causes a comparison of all these objects.
+// Pods need other objects of their namespace, which are copied to the provider: Services, the endpoints that
+// the provider does not have itself, and the ConfigMaps and Secrets that pods mention. Each change in a
+// namespace causes a comparison of all these objects.
 
 var (
 	services   = corev1.SchemeGroupVersion.WithKind("Service")
@@ -36,13 +36,13 @@ var (
 	alongs = []schema.GroupVersionKind{configMaps, secrets, services, shadows}
 )
 
-// metadata returns an empty object for metadata only: the contents of Secrets are not cached, and a copy on
-// the provider is compared by the version in its annotation.
+// metadata returns an empty object for metadata only. The contents of Secrets are not cached, and a copy is
+// compared by the version in its annotation.
 func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}}
 }
 
-// beside returns the kinds at home that are watched in addition to pods.
+// beside returns the kinds that are watched here in addition to pods.
 func beside() []client.Object {
 	return []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, metadata(configMaps), metadata(secrets)}
 }
@@ -70,11 +70,11 @@ type refusal struct {
 // refusedAgain is how soon a refused version is sent again.
 const refusedAgain = 30 * time.Second
 
-// along is the copy that the provider should have of one object.
+// along is the wanted copy of one object.
 type along struct {
-	of      client.Object // at home
+	of      client.Object // here
 	version string
-	// object makes the copy; nil without an error if the object is gone meanwhile.
+	// object makes the copy. It returns nil without an error if the object is gone meanwhile.
 	object func(context.Context) (client.Object, error)
 }
 
@@ -82,7 +82,7 @@ type along struct {
 func (m *mirror) reflect(ctx context.Context, name string) error {
 	s, v := m.view(name)
 	if s == nil || s.there == nil || !s.here.synced(ctx, append(beside(), &corev1.Pod{})...) {
-		return nil // a later event queues it again, when all are listed
+		return nil // a later event queues it again, when the first lists are complete
 	}
 	wanted, err := m.wanted(ctx, s, v)
 	if err != nil {
@@ -172,12 +172,12 @@ func (m *mirror) wanted(ctx context.Context, s *space, v decide.View) (map[thing
 	}
 	maps.DeleteFunc(s.said, func(t thing, _ refusal) bool {
 		_, still := out[t]
-		return !still // names may change for ever, such as those of a job's Secrets
+		return !still // names may change for ever, such as those of a Job's Secrets
 	})
 	return out, nil
 }
 
-// content returns a ConfigMap or Secret in the form for the provider.
+// content returns the provider's form of a ConfigMap or Secret.
 func (m *mirror) content(ctx context.Context, v decide.View, kind schema.GroupVersionKind, of client.Object, version string) (client.Object, error) {
 	key := client.ObjectKeyFromObject(of)
 	if kind == configMaps {
@@ -201,26 +201,26 @@ func (m *mirror) manager() string {
 	return name[:min(len(name), 128)] // the API's limit
 }
 
-// bring creates or updates one copy on the provider. there is the present copy, nil if there is none.
+// bring creates or updates one copy on the provider. there is the present copy; nil if there is none.
 func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *metav1.PartialObjectMetadata) error {
 	if there != nil && there.Annotations[peering.AnnotationVersion] == a.version && m.told(there) {
 		return nil
 	}
 	if was, refused := s.said[t]; refused && was.version == a.version && time.Since(was.at) < refusedAgain {
-		return nil // changes of other objects in the namespace are no reason to send it again
+		return nil // changes of other objects in the namespace do not repeat the request
 	}
 	o, err := a.object(ctx)
 	if err != nil {
 		return fmt.Errorf("read %s %s/%s: %w", t.kind.Kind, s.name, t.name, err)
 	}
-	if o == nil { // the object is gone and its event comes, or it is a token
+	if o == nil { // the object is gone and its event will arrive, or it is a token
 		return nil
 	}
 	content, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return err
 	}
-	// All other fields are kept, also empty ones: a key without a value has a meaning.
+	// The copy keeps all other fields, also empty ones: a key without a value has a meaning.
 	delete(content, "status")
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	u := &unstructured.Unstructured{Object: content}
@@ -230,7 +230,7 @@ func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *m
 		delete(s.said, t)
 		return nil
 	case apierrors.IsInvalid(err) && there != nil:
-		// A field that has changed can't be updated, such as the type.
+		// The changed field is immutable, such as the type.
 		if err := s.remove(ctx, t.kind, there); err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *m
 	return fmt.Errorf("have %s %s on %s: %w", t.kind.Kind, t.name, m.Provider, err)
 }
 
-// complain records on the object at home why the provider refuses its copy. It does so once for each reason.
+// complain records the provider's refusal of a copy on the object here, once for each reason.
 func (m *mirror) complain(ctx context.Context, s *space, t thing, a along, why error) {
 	message := m.Provider + " does not take it: " + why.Error()
 	was := s.said[t]

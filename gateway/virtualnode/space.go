@@ -25,7 +25,7 @@ type space struct {
 	here         *side
 	there        *side // on the provider; nil while the provider can't be asked
 	direct       client.Client
-	reach        *provider         // the connections that there uses
+	reach        *provider         // the connections that side there uses
 	said         map[thing]refusal // used by [mirror.reflect], which never handles a namespace twice at a time
 }
 
@@ -35,7 +35,7 @@ type side struct {
 	end   context.CancelFunc
 }
 
-// slimShadow drops the spec of a ShadowPod: it is long, and the pod here has the same.
+// slimShadow drops the spec of a ShadowPod, which is long and equal to that of the pod here.
 func slimShadow(o any) (any, error) {
 	if s, is := o.(*offloadingv1beta1.ShadowPod); is {
 		s.ManagedFields, s.Spec = nil, offloadingv1beta1.ShadowPodSpec{}
@@ -44,17 +44,17 @@ func slimShadow(o any) (any, error) {
 }
 
 // watchHere watches the pods of a namespace that are bound to the node, and the objects that may be copied
-// for them.
+// for these pods.
 func (m *mirror) watchHere(ctx context.Context, name string) (*side, error) {
 	return m.watch(ctx, name, cache.Options{
 		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", m.Name)}},
 	}, nil, append(beside(), &corev1.Pod{})...)
 }
 
-// watchThere watches what the provider has for the node in a mapped namespace.
+// watchThere watches the node's objects in a mapped namespace of the provider.
 func (m *mirror) watchThere(ctx context.Context, name, mapped string, p *provider) (*side, error) {
 	ofNode := labels.SelectorFromSet(labels.Set{peering.LabelPodNode: m.Name})
-	// The managers of a copy's fields say which nodes need it.
+	// The managers of a copy's fields show which nodes need it.
 	ofCluster := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelPodOrigin: m.Consumer}), Transform: func(o any) (any, error) { return o, nil }}
 	by := map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: ofNode}, &offloadingv1beta1.ShadowPod{}: {Label: ofNode, Transform: slimShadow}}
 	kinds := []client.Object{&corev1.Pod{}, &offloadingv1beta1.ShadowPod{}}
@@ -65,8 +65,8 @@ func (m *mirror) watchThere(ctx context.Context, name, mapped string, p *provide
 	return m.watch(ctx, name, cache.Options{DefaultNamespaces: map[string]cache.Config{mapped: {}}, ByObject: by}, p, kinds...)
 }
 
-// watch queues the pod of an object's name at each change of the object. Once the first lists are complete,
-// it queues all pods of the namespace.
+// watch queues a pod at each change of an object with the pod's name. Once the first lists are complete, it
+// queues all pods of the namespace.
 func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *provider, kinds ...client.Object) (*side, error) {
 	config := m.config
 	if o.Scheme, o.Mapper, o.DefaultTransform = m.client.Scheme(), m.client.RESTMapper(), cache.TransformStripManagedFields(); p != nil {
@@ -109,8 +109,8 @@ func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *pro
 	return s, nil
 }
 
-// handler queues a pod when the pod, or an object with its name, changes. A pod that comes or goes may
-// change which ConfigMaps are copied, so the whole namespace is queued then, too. Deletions at home are remembered.
+// handler queues a pod when the pod, or an object with its name, changes. A pod that appears or disappears
+// may change which ConfigMaps are copied, so this queues the whole namespace. Deletions here are remembered.
 func (m *mirror) handler(namespace string, kind client.Object, atHome bool) toolscache.ResourceEventHandlerFuncs {
 	all := client.ObjectKey{Namespace: namespace}
 	add := func(o any, comes bool) {
@@ -149,7 +149,7 @@ func (s *side) synced(ctx context.Context, kinds ...client.Object) bool {
 	return true
 }
 
-// pod returns the pod of a name; nil if there is none.
+// pod returns the pod with a name; nil if there is none.
 func (s *side) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	if err := s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
@@ -166,8 +166,8 @@ func (s *side) shadow(ctx context.Context, namespace, name string) (*decide.Shad
 	return decide.ShadowOf(o), nil
 }
 
-// gone asks the provider itself whether it has nothing of a pod any more: the cache may not have the last
-// request yet.
+// gone asks the provider's API server whether ShadowPod and remote pod of a pod are gone: the cache may lack
+// the last request.
 func (s *space) gone(ctx context.Context, pod *corev1.Pod, node string) (bool, error) {
 	o, key := &offloadingv1beta1.ShadowPod{}, client.ObjectKey{Namespace: s.mapped, Name: pod.Name}
 	switch err := s.direct.Get(ctx, key, o); {
@@ -184,7 +184,7 @@ func (s *space) gone(ctx context.Context, pod *corev1.Pod, node string) (bool, e
 		}
 		return true, nil
 	}
-	return copied.Labels[peering.LabelPodNode] != node, nil // a pod of that name for another node does not count
+	return copied.Labels[peering.LabelPodNode] != node, nil // a pod of this name for another node does not count
 }
 
 func (s *space) withdraw(ctx context.Context, name string, uid types.UID) error {

@@ -16,32 +16,32 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// known is what the state of the virtual node follows from.
+// known are the facts from which the state of the virtual node is computed.
 type known struct {
 	of       string // version of the VirtualNode
 	provider string
 	granted  corev1.ResourceList
-	problem  string // why the operator thinks that the node can't work; "" for nothing
+	problem  string // the operator's reason that the node can't work; "" if there is none
 	// answer is the result of the last requests to the provider's API server: nil if it has answered.
 	answer error
-	waits  bool      // the provider is silent, but not for longer than the node's patience, and the node was ready
+	waits  bool      // the provider is silent, but for less than the node's patience, and the node was ready
 	reach  *provider // nil if it does not answer
 	tunnel network.Tunnel
 	// mapped has the mapped namespace of each namespace that this virtual kubelet handles; "" if there is none.
 	mapped map[string]string
 	// withdrawn are objects on the provider that an admin has withdrawn.
 	withdrawn map[types.UID]bool
-	// left are objects on the provider without an object here; unseen says why nobody knows them.
+	// left are objects on the provider without an object here; unseen is the reason that they are unknown.
 	left   []peering.Leftover
 	unseen error
-	going  map[string]bool // namespaces that are no longer requested, and that the provider has not deleted yet
+	going  map[string]bool // namespaces that are not requested any more, and that the provider has not deleted yet
 	unsaid map[string]bool // namespaces for which the provider has not answered yet
 	ranges network.Ranges  // of the provider's pods
 }
 
-// mapped returns the mapped namespaces that exist. As long as the NamespaceMap has no answer for a
-// namespace, the earlier answer counts: a deleted NamespaceMap is created again without answers, and gets
-// them only when the provider can be reached.
+// mapped returns the mapped namespaces that exist. As long as the NamespaceMap has no answer for a namespace,
+// the earlier answer counts: a deleted NamespaceMap is created again without answers, and gets them only when
+// the provider can be reached.
 func mapped(before map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]string {
 	out := map[string]string{}
 	for name, asked := range m.Spec.DesiredMapping {
@@ -64,8 +64,8 @@ func namespacesOf(v *offloadingv1beta1.VirtualNode, mapped map[string]string) ma
 	return out
 }
 
-// unsaid are the namespaces of a virtual node of which it is not known whether the provider has them.
-// lost says that the NamespaceMap may have been deleted and is made again.
+// unsaid returns the namespaces of a virtual node for which the provider's answer is unknown. lost means that
+// the NamespaceMap may have been deleted and will be made again.
 func unsaid(mapped map[string]string, m *offloadingv1beta1.NamespaceMap, lost bool) map[string]bool {
 	out := map[string]bool{}
 	for name, there := range mapped {
@@ -149,7 +149,7 @@ func (k known) ready() corev1.NodeCondition {
 	return c
 }
 
-// conditions returns all conditions that are measured, each with its transition time.
+// conditions returns all measured conditions, each with its transition time.
 func (k known) conditions(before []corev1.NodeCondition, now time.Time) []corev1.NodeCondition {
 	all := []corev1.NodeCondition{k.ready()}
 	if k.tunnel.There {
@@ -181,9 +181,9 @@ func (k known) conditions(before []corev1.NodeCondition, now time.Time) []corev1
 	return all
 }
 
-// allocatable is what pods may request. It is all that is granted; but while no namespace is offloaded,
-// there is no room for any pod. A taint does not suffice for that: pods that tolerate every taint, such as
-// those of some DaemonSets, would still be bound.
+// allocatable is what pods may request: all granted resources. But while no namespace is offloaded, there is
+// no room for any pod. A taint is not enough for that: pods that tolerate every taint, such as those of some
+// DaemonSets, would still be bound.
 func (k known) allocatable() corev1.ResourceList {
 	out := k.granted.DeepCopy()
 	if out == nil {

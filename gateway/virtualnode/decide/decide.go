@@ -11,20 +11,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// View is what the decisions about all pods of one namespace on a virtual node depend on.
+// View has the facts for the decisions about all pods of one namespace on a virtual node.
 type View struct {
 	Consumer, Provider string // cluster IDs
 	Node               string
 	Mapped             string // the mapped namespace, "" if there is none
-	// Going means that the provider has not deleted the former mapped namespace yet: pods may still run there.
+	// Going means that the provider has not deleted the former mapped namespace yet: pods may still run in
+	// it.
 	Going bool
-	// Unsaid means that a mapped namespace is requested, and the provider's answer is not known: running
-	// pods may go on.
+	// Unsaid means that a mapped namespace is requested, and the provider's answer is unknown: running pods
+	// may still run.
 	Unsaid bool
-	// Known means that the provider's objects have been listed. Until then, statuses stay as they are, and
-	// nothing counts as gone.
+	// Known means that the provider's objects have been listed. Until then, statuses stay, and no object
+	// counts as gone.
 	Known bool
-	// Connected means that there is a tunnel of ours; Down says why it carries no packets.
+	// Connected means that there is a tunnel of ours. Down is the reason that it carries no packets.
 	Connected bool
 	Down      string
 	Ranges    network.Ranges
@@ -35,30 +36,30 @@ type View struct {
 type Action struct {
 	Ask      bool      // create the ShadowPod
 	Withdraw types.UID // delete the ShadowPod with this UID
-	// Adopt is the UID of a ShadowPod to hand over to the pod, if it requests the same, see [Same].
+	// Adopt is the UID of a ShadowPod to hand over to the pod if it requests the same pod, see [Same].
 	// Otherwise the ShadowPod has to be deleted.
 	Adopt types.UID
-	// Forget completes the deletion of the pod here: its remote pod is gone.
+	// Forget completes the deletion of the pod here, because its remote pod is gone.
 	Forget bool
-	// Status is the pod's new status, nil to leave it as it is.
+	// Status is the pod's new status; nil keeps the present one.
 	Status *corev1.PodStatus
 }
 
-// Decide decides about one name. pod is the pod of this name here, shadow and copied are the provider's
+// Decide decides about one name. pod is the pod of this name here. shadow and copied are the provider's
 // ShadowPod and remote pod of this name for this node. Each may be nil.
 func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now time.Time) (a Action) {
 	switch {
 	case v.Mapped == "" && v.Unsaid && pod != nil && pod.Status.Phase == corev1.PodRunning:
 		return v.blind(pod, now)
 	case v.Mapped == "" && v.Going && pod != nil && pod.DeletionTimestamp != nil && !over(pod):
-		return a // if the pod were gone here, it might be created elsewhere while it still runs there
+		return a // without the pod here, it might be created elsewhere while the remote pod still runs
 	case v.Mapped == "":
 		return NotOffloaded(pod, "namespace "+nameOf(pod)+" is not offloaded to "+v.Node, now)
 	case !v.Known:
 		return v.blind(pod, now)
 	}
 	ends := pod != nil && pod.DeletionTimestamp != nil
-	// A missing pod proves no deletion: this cluster may have been restored from a backup, and pods come
+	// A missing pod proves no deletion: this cluster may have been restored from a backup, and its pods come
 	// back one after the other, with other UIDs.
 	switch {
 	case shadow == nil || shadow.Deleting:
@@ -76,7 +77,7 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 		a.Status = v.running(pod, copied, now)
 	case ends:
 	case shadow == nil && copied != nil, shadow != nil && shadow.Of != pod.UID, shadow != nil && shadow.Deleting:
-		// they belong to an earlier pod of this name: wait for its end
+		// the ShadowPod or remote pod belongs to an earlier pod of this name: wait for its end
 	case shadow == nil:
 		if why := Unfit(&pod.Spec); why != "" {
 			a.Status = waiting(pod, peering.ReasonUnfit, v.Provider+" can't run it: "+why, now)
@@ -84,8 +85,8 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 			a.Ask = true
 		}
 	case copied != nil && copied.DeletionTimestamp != nil && over(copied):
-		// The remote pod has ended because it was deleted there, and is created again. If the pod failed
-		// here, its controller would replace it.
+		// The remote pod has ended because it was deleted there, and is created again. If this pod failed,
+		// its controller would replace it.
 		a.Status = waiting(pod, peering.ReasonAsked, v.Provider+" was asked to run it again", now)
 	case copied != nil:
 		a.Status = v.running(pod, copied, now)
@@ -94,7 +95,7 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 		}
 	case shadow.Problem != "":
 		a.Status = waiting(pod, peering.ReasonRefused, v.Provider+": "+shadow.Problem, now)
-	case ended(shadow.Phase): // it has ended unseen, its pod is gone, and no other one is created
+	case ended(shadow.Phase): // it has ended unseen, its remote pod is gone, and no other one is created
 		a.Status = waiting(pod, peering.ReasonEnded, v.Provider+" says that it has ended, and has its pod no more: how its containers ended is not known", now)
 		a.Status.Phase = shadow.Phase
 	default:
@@ -103,18 +104,18 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 	return a.news(pod)
 }
 
-// over reports whether a pod has ended. If nobody is deleting it, this is final.
+// over reports whether a pod has ended. This is final, unless the pod is being deleted.
 func over(pod *corev1.Pod) bool { return ended(pod.Status.Phase) }
 
 func ended(p corev1.PodPhase) bool { return p == corev1.PodSucceeded || p == corev1.PodFailed }
 
-// Refused reports on the pod that the provider's API server refuses its ShadowPod.
+// Refused writes the API server's refusal of a ShadowPod into the pod's status.
 func (v View) Refused(pod *corev1.Pod, why string, now time.Time) Action {
 	return Action{Status: waiting(pod, peering.ReasonRefused, v.Provider+": "+why, now)}.news(pod)
 }
 
-// NotOffloaded decides about a pod without a mapped namespace, such as a pod of a DaemonSet that tolerates
-// every taint.
+// NotOffloaded decides about a pod without a mapped namespace, such as a DaemonSet's pod that tolerates every
+// taint.
 func NotOffloaded(pod *corev1.Pod, why string, now time.Time) Action {
 	switch {
 	case pod == nil || over(pod) && pod.DeletionTimestamp == nil:
@@ -133,8 +134,8 @@ func nameOf(pod *corev1.Pod) string {
 }
 
 // blind decides while the provider can't be asked. The status stays, except that a pod without a tunnel is
-// not ready. When a node is not ready, Kubernetes marks its pods as not ready, without a look at them:
-// blind corrects that, as a kubelet does.
+// not ready. If a node is not ready, Kubernetes marks all its pods as not ready. blind corrects this, as a
+// kubelet does.
 func (v View) blind(pod *corev1.Pod, now time.Time) Action {
 	if pod == nil {
 		return Action{}
@@ -145,7 +146,7 @@ func (v View) blind(pod *corev1.Pod, now time.Time) Action {
 	return Action{Status: s}.news(pod)
 }
 
-// news drops a status that has not changed.
+// news drops a status that equals the present one.
 func (a Action) news(pod *corev1.Pod) Action {
 	if a.Status != nil && equality.Semantic.DeepEqual(*a.Status, pod.Status) {
 		a.Status = nil

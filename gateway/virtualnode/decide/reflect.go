@@ -16,14 +16,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Mentioned has the names of the ConfigMaps and Secrets that pods need. The provider gets these and no others.
+// Mentioned has the names of the ConfigMaps and Secrets that pods need. Only these are copied to the
+// provider.
 type Mentioned struct{ ConfigMaps, Secrets map[string]bool }
 
 // NewMentioned returns an empty set.
 func NewMentioned() Mentioned { return Mentioned{map[string]bool{}, map[string]bool{}} }
 
-// Add adds what a pod mentions. The CA certificates that Kubernetes puts into every namespace are left out:
-// the mapped namespace has those of the provider.
+// Add adds the names that a pod mentions. It leaves out the CA certificates that Kubernetes writes into every
+// namespace: the mapped namespace has those of the provider.
 func (m Mentioned) Add(s *corev1.PodSpec) {
 	for _, all := range [][]corev1.Container{s.InitContainers, s.Containers} {
 		for i := range all {
@@ -84,14 +85,14 @@ func (m Mentioned) volume(v *corev1.Volume) {
 	}
 }
 
-// Stays reports whether an object must not be copied: its annotation says so, or it is a ServiceAccount
-// token or a bootstrap token, which means nothing on the provider and would become one of the provider's.
+// Stays reports whether an object must not be copied: its annotation says so, or it is a ServiceAccount token
+// or a bootstrap token. A token is useless on the provider, and would become one of the provider's.
 func Stays(o metav1.Object, kind corev1.SecretType) bool {
 	return o.GetAnnotations()[peering.AnnotationStays] != "" || kind == corev1.SecretTypeServiceAccountToken || kind == corev1.SecretTypeBootstrapToken
 }
 
-// meta returns the metadata of a copy. The object's own labels and annotations are left out: on the
-// provider, they would steer programs that look into all namespaces.
+// meta returns the metadata of a copy, without the object's own labels and annotations: on the provider,
+// these would steer programs that read all namespaces.
 func (v View) meta(name, version string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: v.Mapped, Name: name, Labels: map[string]string{peering.LabelPodOrigin: v.Consumer, peering.LabelPodDestination: v.Provider},
@@ -107,8 +108,8 @@ func (v View) ConfigMap(o *corev1.ConfigMap, version string) *corev1.ConfigMap {
 	}
 }
 
-// Secret returns the provider's copy of a Secret. A type that is not Kubernetes' own means nothing to a
-// pod, and becomes Opaque.
+// Secret returns the provider's copy of a Secret. A type that is not one of Kubernetes' own has no effect on
+// a pod, and becomes Opaque.
 func (v View) Secret(o *corev1.Secret, version string) *corev1.Secret {
 	kind := o.Type
 	if !slices.Contains(peering.SecretTypes, kind) {
@@ -145,8 +146,8 @@ func (v View) Service(o *corev1.Service) *corev1.Service {
 	return s
 }
 
-// Endpoints returns those endpoints of a Service at home that the provider does not have itself; nil if
-// there are none. The addresses are those at home: the provider translates them.
+// Endpoints returns the endpoints of a Service that the provider does not have itself; nil if there are none.
+// Their addresses are this cluster's: the provider translates them.
 func (v View) Endpoints(o *discoveryv1.EndpointSlice) *offloadingv1beta1.ShadowEndpointSlice {
 	if o.AddressType != discoveryv1.AddressTypeIPv4 || o.Labels[discoveryv1.LabelServiceName] == "" {
 		return nil
@@ -165,7 +166,7 @@ func (v View) Endpoints(o *discoveryv1.EndpointSlice) *offloadingv1beta1.ShadowE
 	if len(s.Spec.Template.Endpoints) == 0 {
 		return nil
 	}
-	// A change of the order alone is no change.
+	// A change of the order alone does not count.
 	slices.SortFunc(s.Spec.Template.Endpoints, func(a, b discoveryv1.Endpoint) int {
 		return cmp.Compare(strings.Join(a.Addresses, ","), strings.Join(b.Addresses, ","))
 	})
@@ -173,7 +174,7 @@ func (v View) Endpoints(o *discoveryv1.EndpointSlice) *offloadingv1beta1.ShadowE
 	return s
 }
 
-// versionOf returns a hash by which two objects differ.
+// versionOf returns a hash that differs for different objects.
 func versionOf(o any) string {
 	text, err := json.Marshal(o)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package decide has the decisions of a consumer about offloaded pods: what to request of the provider for a
-// pod that is bound to a virtual node, and which status the pod gets here. It is pure.
+// Package decide has a consumer's decisions about offloaded pods: the requests to the provider for a pod that
+// is bound to a virtual node, and the status of the pod here. It is pure.
 //
-// A ShadowPod in the mapped namespace makes the provider run the remote pod (copied), which
-// has the same name.
+// For a ShadowPod in the mapped namespace, the provider runs the remote pod (copied), which has the same
+// name.
 package decide
 
 import (
@@ -22,14 +22,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Shadow is what the decisions need of a ShadowPod.
+// Shadow has the parts of a ShadowPod that decisions need.
 type Shadow struct {
 	UID      types.UID
-	Of       types.UID // the pod that it was made for
+	Of       types.UID // the pod that the ShadowPod was made for
 	Gone     bool      // the deletion of that pod was seen, or an admin has withdrawn the ShadowPod
 	Deleting bool
-	Problem  string          // why the provider runs no pod for it; "" if nothing is wrong
-	Phase    corev1.PodPhase // of the remote pod, which may be gone since then
+	Problem  string          // the reason that the provider runs no pod for it; "" if there is none
+	Phase    corev1.PodPhase // of the remote pod, which may be gone by now
 }
 
 // ShadowOf reads a ShadowPod. It does not read the spec.
@@ -40,13 +40,13 @@ func ShadowOf(o *offloadingv1beta1.ShadowPod) *Shadow {
 	}
 }
 
-// Same reports whether a ShadowPod requests the same pod as this one would.
+// Same reports whether a ShadowPod requests the same as one for this pod would.
 func Same(o *offloadingv1beta1.ShadowPod, pod *corev1.Pod) bool {
 	return Unfit(&pod.Spec) == "" && equality.Semantic.DeepEqual(o.Spec.Pod, requested(&pod.Spec))
 }
 
 // notSent are prefixes of labels and annotations that have a meaning only in the pod's own cluster, or by
-// which the provider knows its own objects.
+// which the provider marks its own objects.
 var notSent = []string{"liqo.io/", "offloading.liqo.io/", "liqo-tui.dev/", corev1.LastAppliedConfigAnnotation}
 
 func sent(all map[string]string) map[string]string {
@@ -60,7 +60,7 @@ func sent(all map[string]string) map[string]string {
 	return out
 }
 
-// ShadowPod requests a pod like this one. Callers must not pass a pod that [Unfit] refuses.
+// ShadowPod returns a request for a pod like this one. Callers must not pass a pod that [Unfit] refuses.
 func ShadowPod(pod *corev1.Pod, v View) *offloadingv1beta1.ShadowPod {
 	o := &offloadingv1beta1.ShadowPod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "ShadowPod"},
@@ -72,16 +72,15 @@ func ShadowPod(pod *corev1.Pod, v View) *offloadingv1beta1.ShadowPod {
 	return o
 }
 
-// asked are the fields of a pod's spec that mean the same on the provider. They include fields that the
-// provider may forbid: then the provider refuses them, and says so. The other fields are in [left], or
-// [Unfit] refuses them.
+// asked are the fields of a pod's spec that mean the same on the provider. A provider may forbid some of
+// them, and reports this. The other fields are in [left], or [Unfit] refuses them.
 var asked = []string{
 	"Volumes", "InitContainers", "Containers", "RestartPolicy", "TerminationGracePeriodSeconds", "ActiveDeadlineSeconds", "DNSPolicy", "DNSConfig",
 	"ShareProcessNamespace", "SecurityContext", "ImagePullSecrets", "Hostname", "Subdomain", "HostAliases", "SetHostnameAsFQDN", "HostUsers", "Resources", "HostnameOverride",
 }
 
-// left are the fields that say where a pod runs at home, and with which account. On the provider a pod has
-// no account, and the provider's scheduler chooses the node.
+// left are the fields that choose a node and an account of this cluster. On the provider a pod has no
+// account, and the provider's scheduler chooses the node.
 var left = []string{
 	"NodeName", "NodeSelector", "Affinity", "SchedulerName", "Tolerations", "TopologySpreadConstraints", "SchedulingGates", "SchedulingGroup", "EvictionResponders",
 	"Priority", "PriorityClassName", "PreemptionPolicy", "ServiceAccountName", "DeprecatedServiceAccount", "AutomountServiceAccountToken", "EnableServiceLinks",
@@ -107,18 +106,18 @@ func requested(s *corev1.PodSpec) corev1.PodSpec {
 	return out
 }
 
-// isToken reports whether a volume is the one that Kubernetes adds to every pod. It has the account's token
-// at home, which means nothing on the provider.
+// isToken reports whether a volume is the one that Kubernetes adds to every pod. It has a token of an account
+// of this cluster, which is useless on the provider.
 func isToken(v corev1.Volume) bool {
 	return v.Projected != nil && strings.HasPrefix(v.Name, "kube-api-access-")
 }
 
-// Unfit says why no provider can run a pod like this; "" if one can.
+// Unfit returns the reason that no provider can run a pod like this; "" if one can.
 func Unfit(s *corev1.PodSpec) string {
 	var why []string
 	for name, set := range map[string]bool{
 		"hostNetwork": s.HostNetwork, "hostPID": s.HostPID, "hostIPC": s.HostIPC, "resourceClaims": len(s.ResourceClaims) > 0,
-		// A pod with a runtime class wants isolation: without the class it would lose it.
+		// A pod with a runtime class wants isolation, and would lose it without the class.
 		"runtimeClassName": s.RuntimeClassName != nil && *s.RuntimeClassName != "liqo",
 	} {
 		if set {

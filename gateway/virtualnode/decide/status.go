@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Seen returns the address that reaches a remote pod from here; false if none does. Without a tunnel of
+// Seen returns the address that reaches a remote pod from here; false if there is none. Without a tunnel of
 // ours it is the pod's own address.
 func (v View) Seen(text string) (string, bool) {
 	if !v.Connected {
@@ -28,7 +28,7 @@ func waiting(pod *corev1.Pod, reason, message string, now time.Time) *corev1.Pod
 	return s
 }
 
-// ofHome returns the part of a status that the consumer's own programs have written.
+// ofHome returns the part of a status that this cluster's own programs have written.
 func ofHome(pod *corev1.Pod) *corev1.PodStatus {
 	was := pod.Status.DeepCopy()
 	return &corev1.PodStatus{
@@ -37,7 +37,7 @@ func ofHome(pod *corev1.Pod) *corev1.PodStatus {
 	}
 }
 
-// ofKubelet reports whether a condition comes from the kubelet where the pod runs.
+// ofKubelet reports whether the pod's kubelet writes a condition.
 func ofKubelet(t corev1.PodConditionType) bool {
 	switch t {
 	case corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized, corev1.PodReadyToStartContainers:
@@ -47,8 +47,8 @@ func ofKubelet(t corev1.PodConditionType) bool {
 	}
 }
 
-// running returns the status of a pod whose remote pod is copied. It copies each field explicitly: a
-// provider's data is not trusted.
+// running returns the status of a pod whose remote pod is copied. It copies each field explicitly, because
+// the provider's data is not trusted.
 func (v View) running(pod, copied *corev1.Pod, now time.Time) *corev1.PodStatus {
 	s, there := ofHome(pod), copied.Status.DeepCopy()
 	s.Phase, s.Reason, s.Message, s.StartTime = there.Phase, there.Reason, there.Message, there.StartTime
@@ -71,7 +71,7 @@ func (v View) running(pod, copied *corev1.Pod, now time.Time) *corev1.PodStatus 
 		if ofKubelet(c.Type) {
 			s.Conditions = append(s.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime})
 		}
-		// Scheduling here has succeeded, by the consumer's scheduler: only a failure on the provider is passed on.
+		// The consumer's scheduler has succeeded. Only a failure on the provider is copied.
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && s.Phase == corev1.PodPending {
 			s.Reason, s.Message = peering.ReasonUnschedulable, v.Provider+": "+c.Message
 		}
@@ -81,7 +81,7 @@ func (v View) running(pod, copied *corev1.Pod, now time.Time) *corev1.PodStatus 
 	return s
 }
 
-// statuses returns the statuses of containers that the pod has.
+// statuses returns the statuses of the pod's own containers.
 func statuses(all []corev1.ContainerStatus, containers []corev1.Container) (out []corev1.ContainerStatus) {
 	for _, c := range all {
 		if slices.ContainsFunc(containers, func(has corev1.Container) bool { return has.Name == c.Name }) {
@@ -94,8 +94,8 @@ func statuses(all []corev1.ContainerStatus, containers []corev1.Container) (out 
 	return out
 }
 
-// gate keeps a pod not ready until its readiness gates are open. Programs of the consumer open them;
-// kubelets wait for them, too.
+// gate makes a pod not ready until its readiness gates are open, as kubelets do. Programs of the consumer
+// open them.
 func (v View) gate(pod *corev1.Pod, s *corev1.PodStatus) {
 	for _, g := range pod.Spec.ReadinessGates {
 		open := slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == g.ConditionType && c.Status == corev1.ConditionTrue })
@@ -105,7 +105,7 @@ func (v View) gate(pod *corev1.Pod, s *corev1.PodStatus) {
 	}
 }
 
-// restore makes a pod ready whose containers were ready when the provider answered last.
+// restore makes a pod ready whose containers were ready at the provider's last answer.
 func (v View) restore(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) {
 	i := readiness(s.Conditions)
 	if i < 0 || s.Conditions[i].Status == corev1.ConditionTrue || s.Phase != corev1.PodRunning || !slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool {
@@ -119,7 +119,7 @@ func (v View) restore(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) {
 	keepTimes(s.Conditions[i:i+1], pod.Status.Conditions, now)
 }
 
-// cut makes a pod not ready while no packets reach it, whatever the provider says.
+// cut makes a pod not ready while no packets reach it, whatever the provider reports.
 func (v View) cut(s *corev1.PodStatus, before []corev1.PodCondition, now time.Time) {
 	i := readiness(s.Conditions)
 	if v.Down == "" || i < 0 || s.Conditions[i].Status != corev1.ConditionTrue {
@@ -134,7 +134,7 @@ func readiness(all []corev1.PodCondition) int {
 	return slices.IndexFunc(all, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
 }
 
-// keepTimes sets missing transition times: the time of the same status before, or now.
+// keepTimes sets missing transition times to the time of the same status before, or to now.
 func keepTimes(all, before []corev1.PodCondition, now time.Time) {
 	for i := range all {
 		c := &all[i]
