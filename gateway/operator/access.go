@@ -21,10 +21,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// access writes the list of gateways whose pods may read on which nodes pods are. The list is one
-// ClusterRoleBinding, the only one that the operator may change, and access is its only writer. A gateway
-// is left out if it has no peer, or if its peer's ranges are not known: it gets no pods then, so its
-// account, which others may use, gets no right.
+// access lists the gateways whose pods may read the positions of this cluster's pods. The list is one
+// ClusterRoleBinding, the only one that the operator may change, and nothing else writes it. A gateway
+// without a peer, or without known ranges of its peer, is not in the list: it gets no pods, and others may
+// use its account.
 type access struct{ client client.Client }
 
 func (a *access) setup(mgr ctrl.Manager) error {

@@ -44,7 +44,7 @@ type configurations struct {
 }
 
 // configurationWorkers is enough for many Configurations at once, such as after a restart or from a file of
-// peerings: most of the time, each worker waits for the API server.
+// connections: most of the time, each worker waits for the API server.
 const configurationWorkers = 8
 
 func (r *configurations) setup(mgr ctrl.Manager) error {
@@ -80,7 +80,7 @@ func (r *configurations) ofPeer(ctx context.Context, o client.Object) []reconcil
 	return slices.DeleteFunc(r.all(ctx, o), func(req reconcile.Request) bool { return req.Namespace != o.GetNamespace() })
 }
 
-// waiting returns all Configurations if one of the cluster's own ranges has changed: they wait for these.
+// waiting returns all Configurations if one of the cluster's own ranges has changed: they may wait for it.
 func (r *configurations) waiting(ctx context.Context, o client.Object) []reconcile.Request {
 	if o.GetNamespace() != r.namespace {
 		return nil
@@ -88,7 +88,7 @@ func (r *configurations) waiting(ctx context.Context, o client.Object) []reconci
 	return r.all(ctx, o)
 }
 
-// all returns all Configurations: a peer's range may overlap what has changed.
+// all returns all Configurations: each may have a peer's range that overlaps the changed addresses.
 func (r *configurations) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list networkingv1beta1.ConfigurationList
 	if err := r.client.List(ctx, &list); err != nil {
@@ -133,7 +133,7 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	case errors.Is(err, ipam.ErrInvalid):
 		return ctrl.Result{}, errors.Join(r.report(ctx, &conf, nil, reasonInvalid, err.Error()), reconcile.TerminalError(err))
 	case errors.Is(err, ipam.ErrExhausted):
-		// It waits for the end of another peer, or for other settings. Neither is an event of this
+		// Room comes from the removal of another peer, or from other settings. Neither is an event of this
 		// Configuration.
 		return ctrl.Result{RequeueAfter: roomAgain}, r.report(ctx, &conf, nil, reasonExhausted, err.Error()+"; "+wire.MoreRoom)
 	case err != nil:
@@ -152,7 +152,7 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 }
 
 // tell publishes both ranges of CIDRs that are being renumbered, for gateways and nodes. It releases the
-// ranges that these no longer need.
+// ranges that are not needed any more.
 func (r *configurations) tell(ctx context.Context, conf *networkingv1beta1.Configuration, m *ranges.Moves) error {
 	before := conf.DeepCopy()
 	if annotate(conf, wire.AnnotationAlso, wire.JoinAliases(m.Also)); conf.Annotations[wire.AnnotationAlso] != before.Annotations[wire.AnnotationAlso] {
@@ -241,7 +241,7 @@ func (r *configurations) complete(ctx context.Context, conf *networkingv1beta1.C
 	return nil
 }
 
-// follow takes over the ranges that the peer's operator has published.
+// follow copies the ranges that the peer's operator has published into the Configuration.
 func (r *configurations) follow(ctx context.Context, conf *networkingv1beta1.Configuration) error {
 	var keys networkingv1beta1.PublicKeyList
 	peer := conf.Labels[wire.LabelRemoteCluster]
@@ -273,7 +273,7 @@ func flatten(all []networkingv1beta1.CIDR) string {
 	return strings.TrimSuffix(wire.RangesText(networkingv1beta1.ClusterConfigCIDR{Pod: all}), ";")
 }
 
-// release deletes the Networks of CIDRs that the Configuration no longer has.
+// release deletes the Networks of CIDRs that are not in the Configuration any more.
 func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Configuration) error {
 	wanted := map[string]bool{}
 	for _, cidr := range conf.Spec.Remote.CIDR.Pod {
@@ -387,8 +387,8 @@ func (r *configurations) find(ctx context.Context, conf *networkingv1beta1.Confi
 		return nil, nil
 	}
 	if err == nil && !metav1.IsControlledBy(n, conf) && metav1.GetControllerOf(n) != nil {
-		// Left by an earlier Configuration of this name: the garbage collector would delete it later, while it
-		// is in use. The allocator gives the new Network the same range.
+		// An earlier Configuration of this name has left it, and the garbage collector would delete it later,
+		// while it is in use. The allocator gives the new Network the same range.
 		return nil, control.Delete(ctx, r.client, n)
 	}
 	return n, err
@@ -420,9 +420,9 @@ func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Co
 	return n, nil
 }
 
-// unasked reports whether it may be that no admin of this cluster has agreed to a range: the peer's
-// operator has sent it, or the peer's admin has an account here and may have written it. Nothing in a
-// Configuration proves which of the two admins has written it.
+// unasked reports whether perhaps no admin of this cluster has agreed to a range: the peer's operator has
+// sent it, or the peer's admin has an account here and may have written it. A Configuration does not prove
+// which of the two admins has written it.
 func (r *configurations) unasked(ctx context.Context, conf *networkingv1beta1.Configuration, cidr networkingv1beta1.CIDR) (bool, error) {
 	if slices.Contains(ranges.Carried(conf), cidr) {
 		return true, nil
@@ -445,8 +445,8 @@ func otherName(conf *networkingv1beta1.Configuration, kind string, cidr networki
 	return networkName(conf, kind, cidr) + "-renumbered"
 }
 
-// report writes the Configuration's status if it has changed. It adds the conditions in more that are true,
-// and removes the others.
+// report writes the Configuration's status if it has changed. It adds the true conditions of more, and
+// removes the others.
 func (r *configurations) report(ctx context.Context, conf *networkingv1beta1.Configuration, remote *networkingv1beta1.ClusterConfig, reason, message string, more ...metav1.Condition) error {
 	before := conf.DeepCopy()
 	// Liqo v1.2.0's DeepCopy shares the conditions: setting one would change the

@@ -33,9 +33,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// delegates send changes of this cluster to the clusters of peers whose admins have given this operator
-// access: the public key of the gateway, and the endpoint of a server. A reconcile request is for a Secret
-// with such access.
+// delegates write changes of this cluster into the clusters of peers whose admins have given this operator
+// access: the public key of the gateway, this cluster's ranges, and the endpoint of a server. A reconcile
+// request is for a Secret with such access.
 type delegates struct {
 	client client.Client
 
@@ -55,7 +55,7 @@ const (
 	peerLast    = time.Minute
 	peerAgain   = time.Second      // after a write that met another's
 	peerResync  = 10 * time.Minute // somebody may have changed the objects there
-	peerLook    = time.Minute      // an admin has told the client there what to dial: does it follow us again?
+	peerLook    = time.Minute      // an admin has set another endpoint in the client there: this often we check whether it follows us again
 )
 
 // delegating is the number of workers. A peer that does not answer holds its worker for 5 s of every 65 s,
@@ -133,11 +133,11 @@ func (r *delegates) ranges(ctx context.Context, gateway client.Object) (string, 
 	return "", nil
 }
 
-// words are what a gateway tells its peer.
+// words are the values that a gateway sends to its peer's cluster.
 type words struct {
 	key      string // base64
 	endpoint *networkingv1beta1.EndpointStatus
-	ranges   string // this cluster's ranges, as [wire.RangesText]; "" if an admin has chosen what the peer reaches
+	ranges   string // this cluster's ranges, as [wire.RangesText]; "" if an admin has chosen the ranges that the peer reaches
 }
 
 func said(o client.Object) words {
@@ -157,7 +157,7 @@ func sameEndpoint(a, b *networkingv1beta1.EndpointStatus) bool {
 
 func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	rights, err := rightsIn(ctx, r.client, req.Namespace)
-	if rights == nil || err != nil { // when there are rights, events of the Secrets follow
+	if rights == nil || err != nil { // once there are rights, events of the Secrets arrive
 		return ctrl.Result{}, err
 	}
 	var secret corev1.Secret
@@ -229,7 +229,7 @@ func (r *delegates) renew(ctx context.Context, secret *corev1.Secret, gateway cl
 	before := secret.DeepCopy()
 	secret.Data = want.Data
 	maps.Copy(secret.Annotations, want.Annotations)
-	// Fails if an admin has given another access meanwhile.
+	// This fails if an admin has replaced the access meanwhile.
 	return r.client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager))
 }
 
@@ -286,8 +286,8 @@ func newPeers(scheme *runtime.Scheme) *remote.Clients {
 	return &remote.Clients{Scheme: scheme, Mapper: mapper, Within: peerTimeout}
 }
 
-// carry writes our gateway's key, ranges and endpoint into the peer's objects. chosen is the endpoint that
-// somebody else has written into the client there, and that stays; "" if there is none.
+// carry writes our gateway's key, ranges and endpoint into the peer's objects. If somebody else has chosen
+// the client's endpoint there, it stays, and chosen is this endpoint; otherwise chosen is "".
 func (p peerCluster) carry(ctx context.Context, s words) (chosen string, err error) {
 	if !p.access.Expires.IsZero() {
 		first := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.access.Namespace, Name: render.DelegateTokenName(p.access.Gateway)}}
@@ -314,18 +314,18 @@ func (p peerCluster) carry(ctx context.Context, s words) (chosen string, err err
 	}
 	before := gateway.DeepCopy()
 	gateway.Spec.Endpoint = *s.endpoint
-	// In the same write, so that a crash can't come between the two.
+	// In the same write, so that a crash can't separate the two.
 	annotate(gateway, render.AnnotationCarried, render.EndpointText(*s.endpoint))
 	if reflect.DeepEqual(before, gateway) {
 		return "", nil
 	}
-	// Fails if somebody has changed the client since it was read.
+	// This fails if somebody has changed the client since it was read.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	return "", p.patch(ctx, gateway, patch)
 }
 
-// follows reports whether the client there dials an endpoint of our server: the present one, the one that
-// was written there last, or the one that it had when an admin made it follow.
+// follows reports whether the client there dials an endpoint of our server: the present one, the last one
+// that carry has written, or the one at the time when an admin made the client follow.
 func (p peerCluster) follows(c *networkingv1beta1.GatewayClient, server networkingv1beta1.EndpointStatus) bool {
 	dials, carried := render.EndpointText(c.Spec.Endpoint), c.Annotations[render.AnnotationCarried]
 	if carried == "" && p.access.Dials == "" {
@@ -348,7 +348,7 @@ func (p peerCluster) carryKey(ctx context.Context, s words) error {
 	return nil
 }
 
-// carryRanges writes our cluster's ranges beside the key. The peer's operator decides what to do with them.
+// carryRanges writes our cluster's ranges beside the key. The peer's operator decides whether to use them.
 func (p peerCluster) carryRanges(ctx context.Context, s words) error {
 	if s.ranges == "" {
 		return nil

@@ -14,10 +14,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// endpointOf returns where clients reach the server behind a Service, and why in one sentence. The endpoint
-// is nil until it is known. current is the endpoint before: if one of its addresses of a NodePort still
-// works, it stays, because a change makes the client dial again. The endpoint of a NodePort has as many
-// nodes' addresses as the gateway has replicas: if one node is lost, the client dials the next one.
+// endpointOf returns the endpoint of the server behind a Service, and its reason in one sentence. The
+// endpoint is nil until it is known. current is the endpoint before: a NodePort address of it stays if it
+// still works, because a change makes the client dial again. The endpoint of a NodePort has as many nodes'
+// addresses as the gateway has replicas: if one node is lost, the client dials the next one.
 func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, replicas int, current *networkingv1beta1.EndpointStatus) (*networkingv1beta1.EndpointStatus, string) {
 	if len(s.Spec.Ports) == 0 {
 		return nil, fmt.Sprintf("Service %s has no port", s.Name)

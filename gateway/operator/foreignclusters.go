@@ -42,8 +42,8 @@ func (r *foreignClusters) setup(mgr ctrl.Manager) error {
 		}
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: id}}}
 	})
-	// A gateway reports every few seconds. Whether it still does is checked when its last known report
-	// would become stale.
+	// A gateway reports every few seconds, so reports alone cause no reconciliation. The next one is planned
+	// for the time when the last known report would become stale.
 	news := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*networkingv1beta1.Connection)
 		after, ok2 := e.ObjectNew.(*networkingv1beta1.Connection)
@@ -141,12 +141,12 @@ func (r *foreignClusters) read(ctx context.Context, id string) (*peer, error) {
 // come every few seconds.
 const lookForReports = 10 * time.Second
 
-// exists reports whether there are objects that people make. Their children don't count: the operator
-// deletes them.
+// exists reports whether there is an object that admins make. The objects that the operator makes for it
+// don't count, because the operator deletes them.
 func (p *peer) exists() bool { return p.configuration != nil || p.server != nil || p.client != nil }
 
-// conditions returns the conditions of the networking module, and when they may change without an event; 0
-// for never. liqoctl calls a module healthy when each of its conditions is Ready or Established.
+// conditions returns the conditions of the networking module, and the time until they may change without an
+// event; 0 for never. liqoctl calls a module healthy when each of its conditions is Ready or Established.
 func (p *peer) conditions(now time.Time) ([]corev1beta1.Condition, time.Duration) {
 	configured := condition(corev1beta1.NetworkConfigurationStatusCondition, corev1beta1.ConditionStatusReady,
 		"NetworkConfigurationPresent", "this cluster knows the peer's address ranges")

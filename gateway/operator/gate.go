@@ -21,8 +21,8 @@ type gate struct {
 	status *reporter
 }
 
-// await returns when Liqo's controller-manager is not on the cluster, with the version of that state, or
-// when ctx ends. While it waits, the operator's status says why.
+// await returns when Liqo's controller-manager is not on the cluster, with the version of that state, or when
+// ctx ends. While it waits, the operator's status has the reason.
 func (g *gate) await(ctx context.Context) (version string, err error) {
 	for {
 		version, liqo, err := g.look(ctx)
@@ -82,8 +82,8 @@ func (g *gate) look(ctx context.Context) (version, liqo string, err error) {
 	return list.ResourceVersion, liqo, nil
 }
 
-// untilChange returns when Liqo may have come or gone since version, and sometimes without a reason: the
-// API server ends watches from time to time.
+// untilChange returns when Liqo may have been installed or removed since version. It may return without such
+// a change, because the API server ends watches from time to time.
 func (g *gate) untilChange(ctx context.Context, version string) error {
 	w, err := g.client.Watch(ctx, liqoDeployments(), ofLiqo,
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}})

@@ -33,8 +33,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// gateways makes the objects that a GatewayServer or GatewayClient needs to run, and writes into its status
-// where it can be reached.
+// gateways makes the objects that a GatewayServer or GatewayClient needs to run, and publishes its key and
+// endpoint.
 type gateways struct {
 	kind   kind
 	client client.Client
@@ -50,8 +50,8 @@ type gateways struct {
 }
 
 func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
-	// Changes of the problem's annotation are left out: a problem whose text differs at each attempt would
-	// cause the next attempt at once.
+	// A change of the problem's annotation causes no reconciliation: a problem whose text differs at each
+	// attempt would cause the next attempt at once.
 	b := ctrl.NewControllerManagedBy(mgr).Named(r.kind.name).WithOptions(workers(1)).For(r.kind.object(), builder.WithPredicates(r.writes.News(wire.AnnotationProblem)))
 	for _, child := range []client.Object{
 		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{},
@@ -143,15 +143,15 @@ func (r *gateways) markActive(ctx context.Context, in *inputs) error {
 	return errors.Join(errs...)
 }
 
-// complain writes onto the gateway why its children can't be made, where an admin who waits for them sees
-// it, and records an Event. Without a problem it removes the text.
+// complain writes the reason that a gateway's children can't be made into an annotation of the gateway, for
+// admins who wait for it, and records an Event. Without a problem it removes the annotation.
 func (r *gateways) complain(ctx context.Context, o client.Object, problem error) error {
 	text := ""
 	switch {
 	case apierrors.IsInvalid(problem), apierrors.IsForbidden(problem), apierrors.IsBadRequest(problem), errors.Is(problem, errTemplate):
 		text = wire.ProblemRefused + problem.Error()
 	case apierrors.IsConflict(problem), apierrors.IsAlreadyExists(problem), errors.Is(problem, context.Canceled):
-		return nil // the cache is old, or this process ends: the next attempt will do
+		return nil // the cache is old, or this process ends: the next attempt writes it
 	case problem != nil:
 		text = problem.Error()
 	}
@@ -332,8 +332,9 @@ func (r *gateways) applyAll(ctx context.Context, objects []wire.Object) error {
 	return g.Wait()
 }
 
-// publish writes what peers and their admins need: the public key, for people who may not read the Secret
-// with the private key; the endpoint, with the reason for it; and the objects of the gateway.
+// publish writes three things for peers and their admins: the public key, because they may not read the
+// Secret with the private key; the endpoint, with the reason for it; and the references to the gateway's
+// objects.
 func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	o := in.view.object
 	before := o.DeepCopyObject().(client.Object)
@@ -390,9 +391,9 @@ func annotate(o client.Object, key, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// cleanUp deletes the children of a gateway that is gone. There is no finalizer: it would make whoever
-// deletes the gateway wait for the operator. Kubernetes' garbage collector would delete the children too,
-// but discovers kinds only every 30 s: on a cluster with new definitions, a gateway's pod stayed for that long.
+// cleanUp deletes the children of a gateway that is gone. There is no finalizer: with one, a deletion of the
+// gateway would wait for the operator. Kubernetes' garbage collector would delete the children too, but
+// discovers kinds only every 30 s: on a cluster with new definitions, a gateway's pod stayed for that long.
 func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	if err := r.reader.Get(ctx, key, r.kind.object()); !apierrors.IsNotFound(err) {
 		return err // it was created again, perhaps with a PublicKey, and the cache is old
@@ -419,8 +420,8 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	return errors.Join(append(errs, r.deleteKeysOfPeer(ctx, key))...)
 }
 
-// deleteKeysOfPeer deletes the PublicKeys that the gateway owned. Their names are free: whoever connected
-// the clusters has chosen them.
+// deleteKeysOfPeer deletes the PublicKeys that the gateway owned. It lists them, because another program may
+// have chosen their names.
 func (r *gateways) deleteKeysOfPeer(ctx context.Context, key client.ObjectKey) error {
 	var keys networkingv1beta1.PublicKeyList
 	if err := r.client.List(ctx, &keys, client.InNamespace(key.Namespace)); err != nil {

@@ -64,13 +64,13 @@ func (h *health) anotherLeads() {
 	h.failed = nil
 }
 
-// ready returns nil if a change of the cluster is handled from now on, by this replica or by the one that leads.
+// ready returns nil if a replica handles changes of the cluster: this one, or the one that leads.
 func (h *health) ready(r *http.Request) error {
 	h.mu.Lock()
 	state, cache, failed := h.state, h.cache, h.failed
 	h.mu.Unlock()
 	if h.token != nil {
-		if err := h.token(); err != nil { // it can neither lead nor see whether another replica does
+		if err := h.token(); err != nil { // without a token it can neither lead nor see whether another replica does
 			return err
 		}
 	}
@@ -113,8 +113,8 @@ func (h *health) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descLeads, prometheus.GaugeValue, leads)
 }
 
-// collectOverlaps counts the overlapping ranges that the operator has reported. Values that can't be read,
-// such as during the start, are left out.
+// collectOverlaps counts the overlapping ranges that the operator has reported. It skips values that can't be
+// read, such as during the start.
 func collectOverlaps(ch chan<- prometheus.Metric, from client.Reader) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

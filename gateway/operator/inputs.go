@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// inputs has everything that one gateway's children are made from.
+// inputs has all facts from which one gateway's children are made.
 type inputs struct {
 	view          view
 	gateway       render.Gateway
@@ -96,16 +96,16 @@ func (in *inputs) takePods(pods []corev1.Pod) {
 	in.pods, in.pod = pods, activePod(pods)
 }
 
-// readNodeIPs reads the addresses from which packets of the gateway's pods may arrive, depending on the pod
-// network: all addresses of their nodes. It includes the nodes of standby pods, so that nodes already know
-// them when one takes over.
+// readNodeIPs reads all addresses of the nodes of the gateway's pods. Depending on the pod network, packets
+// of the pods arrive from these. It includes the nodes of standby pods, so that other nodes already know them
+// when a standby pod takes over.
 func (r *gateways) readNodeIPs(ctx context.Context, in *inputs) error {
 	for i := range in.pods {
 		report, err := r.readNode(ctx, in, in.pods[i].Spec.NodeName)
 		if err != nil {
 			return err
 		}
-		// An agent that does not report this does not forward packets to pods either.
+		// An agent without this report does not forward packets to pods either.
 		if in.pod != nil && in.pod.Name == in.pods[i].Name && report.MTU > 0 {
 			in.host = report.IP
 		}
@@ -161,9 +161,9 @@ func (r *gateways) readFabric(ctx context.Context, in *inputs) error {
 	return nil
 }
 
-// activePod returns the pod that holds the tunnel. Of several pods that share it, it is the one with the
-// label; of a gateway that is being replaced, the older one. If none is ready, it is the newest pod that
-// has an address and is not ending.
+// activePod returns the pod that holds the tunnel. If several pods share the tunnel, it is the one with the
+// label; while a gateway is being replaced, the older one. If none is ready, it is the newest pod that has an
+// address and is not ending.
 func activePod(pods []corev1.Pod) *corev1.Pod {
 	shared := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return render.SharesTunnel(&p.Spec) })
 	living := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
@@ -220,7 +220,7 @@ func (in *inputs) supports() ([]wire.Object, error) {
 		fabric := g.InternalFabric(render.Fabric{
 			PodIP: ip, Host: host, Gone: in.gone(ip), Remote: remote, MTU: in.view.mtu, NodeIPs: in.nodeIPs, Hosts: in.reals(), LeftOut: leftOut, Also: in.also(),
 		})
-		if in.shared() { // the address may have moved to another pod since told was read, and that pod has written it then
+		if in.shared() { // another pod may have taken over since told was read, and have written its own address
 			fabric.ResourceVersion = in.toldVersion
 		}
 		objects = append(objects, fabric)

@@ -40,7 +40,7 @@ func (r *ips) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// waiting returns the IPs without an address, when the external CIDR may be decided, and the IP of the proxy.
+// waiting returns the IPs that depend on Network o: those without an address yet, and the IP of the proxy.
 func (r *ips) waiting(ctx context.Context, o client.Object) []reconcile.Request {
 	var list ipamv1alpha1.IPList
 	if o.GetNamespace() != r.namespace || r.client.List(ctx, &list) != nil {

@@ -38,7 +38,7 @@ func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error)
 		return r.makeKeys(ctx, in)
 	}
 	if owner := metav1.GetControllerOf(secret); err == nil && in.view.secretName == "" && owner != nil && owner.UID != in.view.object.GetUID() {
-		// Left by an earlier gateway of this name, whose keys were not made for this one; the garbage
+		// An earlier gateway of this name has left it, and its keys were not made for this one. The garbage
 		// collector would delete it later, while it is in use.
 		if err := control.Delete(ctx, r.client, secret); err != nil {
 			return nil, err

@@ -87,7 +87,8 @@ func (k kind) newTemplate() *unstructured.Unstructured {
 // watches adds the objects that a gateway depends on and does not own.
 func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent) *builder.Builder {
 	ownAddressesChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		// The positions of pods are left out: gateways read them themselves, and they change all the time.
+		// A change of a pod's position causes no reconciliation: gateways read positions themselves, and
+		// these change often.
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 		return before[wire.AnnotationAddresses] != after[wire.AnnotationAddresses] || (before[wire.AnnotationMTU] == "") != (after[wire.AnnotationMTU] == "")
 	}}

@@ -109,7 +109,8 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []ranges
 	}
 	var missing []string
 	for _, p := range found.CIDRs {
-		// An interruption leaves Networks behind: they are made in reverse order, the last one first.
+		// Networks are made in reverse order, the last one first. An interruption leaves the later ones
+		// behind.
 		if !slices.ContainsFunc(list.Items, func(n ipamv1alpha1.Network) bool { return string(n.Spec.CIDR) == p.String() }) {
 			missing = append(missing, p.String())
 		}
@@ -161,8 +162,8 @@ func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefi
 	return nil
 }
 
-// mayReplace refuses to replace a range that peers have. The plan of an installation refuses this, too,
-// before it changes anything.
+// mayReplace refuses to replace a range that peers use. The plan of an installation refuses this, too, before
+// it changes anything.
 func (r *discovery) mayReplace(ctx context.Context, n *ipamv1alpha1.Network) error {
 	var peers networkingv1beta1.ConfigurationList
 	if err := r.reader.List(ctx, &peers); err != nil {
@@ -179,8 +180,8 @@ type toldError struct{ why string }
 
 func (e *toldError) Error() string { return e.why }
 
-// completes reports whether all Networks of a kind exist if this one does: it is the last one that is made
-// from the ranges that were found, or it was not made from found ranges.
+// completes reports whether the existence of n proves that all Networks of its kind exist: n is the last one
+// to be made from found ranges, or was not made from found ranges.
 func completes(n ipamv1alpha1.Network) bool {
 	return n.Name == n.Labels[wire.LabelNetworkType] || n.Labels[wire.LabelManagedBy] != wire.ManagedBy ||
 		strings.HasPrefix(n.Annotations[wire.AnnotationSource], render.StatedByInstall)

@@ -1,6 +1,6 @@
-// Package operator is the control plane of a cluster on which Liqo does not
-// run: it assigns address ranges, and makes and watches the gateways' children.
-// It reconciles Liqo's kinds, so that peers and tools can't tell the difference.
+// Package operator is the control plane of a cluster on which Liqo does not run: it assigns address ranges,
+// and makes and watches the gateways' children. It reconciles Liqo's kinds, so peers and tools work with
+// either.
 package operator
 
 import (
@@ -48,7 +48,7 @@ const FieldManager = control.Manager
 type Options struct {
 	Namespace     string // where it, and the cluster's Networks, live
 	HealthAddress string // for /healthz and /readyz, like ":8081"; "" for nowhere
-	// Token says why the API server refuses the pod's token, if it does; nil: nobody knows.
+	// Token returns an error if the API server refuses the pod's token. It may be nil: then nobody checks.
 	Token func() error
 	// Pools are the ranges for peers whose own range is not free here; none: the default.
 	Pools []netip.Prefix
@@ -224,8 +224,8 @@ func onlyApplied(o any) (any, error) {
 	return o, nil
 }
 
-// slimNode keeps what gateways are made from, and what can be lent. The rest of a node's status is long,
-// its images above all, and changes every few seconds.
+// slimNode keeps the fields that gateways and lending need. The rest of a node's status is long, its images
+// above all, and changes every few seconds.
 func slimNode(o any) (any, error) {
 	n, ok := o.(*corev1.Node)
 	if !ok {

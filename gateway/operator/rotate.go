@@ -70,8 +70,8 @@ func (r *gateways) rotate(ctx context.Context, in *inputs, secret *corev1.Secret
 		delete(secret.Data, wire.SecretNextPrivate)
 		delete(secret.Data, wire.SecretNextPublic)
 	}
-	// With the version that the decision was made from: otherwise, with an old cache, it could replace the
-	// next pair, which the peer may know already.
+	// The patch requires the version that was read. Otherwise, with an old cache, it could replace the next
+	// pair, which the peer may know already.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(FieldManager)); err != nil {
 		return nil, fmt.Errorf("rotate the keys of %s %s: %w", r.kind.name, in.gateway.Name, err)

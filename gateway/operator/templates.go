@@ -48,7 +48,8 @@ func (r *gateways) readTemplate(ctx context.Context, ref corev1.ObjectReference)
 		return t, fmt.Errorf("read gateway template %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	if t, err = render.ReadTemplate(o); err == nil && (t.Ours() != ours || !ours && t.Kind.Group != o.GroupVersionKind().Group) {
-		// Otherwise, whoever may write templates could make the operator create anything that it may create.
+		// Otherwise, anybody with the right to write templates could use the operator's rights to create
+		// objects.
 		err = &render.FieldError{Field: ".spec.objectKind", Problem: fmt.Sprintf("a %s describes no %s: one of its own API group", o.GetKind(), t.Kind.GroupKind())}
 	}
 	if err != nil {

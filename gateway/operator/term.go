@@ -20,6 +20,7 @@ import (
 // retryPeriod; after a crash of the node, this takes leaseDuration more. The lease is written every
 // retryPeriod, all day long. A replica that can't write it stops its work retryPeriod + renewDeadline after
 // its last write, three seconds before another one may begin. The end of a term drops all caches, and the
+// next term lists everything again. That is the worst load for an etcd that is slow for a few seconds.
 // next term lists everything again: an etcd that is slow for a few seconds can bear that least of all.
 const (
 	leaseDuration = 15 * time.Second

@@ -22,7 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// turns lets the gateways get new pods one after the other. A new template, such as one with a newer image,
+// turns replaces the pods of gateways one after the other. A new template, such as one with a newer image,
 // concerns all gateways of the cluster. If they were replaced at once, no peer could be reached meanwhile,
 // and with an image that does not run, none afterwards.
 type turns struct {
@@ -70,8 +70,8 @@ func surges(d *appsv1.Deployment) bool {
 	return r != nil && r.MaxSurge != nil && r.MaxSurge.String() != "0"
 }
 
-// noRoom reports whether a quota allows no further pod: then the old one has to end before a new one
-// starts. Any other reason for a refusal would still hold then.
+// noRoom reports whether a quota allows no further pod: then the old one has to end before a new one starts.
+// Other reasons for a refusal would remain after that.
 func noRoom(d *appsv1.Deployment) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, "exceeded quota")
@@ -88,7 +88,7 @@ func (t *turns) busy(ctx context.Context, c client.Client, d *appsv1.Deployment)
 	for i := range all.Items {
 		shown[all.Items[i].UID] = all.Items[i].Generation
 	}
-	maps.DeleteFunc(t.applied, func(uid types.UID, applied int64) bool { // those that the cache has by now, and those that are gone
+	maps.DeleteFunc(t.applied, func(uid types.UID, applied int64) bool { // generations that the cache has by now, and those of deleted Deployments
 		now, there := shown[uid]
 		return !there || now >= applied
 	})
