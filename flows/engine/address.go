@@ -9,15 +9,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/address"
 )
 
-// Finder says what a pod or a Service is. It is an optional ability of a [Cluster].
+// Finder finds the addresses of a pod or a Service. It is an optional ability of a
+// [Cluster].
 type Finder interface {
 	Find(context.Context, address.Target) (address.Found, error)
 }
 
 var errNoFinder = errors.New("pods and Services of this cluster can't be looked up here")
 
-// AddressOf says under which addresses pods of the caller's cluster call a target in the
-// other one.
+// AddressOf returns the addresses under which pods of the caller's cluster reach a
+// target in the other one.
 func AddressOf(ctx context.Context, caller, other Cluster, t address.Target, now func() time.Time) (address.Answer, flows.Facts, error) {
 	f, err := Observe(ctx, caller, other, now)
 	if err != nil {

@@ -10,14 +10,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// applied is what a run has made of one step.
+// applied is a step as it was applied last.
 type applied struct {
 	want  string // the objects, as YAML
-	times int    // how often that changed something
+	times int    // how often that has changed something
 }
 
-// maxRepeats is how often a run makes the same change before it says that
-// somebody else undoes it: twice may be an operator that was just starting.
+// maxRepeats is how often a run makes the same change before it reports that
+// somebody else undoes it. A second time may only mean that an operator was
+// starting.
 const maxRepeats = 3
 
 // apply does all that is ready, both sides at once. If there was trouble, the

@@ -11,12 +11,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// ErrNoWay is why a [Cluster] has no answer to a question that it does not know.
+// ErrNoWay is the answer of a [Cluster] to a question that it does not know.
 var ErrNoWay = errors.New("this program has no way to find out")
 
-// Answers are what clusters have said, for the observations that follow.
+// Answers keeps the clusters' answers for later observations.
 type Answers struct {
-	// Limit bounds what a question may take, where its terms do; 0 for no other bound.
+	// Limit bounds the time for a question whose terms allow that; 0 for no other bound.
 	Limit time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -30,16 +30,16 @@ type answer struct {
 	at       time.Time
 }
 
-// AddTo adds the answers to the facts. Where two questions have the same place, the one
-// that was asked last counts.
+// AddTo adds the answers to the facts. If two questions have the same place, the last one
+// counts.
 func (a *Answers) AddTo(f *flows.Facts) {
 	for _, k := range a.kept {
 		k.reply.Store(f, k.at)
 	}
 }
 
-// Ask asks the clusters side by side what the facts have no answer to, and adds what they
-// say. The error is of ctx: that a cluster does not know is an answer, too.
+// Ask asks the clusters side by side the questions without an answer in the facts, and
+// adds the answers. The error is that of ctx: a cluster that does not know also answers.
 func (a *Answers) Ask(ctx context.Context, f *flows.Facts, clusters [2]Cluster, questions ...flows.Question) error {
 	questions = flows.Open(*f, questions)
 	replies, errs := make([]flows.Reply, len(questions)), make([]error, len(questions))
@@ -54,7 +54,7 @@ func (a *Answers) Ask(ctx context.Context, f *flows.Facts, clusters [2]Cluster, 
 	for i, q := range questions {
 		problem, lost := errors.AsType[*flows.Problem](errs[i])
 		switch {
-		case lost && !q.Terms().RunsPods: // else it would be tried again and again
+		case lost && !q.Terms().RunsPods: // a question that runs pods gets an answer instead, or it would be asked again and again
 			f.Sides[q.On()].Problem = problem
 			continue
 		case errs[i] != nil:

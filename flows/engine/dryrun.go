@@ -10,11 +10,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// DryRun says what [Run] would do, and changes nothing. What the user may not do
-// fails the plan, as it would fail a run. With judged, the API servers try each
-// object that can be applied now: their own merge is then the diff of its step, and
-// their refusal its failure. A step that needs another one first can't be tried,
-// and its reason says so.
+// DryRun returns what [Run] would do, and changes nothing. A missing right of the
+// user fails the plan, as it would fail a run. With judged, the API servers try
+// each object that can be applied now: their own merge is then the diff of its
+// step, and their refusal its failure. A step that needs another one first can't be
+// tried, and its reason says so.
 func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster, judged bool, o Options) (Event, error) {
 	r := newRunner(plan, a, b, func(Event) {}, o)
 	facts, p, err := r.look(ctx)

@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// wait is what a step waits for, and since when.
+// wait is the reason for which a step waits, and when it began.
 type wait struct {
 	reason string
 	since  time.Time
@@ -37,10 +37,10 @@ type heard struct {
 	reason string
 }
 
-// sayAgainAfter is when a reason that comes back is news again.
+// sayAgainAfter is the time after which a repeated reason is reported again.
 const sayAgainAfter = 30 * time.Second
 
-// note keeps since when each step has waited for what it waits for.
+// note keeps the time since which each step has waited for its present reason.
 func (r *runner) note(steps []flows.Step, now time.Time) {
 	for _, s := range steps {
 		if s.Status != flows.Waiting {
@@ -55,9 +55,10 @@ func (r *runner) note(steps []flows.Step, now time.Time) {
 	}
 }
 
-// outage is the last plan made with both clusters in sight, headed by a wait
-// for each that does not answer. What else p says has failed stays failed: a
-// cluster that no longer accepts the credentials needs a person.
+// outage returns the last plan made with both clusters in sight, and before its
+// steps a wait for each cluster that does not answer. Any other failure of p
+// remains: a cluster that does not accept the credentials any more needs a
+// person.
 func (r *runner) outage(p flows.Plan) flows.Plan {
 	steps := slices.Clone(p.Steps)
 	var lost [2]bool
@@ -70,7 +71,7 @@ func (r *runner) outage(p flows.Plan) flows.Plan {
 		return p
 	}
 	for _, s := range r.last.Steps {
-		// What a lost cluster was waiting for is not known any more.
+		// The state of a wait on a lost cluster is unknown.
 		if s.Status == flows.Ready || s.Status == flows.Waiting && lost[s.Side] {
 			s.Status, s.Reason = flows.Blocked, "needs the cluster to answer"
 		}
@@ -100,8 +101,8 @@ func (r *runner) expire(steps []flows.Step, now time.Time) {
 	}
 }
 
-// timeOut fails a step with all that is known of what it waited for: what was
-// seen last, since when, and what the cluster says of it.
+// timeOut fails a step with all facts about its wait: the last observation, its
+// duration, and the cluster's event.
 func (r *runner) timeOut(s *flows.Step, now time.Time) {
 	again := "run the same command again to wait longer"
 	hint := again

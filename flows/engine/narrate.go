@@ -13,25 +13,24 @@ type RecordType string
 
 // The types of records. More may be added.
 const (
-	RecordPlan  RecordType = "plan"       // what will be done
+	RecordPlan  RecordType = "plan"       // the changes that the run will make
 	RecordStart RecordType = "step.start" // a step can be worked on
-	RecordWait  RecordType = "step.wait"  // what a step waits for has changed
+	RecordWait  RecordType = "step.wait"  // the reason of a waiting step has changed
 	RecordEnd   RecordType = "step.end"   // a step is done or has failed
 )
 
-// Record is one thing that happened in a run, as a line of text and for
-// machines.
+// Record is one event of a run, as a line of text and for machines.
 type Record struct {
 	At   time.Time
 	Type RecordType
 	Step flows.Step
 	Text string
-	// Elapsed since the run started.
+	// Elapsed is the time since the run started.
 	Elapsed time.Duration
 }
 
-// Narrate says what is new in next. The zero Event stands for the start of a
-// run. It is pure: the same two events give the same records.
+// Narrate returns the news in next. The zero Event stands for the start of a run.
+// It is pure: the same two events give the same records.
 func Narrate(prev, next Event) []Record {
 	var out []Record
 	record := func(t RecordType, s flows.Step, text string) {
@@ -65,7 +64,7 @@ func Narrate(prev, next Event) []Record {
 			record(RecordWait, s, fmt.Sprintf("%s: waiting, %s", s.Title, s.Reason))
 		case flows.Ready:
 			record(RecordStart, s, fmt.Sprintf("%s: %s", s.Action, s.Title))
-		case flows.Blocked: // nothing to say before it can start
+		case flows.Blocked: // nothing to report before it can start
 		}
 	}
 	return out
@@ -74,7 +73,7 @@ func Narrate(prev, next Event) []Record {
 func doneText(s flows.Step, known bool, before flows.Step) string {
 	text := s.Title
 	if known && s.Action == flows.Delete {
-		text = before.Title // what is gone has no name any more
+		text = before.Title // the step of a deleted object has no name any more
 	}
 	// A step that never had anything to apply did nothing.
 	idle := !known || before.Status != flows.Ready && before.Objects == nil

@@ -19,31 +19,31 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Reacher is a cluster that can try the ways to and from another one. It is an
-// optional ability of a [Cluster].
+// Reacher is a cluster that can try the ways to and from another one. It is an optional
+// ability of a [Cluster].
 type Reacher interface {
 	// StartReach makes a pod that answers behind a Service, and returns at once. If it
 	// returns an error, it has left nothing behind.
 	StartReach(ctx context.Context, r ReachRequest) (ReachPod, error)
-	// API is where this program reaches the cluster's API server, and by what it trusts
-	// it.
+	// API returns the URL of the cluster's API server as this program uses it, and the CAs to
+	// trust.
 	API() (render.ProbeAPI, error)
 }
 
-// ReachRequest is how the pod and its Service are to be.
+// ReachRequest describes the wanted pod and its Service.
 type ReachRequest struct {
 	Image   string // "" means that of our operator
-	Token   string // that it answers
+	Token   string // of the packets that the pod answers
 	Service render.ServerParams
 }
 
-// ReachPod is a pod that answers behind a Service, and tries ways when it is told to.
+// ReachPod is a pod that answers behind a Service, and tries ways on request.
 type ReachPod interface {
-	// Exposed waits until the Service has what others dial: addresses and a port. Those of
-	// a NodePort are the nodes', and left out.
+	// Exposed waits until the Service has addresses and a port to dial. For a NodePort it
+	// returns no addresses, because they are the nodes'.
 	Exposed(context.Context) (addresses []string, port int32, err error)
-	// Measure tells the pod what to try, until a time by this machine's clock, and returns
-	// what it found.
+	// Measure sends the pod its targets, with the end of the trial by this machine's clock,
+	// and returns the results.
 	Measure(context.Context, render.ProbeTarget) (render.ProbeResult, error)
 	// Remove deletes the pod and the Service. It works in a context that has ended, too.
 	Remove(context.Context) error
@@ -52,23 +52,23 @@ type ReachPod interface {
 // Times of a trial of both ways, which takes 8 s at most.
 const (
 	reachTimeout = 7200 * time.Millisecond
-	// reachRemoval is for two deletions that nobody waits to see done.
+	// reachRemoval is enough for two deletions, without a wait for their end.
 	reachRemoval = 800 * time.Millisecond
-	// reachExposed is how long a load balancer is given to get an address.
+	// reachExposed is how long a load balancer may take to get an address.
 	reachExposed = 2500 * time.Millisecond
-	// reachReports is what a node needs to say that a pod has ended, and how: a kubelet looks
-	// once a second, and the pod's clock is known to half a second. Nothing but a pod that
-	// nobody answers works until the end, so with less a way that is closed would be one that
-	// was not tried.
+	// reachReports is the time in which a node reports that a pod has ended, and how: a
+	// kubelet checks once a second, and the pod's clock is known to half a second. Only a pod
+	// without an answer works until the end. With less time, a closed way would look like one
+	// that was not tried.
 	reachReports = 2200 * time.Millisecond
-	// reachAddresses bounds the nodes that are dialled: their firewalls are alike.
+	// reachAddresses limits the nodes that are dialled, because their firewalls are alike.
 	reachAddresses = 3
 )
 
-// TryReach has a pod in each cluster dial the other one by UDP, behind a Service as the
-// gateway server's would be, and ask the other's API server. What can't be tried is
-// a result; the error is of ctx, or of what was left behind. image is for clusters without
-// our operator.
+// TryReach starts a pod in each cluster. Each dials the other one by UDP, behind a Service
+// like the gateway server's, and sends a request to the other's API server. A trial that is
+// impossible is a result. The error is that of ctx, or of pods that were left behind. image
+// is for clusters without our operator.
 func TryReach(ctx context.Context, p flows.Params, f flows.Facts, a, b Cluster, image string, now func() time.Time) (trial.Reach, error) {
 	t := reachTrial{params: p, facts: f, clusters: [2]Cluster{a, b}, now: now, until: now().Add(reachTimeout - reachReports)}
 	limited, cancel := context.WithTimeout(ctx, reachTimeout)
@@ -93,8 +93,8 @@ func TryReach(ctx context.Context, p flows.Params, f flows.Facts, a, b Cluster, 
 	return reach, errors.Join(ctx.Err(), left[flows.A], left[flows.B])
 }
 
-// reachTrial is one trial of both ways. What is of one side is written for that side
-// alone, side by side.
+// reachTrial is one trial of both ways. Both sides write at the same time, each to its own
+// elements.
 type reachTrial struct {
 	params   flows.Params
 	facts    flows.Facts
@@ -102,11 +102,11 @@ type reachTrial struct {
 	now      func() time.Time
 	until    time.Time // by this machine's clock
 
-	tokens    [2]string // that each side answers
+	tokens    [2]string // the token that each side answers
 	apis      [2]render.ProbeAPI
 	pods      [2]ReachPod
-	addresses [2][]string // at which each side is dialled
-	closed    [2]error    // why there are none
+	addresses [2][]string // the addresses of each side
+	closed    [2]error    // the reason that there are none
 	results   [2]render.ProbeWaysResult
 	problems  [2]error
 }
@@ -128,8 +128,8 @@ func (t *reachTrial) start(ctx context.Context, side flows.Side, image string) e
 	if _, err := rand.Read(token[:]); err != nil {
 		return err
 	}
-	// Each answers its own: who dials an address that is another's in its own network, or
-	// its own, must not be answered by itself.
+	// Each side answers only its own token. In another network an address may belong to a
+	// different host, even to the pod itself, and its answer must not count.
 	t.tokens[side] = hex.EncodeToString(token[:])
 	var err error
 	if t.apis[side], err = reacher.API(); err != nil {
@@ -143,14 +143,14 @@ func (t *reachTrial) start(ctx context.Context, side flows.Side, image string) e
 	}
 	if c := t.facts.Sides[side]; c.Software != flows.Operator {
 		if r.Image = image; image == "" {
-			r.Image = c.TriedImage() // which is to be installed
+			r.Image = c.TriedImage() // the image that will be installed
 		}
 	}
 	t.pods[side], err = reacher.StartReach(ctx, r)
 	return err
 }
 
-// expose finds at which addresses a side is dialled.
+// expose finds the addresses at which a side is dialled.
 func (t *reachTrial) expose(ctx context.Context, side flows.Side) {
 	ctx, cancel := context.WithTimeout(ctx, reachExposed)
 	defer cancel()
@@ -176,8 +176,8 @@ func (t *reachTrial) expose(ctx context.Context, side flows.Side) {
 	}
 }
 
-// nodeAddresses are one of each ready node, the one that is reached from farthest away,
-// as the operator chooses it for a NodePort.
+// nodeAddresses returns one address of each ready node: the one that is reachable from
+// farthest away, as the operator chooses it for a NodePort.
 func nodeAddresses(c flows.ClusterFacts) (hosts []string) {
 	for _, n := range c.Nodes {
 		for _, all := range [][]netip.Addr{n.External, n.Internal} {
@@ -205,7 +205,7 @@ func (t *reachTrial) measure(ctx context.Context, side flows.Side) (render.Probe
 	return *r.Ways, nil
 }
 
-// way is what is known of the way from a side to the other.
+// way returns the result for the way from a side to the other.
 func (t *reachTrial) way(from flows.Side) trial.Way {
 	to := from.Other()
 	name := func(s flows.Side) string { return string(t.facts.Sides[s].Name()) }

@@ -20,8 +20,8 @@ type Event struct {
 	Started time.Time // when the run began
 	Plan    flows.Plan
 	Changes []flows.Change // since the last event
-	// Again marks steps that wait for the same as shortly before, with something else in between:
-	// of two reasons that take turns, each is told once.
+	// Again marks steps that wait for a reason which was reported a short time ago, with another
+	// one in between: of two reasons that take turns, each is reported once.
 	Again map[flows.StepID]bool
 }
 
@@ -32,25 +32,26 @@ func (e Event) Changed() bool { return flows.Changed(e.Changes) }
 type Options struct {
 	// Timeout bounds the waiting after the first change; 0 means 5 minutes.
 	Timeout time.Duration
-	// Approve is asked before the first change, and again before the run deletes or replaces
-	// something that no approved plan has announced. Nil approves everything.
+	// Approve is called before the first change, and again before the run deletes or replaces
+	// objects that no approved plan has announced. Nil approves everything.
 	Approve func(flows.Plan) (bool, error)
 	// Force takes fields from other managers that own them; see [Forcer].
 	Force bool
-	// Strict makes warnings failures: an interruption, see [flows.Uninterrupting], and a path that
-	// loses packets.
+	// Strict turns two warnings into failures: an interruption, see [flows.Uninterrupting], and a
+	// path that loses packets.
 	Strict bool
-	// Measure sends packets from pod to pod, if the plan ends with that; nil means [VerifyPair].
+	// Measure sends packets from pod to pod, if the plan ends with that step; nil means
+	// [VerifyPair].
 	Measure func(context.Context, flows.Facts) (flows.Measurement, error)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// ErrDeclined is returned if [Options.Approve] declines. In the middle of a run, something was
-// changed before: the error says so.
+// ErrDeclined is returned if [Options.Approve] declines. In the middle of a run, the error also
+// says that something was changed before.
 var ErrDeclined = errors.New("declined")
 
-// Declined is [ErrDeclined] with what has happened to the clusters.
+// Declined returns [ErrDeclined] with a text about the changes so far.
 func Declined(changed bool) error {
 	if changed {
 		return fmt.Errorf("%w; what was applied before stays: the same command continues", ErrDeclined)
@@ -109,12 +110,12 @@ type runner struct {
 	deadline time.Time
 	approved *flows.Plan // the last plan that the admin approved
 	changed  bool
-	last     flows.Plan // the last plan made with both clusters in sight
+	last     flows.Plan // the last plan made while both clusters answered
 	applied  map[flows.StepID]applied
 	waits    map[flows.StepID]wait
 	heard    map[heard]time.Time // when each text was emitted last
 	again    map[flows.StepID]bool
-	tries    int // to measure
+	tries    int // of measuring
 	answers  Answers
 
 	mu sync.Mutex // guards applied: both sides write to it
@@ -179,8 +180,8 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	return facts, p, err
 }
 
-// ask plans, asks what the plan has to know, and plans again, until there is nothing left
-// to ask. Each question is asked once.
+// ask plans, asks the plan's questions, and plans again, until no question is left. It asks each
+// question once.
 func (r *runner) ask(ctx context.Context, f *flows.Facts) (flows.Plan, error) {
 	asked := map[flows.Question]bool{}
 	for {
@@ -208,8 +209,8 @@ func (r *runner) failure(p flows.Plan) error {
 }
 
 // measureTries is how often packets are sent before they count as lost. When a gateway has moved,
-// nodes follow it later than the other gateway does: Liqo's up to ten seconds. A try takes about
-// two seconds.
+// nodes learn it later than the other gateway: with Liqo up to ten seconds. A try takes about two
+// seconds.
 const measureTries = 5
 
 // measure sends packets. The plan judges the result.
@@ -243,7 +244,7 @@ func (r *runner) send(p flows.Plan, at time.Time, changes []flows.Change) {
 }
 
 // approve asks the clusters and then the admin, before the first change and before changes that the
-// admin has not seen: a plan is made again after every change, and may then delete or replace more
+// admin has not seen. A plan is made again after every change, and may then delete or replace more
 // than it announced.
 func (r *runner) approve(ctx context.Context, p flows.Plan) (asked bool, err error) {
 	if p.Empty() || r.approved != nil && r.approved.Foresaw(p) {
@@ -268,7 +269,7 @@ func (r *runner) approve(ctx context.Context, p flows.Plan) (asked bool, err err
 	if !ok {
 		return false, Declined(r.changed)
 	}
-	// The admin's thinking does not count as waiting.
+	// The time in which the admin decides does not count as waiting.
 	r.deadline = r.options.Now().Add(r.options.Timeout)
 	r.approved = &p
 	return true, nil

@@ -19,12 +19,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Prober is a cluster that can run probes. It is an optional ability of a
-// [Cluster].
+// Prober is a cluster that can run probes. It is an optional ability of a [Cluster].
 type Prober interface {
-	// StartProbe makes a pod that answers another probe, and returns when it
-	// runs. progress is told what it waits for. The probe is of use until ctx
-	// ends. If StartProbe returns an error, it has left nothing behind.
+	// StartProbe makes a pod that answers another probe, and returns when it runs.
+	// progress gets the present reason for waiting. The probe works until ctx ends. If
+	// StartProbe returns an error, it has left nothing behind.
 	StartProbe(ctx context.Context, r ProbeRequest, progress func(string)) (Probe, error)
 }
 
@@ -32,14 +31,14 @@ type Prober interface {
 type ProbeRequest struct {
 	Tenant render.Tenant
 	Token  string      // shared by the two probes
-	Owner  wire.Object // the probe goes with it
+	Owner  wire.Object // the probe is deleted with it
 	Image  string      // "" means that of our operator
 }
 
-// Probe is a pod that answers, and measures when it is told to.
+// Probe is a pod that answers, and measures on request.
 type Probe interface {
 	Pod() ProbePod
-	// Measure tells the pod its target, and returns what it found.
+	// Measure sends the pod its target, and returns the result.
 	Measure(context.Context, render.ProbeTarget) (render.ProbeResult, error)
 	// Remove deletes the pod. It works in a context that has ended, too.
 	Remove(context.Context) error
@@ -51,15 +50,15 @@ type ProbePod struct {
 	Address               netip.Addr // in its own cluster
 }
 
-// VerifyRequest is what [VerifyPair] shall measure.
+// VerifyRequest has the options of [VerifyPair].
 type VerifyRequest struct {
-	// Throughput fills the path for a few seconds in each direction.
+	// Throughput also fills the path for a few seconds in each direction.
 	Throughput bool
-	// Timeout of everything; 0 means 30 seconds.
+	// Timeout bounds the whole measurement; 0 means 30 seconds.
 	Timeout time.Duration
-	// Image to run the probes from; "" means that of our operator, where it runs.
+	// Image is the probes' image; "" means that of our operator, where it runs.
 	Image string
-	// Seen is told what both clusters are, before anything is measured; may be nil.
+	// Seen gets the facts of both clusters before the measurement; may be nil.
 	Seen func(flows.Facts)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -68,14 +67,14 @@ type VerifyRequest struct {
 const (
 	verifyTimeout = 30 * time.Second
 	removeTimeout = 10 * time.Second
-	// policiesTimeout is for what only adds to a result.
+	// policiesTimeout is for reads that only add to a result.
 	policiesTimeout = 5 * time.Second
 )
 
 // VerifyPair measures the path from pod to pod, both ways, with a short-lived pod in
-// each cluster. Where pods can't be made it says what the gateways' own pings
-// say instead. The error is for clusters that can't be looked at, or are not
-// connected at all; a path that does not work is a result.
+// each cluster. If pods can't be made, the result has the gateways' own pings instead.
+// The error is for clusters that can't be observed or are not connected. A path that
+// does not work is a result.
 func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress func(flows.Side, string)) (verify.Result, error) {
 	if r.Timeout == 0 {
 		r.Timeout = verifyTimeout
@@ -117,8 +116,8 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 	return v, nil
 }
 
-// blamePolicies names the NetworkPolicies that keep a probe from being reached, as far
-// as they may be read.
+// blamePolicies names the NetworkPolicies that block packets to a probe, as far as
+// they may be read.
 func blamePolicies(ctx context.Context, f flows.Facts, clusters [2]Cluster, v *verify.Result) {
 	if v.Verdict() != verify.Broken {
 		return
@@ -138,7 +137,7 @@ func blamePolicies(ctx context.Context, f flows.Facts, clusters [2]Cluster, v *v
 	}
 }
 
-// probePair runs a probe on each side and has them measure each other.
+// probePair runs a probe on each side. The two probes measure each other.
 func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, r VerifyRequest, progress func(flows.Side, string)) (ways [2]verify.Direction, err error) {
 	var token [16]byte
 	if _, err := rand.Read(token[:]); err != nil {
@@ -201,7 +200,7 @@ func removeProbes(ctx context.Context, probes [2]Probe) error {
 	return g.Wait()
 }
 
-// measure is one direction.
+// measure measures one direction.
 func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Probe, throughput bool, progress func(flows.Side, string)) (verify.Direction, render.ProbeResult, error) {
 	from, to := probes[side].Pod(), probes[side.Other()].Pod()
 	here, there := f.Sides[side].Name(), f.Sides[side.Other()].Name()
