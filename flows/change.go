@@ -2,17 +2,17 @@ package flows
 
 import "slices"
 
-// Change is one thing that was done to one object.
+// Change is one change of one object.
 type Change struct {
 	Side   Side
 	Verb   Verb
 	Object string // as [apply.Name] writes it
 }
 
-// Verb is what was done.
+// Verb names the kind of a change.
 type Verb string
 
-// What can be done to an object.
+// The kinds of changes.
 const (
 	Created   Verb = "created"
 	Updated   Verb = "updated"

@@ -6,8 +6,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// ours is when something was by this machine's clock that the cluster's objects
-// give a time for; the zero time stays.
+// ours converts a time that the cluster's objects have to this machine's clock.
+// The zero time stays.
 func (p Peer) ours(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -15,10 +15,11 @@ func (p Peer) ours(t time.Time) time.Time {
 	return t.Add(-p.ClockAhead)
 }
 
-// specChanged is when the spec of one of the peering's objects was last written.
+// specChanged is when the spec of one of the connection's objects was last
+// written.
 func (p Peer) specChanged(o wire.Object) time.Time { return p.ours(specChanged(o)) }
 
-// report is what the gateway says of its tunnel, as [wire.ParseReport] reads
+// report is the gateway's report about its tunnel, as [wire.ParseReport] reads
 // it, with times by this machine's clock.
 func (p Peer) report() (r wire.Report, ok bool, err error) {
 	r, ok, err = wire.ParseReport(p.Connection.Annotations)

@@ -7,13 +7,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// AskContents asks what a namespace holds besides the objects of one connection. A plan
-// that deletes the namespace asks when it is first made, so that it says what it finds, and
-// again just before the deletion: anybody may have put something there meanwhile.
+// AskContents asks for objects in a namespace besides those of one connection. A plan that
+// deletes the namespace asks at its beginning, to list them, and again just before the
+// deletion: anybody may have created objects meanwhile.
 type AskContents struct {
 	Side   Side
 	Tenant render.Tenant
-	// Last is set where all else that the plan removes is gone.
+	// Last is set when everything else that the plan removes is gone.
 	Last bool
 }
 
@@ -27,18 +27,18 @@ func (q AskContents) slot(f *Facts) slot { return q.in(f) }
 
 func (q AskContents) in(f *Facts) *Answer[Contents] { return &f.Contents[q.Side] }
 
-// Contents are what a namespace holds besides the objects of one connection.
+// Contents are the objects in a namespace besides those of one connection.
 type Contents struct {
 	// Others are objects that somebody else made, by kind and name, sorted.
 	Others []string
-	// Unknown says why there may be more; "" if all kinds were looked at.
+	// Unknown is the reason that there may be more; "" if all kinds were read.
 	Unknown string
 }
 
-// namedOthers bounds how many of the others a sentence names.
+// namedOthers is how many of the others a sentence names at most.
 const namedOthers = 3
 
-// Keeps says why the namespace must stay; "" if it may be deleted.
+// Keeps returns the reason that the namespace must stay; "" if it may be deleted.
 func (c Contents) Keeps() string {
 	switch n := len(c.Others); {
 	case n > namedOthers:
@@ -51,8 +51,8 @@ func (c Contents) Keeps() string {
 	return ""
 }
 
-// keepsNamespace says why a namespace must stay; "" if it may be deleted, or nobody has
-// looked into it.
+// keepsNamespace returns the reason that a namespace must stay; "" if it may be deleted, or
+// if nobody has asked.
 func keepsNamespace(a Answer[Contents]) string {
 	if found := a.Value(); found != nil {
 		return found.Keeps()

@@ -10,9 +10,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Unfit is what stands against planning anything for the two clusters, as
-// failed steps; none means that all is well. Package check shows the same
-// conditions as checks that pass or fail.
+// Unfit returns the reasons against any plan for the two clusters, as failed steps;
+// none if there is no reason. Package check shows the same conditions as checks that
+// pass or fail.
 func Unfit(f Facts) []Step {
 	if steps := unfit(f); len(steps) > 0 {
 		return steps
@@ -40,8 +40,8 @@ func unfit(f Facts) []Step {
 	return steps
 }
 
-// SameCluster refuses two contexts of one cluster, as a failed step; nil if they are of
-// two.
+// SameCluster refuses two contexts of one cluster, as a failed step; nil if the
+// clusters differ.
 func SameCluster(f Facts) *Step {
 	if f.Sides[A].UID != f.Sides[B].UID {
 		return nil
@@ -51,7 +51,7 @@ func SameCluster(f Facts) *Step {
 		"choose another context with --context or --remote-context"))
 }
 
-// SameID refuses two clusters with one ID, as a failed step; nil if they have two.
+// SameID refuses two clusters with one ID, as a failed step; nil if the IDs differ.
 func SameID(f Facts) *Step {
 	if f.Sides[A].ID != f.Sides[B].ID {
 		return nil
@@ -61,7 +61,7 @@ func SameID(f Facts) *Step {
 		"install one of them with another --cluster-id"))
 }
 
-// NoAnswer are the failed steps of the clusters that can't be used.
+// NoAnswer returns a failed step for each cluster that can't be used.
 func NoAnswer(f Facts, sides ...Side) []Step {
 	var steps []Step
 	for _, side := range sides {
@@ -80,8 +80,7 @@ func problemStep(side Side, p *Problem) Step {
 	return Refuse(side, CodeAnswers, "API server", kind, p.Message, p.Hint)
 }
 
-// UnfitSide is what has to be fixed first before anything can be planned for one
-// cluster that answers, as a failed step; nil if nothing has to.
+// UnfitSide returns the first of [UnfitReasons]; nil if there is none.
 func UnfitSide(side Side, c ClusterFacts) *Step {
 	if all := UnfitReasons(side, c); len(all) > 0 {
 		return &all[0]
@@ -89,8 +88,8 @@ func UnfitSide(side Side, c ClusterFacts) *Step {
 	return nil
 }
 
-// UnfitReasons are all that stands against planning anything for one cluster that
-// answers, as failed steps. Later ones may follow from the first.
+// UnfitReasons returns all reasons against any plan for one cluster that answers, as
+// failed steps. Later ones may follow from the first.
 func UnfitReasons(side Side, c ClusterFacts) (all []Step) {
 	add := func(code Code, title, reason, hint string) {
 		all = append(all, Refuse(side, code, title, FailedPreflight, reason, hint))
@@ -129,10 +128,10 @@ func UnfitReasons(side Side, c ClusterFacts) (all []Step) {
 	return all
 }
 
-// InstalledElsewhere refuses a cluster with an installation in another namespace,
-// as a failed step; nil if there is none. A second one would take the rights of
-// the first, since what they have cluster-wide has the same names, and both
-// would work on the same nodes.
+// InstalledElsewhere refuses a cluster with an installation in another namespace, as a
+// failed step; nil if there is none. A second installation would take the rights of the
+// first, because both have cluster-wide objects of the same names, and both would work
+// on the same nodes.
 func InstalledElsewhere(side Side, c ClusterFacts) *Step {
 	what := "liqo-tui"
 	switch c.Elsewhere.Software {
@@ -156,9 +155,9 @@ func Refuse(side Side, code Code, title string, kind FailureKind, reason, hint s
 	}
 }
 
-// RefusedNodePort refuses a node port that the server's cluster will not give out, as a
-// failed step; nil if nothing is known against it. The operator would refuse it only
-// after the GatewayServer is written, and what is written is kept by later runs.
+// RefusedNodePort refuses a node port that the server's cluster won't assign, as a
+// failed step; nil if no reason is known. The operator would refuse it only after the
+// GatewayServer was written, and later runs would keep the port.
 func RefusedNodePort(p Params, f Facts) *Step {
 	if p.ServiceType != corev1.ServiceTypeNodePort || p.NodePort == 0 {
 		return nil

@@ -8,8 +8,8 @@ func forPeering(o wire.Object) bool {
 	return Exists(o) && o.GetAnnotations()[wire.AnnotationForPeering] != ""
 }
 
-// gatewaysForPeering reports whether gateways are made for a whole peering. One that
-// completes or replaces another is what the other was.
+// gatewaysForPeering reports whether gateways are made for lending. A gateway that
+// completes or replaces another has the purpose of the other.
 func (c Connection) gatewaysForPeering() bool {
 	a, b := c.AnyGateway(A), c.AnyGateway(B)
 	if a == nil && b == nil {
@@ -18,8 +18,8 @@ func (c Connection) gatewaysForPeering() bool {
 	return forPeering(a) || forPeering(b)
 }
 
-// ForPeering reports whether the network was made for a whole peering: all gateways,
-// and all Configurations. What does not exist is nobody's.
+// ForPeering reports whether all gateways, and all Configurations, were made for
+// lending. Missing objects don't count.
 func (c Connection) ForPeering() (gateways, configurations bool) {
 	gateways, configurations = true, true
 	for _, side := range []Side{A, B} {

@@ -10,11 +10,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// replacing holds the step that makes a side's gateway back while the side has
-// the opposite kind: the server is to move to the other cluster. A gateway
-// can't change its kind, and both kinds make children of the same names, so the
-// old one has to be gone before the new one is made. The old server goes last:
-// until the new one exists, it is what another run would learn the settings from.
+// replacing blocks the step that makes a side's gateway while the side has the
+// opposite kind, because the server moves to the other cluster. A gateway can't
+// change its kind, and both kinds make children of the same names, so the old one
+// has to be gone before the new one is made. The old server is replaced last: until
+// the new one exists, another run needs it to read the settings.
 func (c Connection) replacing(side Side, s Step, role networkingv1beta1.ConnectionType) Step {
 	var right, wrong wire.Object = c.Peers[side].Server, c.Peers[side].Client
 	if role == networkingv1beta1.ConnectionTypeClient {
@@ -42,7 +42,7 @@ func (c Connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 	return s
 }
 
-// goneDiff shows an object that goes, as lines of a diff.
+// goneDiff returns a deleted object as lines of a diff.
 func goneDiff(o wire.Object) string {
 	text, err := apply.LiveYAML(o)
 	if err != nil {
@@ -62,8 +62,8 @@ func kindOf(o wire.Object) string {
 	return kindClient
 }
 
-// carriesTraffic reports whether a gateway of either side says so, or has said so
-// last: a tunnel may work whose gateway can't report.
+// carriesTraffic reports whether a gateway of either side reports Connected, or did
+// so last: a tunnel may work although its gateway can't report.
 func (c Connection) carriesTraffic() bool {
 	for _, peer := range c.Peers {
 		if r := peer.Reading(); r.Exists && r.Value == networkingv1beta1.Connected {
@@ -73,7 +73,8 @@ func (c Connection) carriesTraffic() bool {
 	return false
 }
 
-// gatewayInterrupts is what deleting the side's gateway interrupts.
+// gatewayInterrupts describes the interruption by the deletion of the side's
+// gateway; "" if there is none.
 func (c Connection) gatewayInterrupts(side Side) string {
 	if !c.carriesTraffic() || c.AnyGateway(side) == nil {
 		return ""
@@ -81,8 +82,9 @@ func (c Connection) gatewayInterrupts(side Side) string {
 	return fmt.Sprintf("traffic between %s and %s stops", c.Facts.Sides[A].ID, c.Facts.Sides[B].ID)
 }
 
-// changeInterrupts is what changing a live gateway into want interrupts. now is
-// the live one with what our own gateways change without interruption.
+// changeInterrupts describes the interruption by a change of a live gateway into
+// want; "" if there is none. now is live with the fields that our own gateways
+// change without interruption.
 func (c Connection) changeInterrupts(side Side, live, now, want wire.Object) string {
 	if c.Facts.Sides[side].Software != Operator {
 		now = live // Liqo's gateway gets a new pod
@@ -95,12 +97,12 @@ func (c Connection) changeInterrupts(side Side, live, now, want wire.Object) str
 	return fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, until the gateways reach each other again", c.Facts.Sides[A].ID, c.Facts.Sides[B].ID)
 }
 
-// AnyGateway is the side's gateway of either kind, with its kind set; nil if there
-// is none.
+// AnyGateway returns the side's gateway of either kind, with its kind set; nil if
+// there is none.
 func (c Connection) AnyGateway(side Side) wire.Object { return c.Peers[side].gateway() }
 
-// gateway is the peer's GatewayServer, else its GatewayClient: a copy with its kind
-// set; nil if there is neither.
+// gateway returns a copy of the peer's GatewayServer, or else of its GatewayClient,
+// with its kind set; nil if there is neither.
 func (p Peer) gateway() wire.Object {
 	var o wire.Object
 	switch {
@@ -115,12 +117,13 @@ func (p Peer) gateway() wire.Object {
 	return o
 }
 
-// Uninterrupting is plan, refused at first sight if it interrupts traffic.
+// Uninterrupting returns plan, but refuses its first complete result if that
+// interrupts traffic.
 func Uninterrupting(plan func(Facts) Plan) func(Facts) Plan {
 	begun := false
 	return func(f Facts) Plan {
 		p := plan(f)
-		if begun || p.Failure() != nil || len(p.Open(f)) > 0 { // what it interrupts may be more
+		if begun || p.Failure() != nil || len(p.Open(f)) > 0 { // the answers may add interruptions
 			return p
 		}
 		if interrupts := p.Interrupts(); len(interrupts) > 0 {

@@ -7,42 +7,41 @@ import (
 	"time"
 )
 
-// Reach is what pods of two clusters have tried of the ways between them, before
-// there were gateways.
+// Reach has the results of a trial by pods of two clusters, before there are gateways.
 type Reach struct {
 	At time.Time
-	// Ways are by the side that dials: of index 0 is the way from A to B.
+	// Ways are by the side that dials: index 0 is the way from A to B.
 	Ways [2]Way
 }
 
 // Way is from the pods of one cluster to a Service and to the API server of the other.
 type Way struct {
-	// Unknown is why UDP was not tried; "" if it was.
+	// Unknown is the reason that UDP was not tried; "" if it was.
 	Unknown string
 	Dials   []Dial
-	// Arrived is how many packets the pod behind the Service has seen, and From whom: their
-	// addresses as they look there.
+	// Arrived is the number of packets that the pod behind the Service has seen. From has
+	// their source addresses there.
 	Arrived int
 	From    []string
 	API     API
 }
 
-// Dial is what became of one address of the Service.
+// Dial is the result for one address of the Service.
 type Dial struct {
 	Address   string // host:port
 	Sent      int
 	Answered  int
 	RoundTrip time.Duration
-	// Largest packet that arrived unfragmented, in bytes with its IP header; 0 if that is
-	// not known.
+	// Largest is the largest packet that arrived unfragmented, in bytes with its IP header;
+	// 0 if unknown.
 	Largest int
-	Problem string // why nothing could be sent
+	Problem string // the reason that nothing could be sent
 }
 
-// API is what became of a request to the other cluster's API server.
+// API is the result of a request to the other cluster's API server.
 type API struct {
 	URL     string
-	Unknown string // why it was not tried; "" if it was
+	Unknown string // the reason that it was not tried; "" if it was
 	Problem string // "" if it has answered
 }
 
@@ -52,12 +51,12 @@ func (w Way) Tried() bool { return w.Unknown == "" && len(w.Dials) > 0 }
 // Open reports whether an address has answered: packets pass both ways.
 func (w Way) Open() bool { return slices.ContainsFunc(w.Dials, Dial.open) }
 
-// Closed reports whether none has, although all was tried.
+// Closed reports whether no address has answered, although packets were sent.
 func (w Way) Closed() bool { return w.Tried() && !w.Open() }
 
 func (d Dial) open() bool { return d.Answered > 0 }
 
-// Silent are the addresses that did not answer.
+// Silent returns the addresses that did not answer.
 func (w Way) Silent() (addresses []string) {
 	for _, d := range w.Dials {
 		if !d.open() {
@@ -67,8 +66,8 @@ func (w Way) Silent() (addresses []string) {
 	return addresses
 }
 
-// Largest is the longest packet that passed, in bytes with its IP header; 0 if that is
-// not known.
+// Largest returns the size of the longest packet that passed, in bytes with its IP header;
+// 0 if unknown.
 func (w Way) Largest() (size int) {
 	for _, d := range w.Dials {
 		size = max(size, d.Largest)
@@ -76,7 +75,7 @@ func (w Way) Largest() (size int) {
 	return size
 }
 
-// Text says what became of each address, a line each.
+// Text describes the results, a line for each address.
 func (w Way) Text() (lines []string) {
 	for _, d := range w.Dials {
 		switch {
