@@ -32,8 +32,8 @@ func EventNote(text string) string {
 	return strings.ToValidUTF8(text[:maxNote-len(more)], "") + more
 }
 
-// ProblemEvent is the Event that tells of a gateway's new [AnnotationProblem]; problem is
-// "" if the gateway has recovered.
+// ProblemEvent is the Event about a gateway's new [AnnotationProblem]. problem is "" if
+// the gateway has recovered.
 func ProblemEvent(problem string) (kind, reason, said string) {
 	switch {
 	case problem == "":
@@ -45,7 +45,7 @@ func ProblemEvent(problem string) (kind, reason, said string) {
 }
 
 // IsOwnEvent reports whether one of our programs recorded the Event. Such an Event repeats
-// what the object itself says.
+// the text of an annotation.
 func IsOwnEvent(e *corev1.Event) bool {
 	return e.InvolvedObject.APIVersion == networkingv1beta1.GroupVersion.String() &&
 		(e.ReportingController == GatewayReporter || e.ReportingController == OperatorName)

@@ -6,9 +6,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// Level is the version of what programs write for each other: annotations, and fields of
-// the definitions. A release raises it if older releases would misread what it writes:
-// they then refuse its installation. operator.yaml has it, too.
+// Level is the version of the annotations and fields that programs write for each other.
+// A release raises it if older releases would misread its data: they then refuse its
+// installation. operator.yaml has it, too.
 const Level = 1
 
 const annotationLevel = "liqo-tui.dev/level"

@@ -103,9 +103,9 @@ const (
 	// AnnotationEndpoint on a GatewayServer is one sentence: the reason for its
 	// endpoint, or what the endpoint waits for.
 	AnnotationEndpoint = "liqo-tui.dev/endpoint"
-	// AnnotationProblem on a GatewayServer or GatewayClient is one sentence: why
-	// the operator can't make the gateway's parts. It starts with
-	// [ProblemRefused] if trying again does not help.
+	// AnnotationProblem on a GatewayServer or GatewayClient is one sentence: the reason that the
+	// operator can't make the gateway's parts. It starts with [ProblemRefused] if trying again does
+	// not help.
 	AnnotationProblem = "liqo-tui.dev/problem"
 	// AnnotationProblemOf on a Tenant or Identity is the object's generation for
 	// which the operator wrote its [AnnotationProblem].
@@ -118,14 +118,13 @@ const (
 	// writes the annotation; no apply and no manifest does. So a namespace that
 	// existed before does not have it. See render.CreatedByUs.
 	AnnotationCreated = "liqo-tui.dev/created"
-	// AnnotationForPeering on a Configuration or a gateway says that it was made for a
-	// whole peering, and is deleted with the peering. Objects that existed before the
-	// peering lack the annotation.
+	// AnnotationForPeering on a Configuration or a gateway says that it was made for lending, and is
+	// deleted with the lending. Objects that existed before lack the annotation.
 	AnnotationForPeering = "liqo-tui.dev/for-peering"
 	// AnnotationPeerUID on a Configuration is the UID of the peer's namespace kube-system.
 	// It tells the peer from another cluster with the same ID.
 	AnnotationPeerUID = "liqo-tui.dev/peer-uid"
-	// AnnotationSource on a Network says who or what stated its range.
+	// AnnotationSource on a Network is the source of its range: a person or a program.
 	AnnotationSource = "liqo-tui.dev/source"
 	// AnnotationNetworks on an InternalNode are the networks that the node has
 	// routes to, with commas between them.
@@ -149,9 +148,8 @@ const (
 	// AnnotationNodeIPs on an InternalFabric are the addresses of the nodes on which the
 	// gateway's pods run, with commas between them.
 	AnnotationNodeIPs = "liqo-tui.dev/node-ips"
-	// AnnotationHosts on an InternalFabric are the addresses, with commas between them, that
-	// are not pods' and that the peer is allowed to reach by an external address: nodes let
-	// the peer's packets to them pass.
+	// AnnotationHosts on an InternalFabric are addresses outside of the pods' that the peer may reach
+	// by an external address, with commas between them: nodes let the peer's packets to them pass.
 	AnnotationHosts = "liqo-tui.dev/hosts"
 	// AnnotationHost on an InternalFabric is GATEWAY-IP@NODE-IP: the node on which the
 	// pod with this gateway IP runs. It does not hold for any other gateway IP.
@@ -159,15 +157,15 @@ const (
 	// AnnotationGone on an InternalFabric is a gateway IP that no pod of the gateway
 	// has any more. It does not hold for any other gateway IP.
 	AnnotationGone = "liqo-tui.dev/gone"
-	// AnnotationLeftOut on an InternalFabric says which addresses in the peer's
-	// ranges nodes don't send to the gateway, one a line, and why.
+	// AnnotationLeftOut on an InternalFabric has the addresses in the peer's ranges that nodes don't
+	// send to the gateway, one a line, each with the reason.
 	AnnotationLeftOut = "liqo-tui.dev/left-out"
 	// AnnotationOperatorStatus on the operator's Deployment holds an [OperatorStatus].
 	AnnotationOperatorStatus = "liqo-tui.dev/operator-status"
 )
 
-// ProblemRefused begins an [AnnotationProblem] if the API server has refused an object
-// that the gateway asks for.
+// ProblemRefused begins an [AnnotationProblem] if the API server has refused an object that the
+// gateway requests.
 const ProblemRefused = "refused: "
 
 // Names of programs and objects.
@@ -178,7 +176,7 @@ const (
 	GatewayAccessName   = "liqo-tui-gateway"
 	TenantAccessName    = "liqo-tui-tenant" // the operator's ClusterRole in tenants' namespaces
 	InvitedAccessName   = "liqo-tui-operator-invited"
-	PeeringAccessName   = "liqo-tui-peering"       // the operator's rights in a peer's namespace, for whole peerings
+	PeeringAccessName   = "liqo-tui-peering"       // the operator's rights in a peer's namespace, for lending
 	ConsumerAccessName  = "liqo-tui-consumer"      // a consumer's rights in its namespace
 	MappedAccessName    = "liqo-tui-twin"          // a consumer's rights in its mapped namespaces
 	MappedOperatorName  = "liqo-tui-twin-operator" // the operator's rights in mapped namespaces
@@ -194,7 +192,7 @@ const (
 	NetworkPodCIDR      = "pod-cidr"
 	NetworkServiceCIDR  = "service-cidr"
 	NetworkExternalCIDR = "external-cidr"
-	NetworkReserved     = "reserved" // an admin keeps the network for something else
+	NetworkReserved     = "reserved" // an admin reserves the network for another use
 	FabricDevice        = "liqo-fabric"
 	SecretPrivateKey    = "privateKey"
 	SecretPublicKey     = "publicKey"
@@ -275,16 +273,15 @@ var programNames = []string{"admin", "controller", "default", "liqo", "manager",
 
 const tenantPrefix = "liqo-tenant-"
 
-// TenantNamespaceName is the default name of the namespace that holds the
-// objects of the peering with remote.
+// TenantNamespaceName is the default name of the namespace for the connection and the lending with
+// remote.
 func TenantNamespaceName(remote ClusterID) string { return tenantPrefix + string(remote) }
 
 // GatewayObjectName is the name of a gateway's Deployment, Service, key Secret
 // and Connection.
 func GatewayObjectName(gateway string) string { return "gw-" + gateway }
 
-// HostsConfigMapName is the name of the ConfigMap that tells a gateway's pod
-// the hosts that its peer is allowed to reach.
+// HostsConfigMapName is the name of the ConfigMap with the hosts that a gateway's peer may reach.
 func HostsConfigMapName(gateway string) string { return GatewayObjectName(gateway) + "-hosts" }
 
 // Named finds the object with want's namespace and name, as a nil pointer if there is none.
@@ -300,8 +297,8 @@ func Named[T any, O interface {
 	return nil
 }
 
-// Lasting returns the annotations that this program once wrote and that o must keep. An
-// apply without them removes them.
+// Lasting returns the annotations of o that this program has written before, and that an apply must
+// repeat: an apply without them removes them.
 func Lasting(o Object) map[string]string {
 	kept := map[string]string{}
 	for _, key := range []string{AnnotationForPeering, AnnotationInvitation, AnnotationPeerUID, AnnotationRelay} {

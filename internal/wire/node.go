@@ -34,16 +34,17 @@ type NodeStatus struct {
 	// Level says which rules are in force on the node: [NodeLevel] or less; 0 while no
 	// rules are in force, and from an agent that does not report a level.
 	Level int `json:"level,omitempty"`
-	// Problem is why the node is not set up as wanted; "" if it is, or if that is not known.
+	// Problem is the reason that the node is not set up as wanted; "" if it is, or if that is
+	// unknown.
 	Problem string `json:"problem,omitempty"`
-	// Unfit has, by namespace/name, the gateways whose settings the node can't use: what it
-	// does instead, and why. It has at most [NodeStatusMax] gateways.
+	// Unfit has, by namespace/name, the gateways with settings that the node can't use. The
+	// text says what the node does instead, and why. It has at most [NodeStatusMax] gateways.
 	Unfit map[string]string `json:"unfit,omitempty"`
 	// Refused counts, by the gateway's namespace/name, the peer's packets to the node itself
 	// or to gateways' own ports; nil from an agent that does not count them. The count begins
 	// when the node learns the peer's ranges. It has at most [NodeStatusMax] gateways.
 	Refused map[string]uint64 `json:"refused"`
-	// More says that Refused or Unfit leaves gateways out, because of [NodeStatusMax].
+	// More means that [NodeStatusMax] was exceeded: Refused or Unfit lacks gateways.
 	More bool `json:"more,omitempty"`
 	// Pods compares the addresses of the node's pods with the cluster's pod ranges; nil from an
 	// agent that does not compare them, and while the ranges are not known.
@@ -109,7 +110,7 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 	if len(r.Nameservers) > 0 {
 		o.Annotations[AnnotationNameservers] = Joined(r.Nameservers)
 	}
-	if text, err := json.Marshal(r.Status); err == nil { // it has nothing that can't be JSON
+	if text, err := json.Marshal(r.Status); err == nil { // all fields can be JSON
 		o.Annotations[AnnotationStatus] = string(text)
 	}
 	return o

@@ -42,7 +42,7 @@ const (
 	// ConditionOverlap: the cluster needs addresses in the peer's ranges. The message
 	// lists [Overlap]s.
 	ConditionOverlap = "liqo-tui.dev/Overlap"
-	// ConditionRenumbering: the peer has two ranges. The message says what comes next. The
+	// ConditionRenumbering: the peer has two ranges. The message has the next step. The
 	// reason is [ReasonPreparing], [ReasonFormerKept] or [ReasonNotRenumbered].
 	ConditionRenumbering = "liqo-tui.dev/Renumbering"
 )
@@ -137,8 +137,8 @@ func JoinOverlaps(all []Overlap) string {
 	return strings.Join(text, betweenOverlaps)
 }
 
-// Overlaps reads the overlaps that a Configuration's [ConditionOverlap] names. Those that
-// it only counts are left out.
+// Overlaps reads the overlaps that a Configuration's [ConditionOverlap] names, without
+// those that it only counts.
 func Overlaps(conf *networkingv1beta1.Configuration) []Overlap {
 	c := meta.FindStatusCondition(conf.Status.Conditions, ConditionOverlap)
 	if c == nil || c.Status != metav1.ConditionTrue {

@@ -30,11 +30,11 @@ type Report struct {
 	// ReceivedBytes and SentBytes count the tunnel's traffic since it was made.
 	ReceivedBytes uint64 `json:"receivedBytes"`
 	SentBytes     uint64 `json:"sentBytes"`
-	// Lately is the tunnel's traffic since pings are no longer answered. It is zero while
-	// they are answered, before the first answer, and from a gateway that does not measure it.
+	// Lately is the tunnel's traffic since the last answered ping. It is zero while pings are
+	// answered, before the first answer, and from a gateway that does not measure it.
 	Lately Movement `json:"lately,omitzero"`
-	// PodTraffic is when pods' packets were last seen in both directions, in flows that
-	// were answered; nil if they never were seen. Pings of gateways don't count.
+	// PodTraffic is when pods' packets were last seen in both directions, in answered flows;
+	// nil if never. Pings of gateways don't count.
 	PodTraffic *time.Time `json:"podTraffic,omitempty"`
 	// Refused counts the peer's packets to nodes or to the gateway itself since the gateway's
 	// pod started; nil from a gateway that does not count them.
@@ -72,7 +72,7 @@ type Seconds int
 // Reason names the state of a tunnel.
 type Reason string
 
-// The reasons a gateway gives.
+// The reasons that gateways report.
 const (
 	ReasonPinged        Reason = "Pinged"              // the peer's gateway answers pings through the tunnel
 	ReasonNoKey         Reason = "WaitingForPublicKey" // the peer's public key is not known yet

@@ -10,7 +10,7 @@ import (
 // [AnnotationOperatorStatus] of its Deployment. Fields are only ever added.
 type OperatorStatus struct {
 	State OperatorState `json:"state"`
-	// Message is one sentence for people: why, and what to do.
+	// Message is one sentence for people: the reason, and what to do.
 	Message string `json:"message"`
 	// Since is when the operator first reported this State and Message, by its node's clock.
 	Since time.Time `json:"since"`
@@ -26,8 +26,8 @@ const (
 	OperatorNoNetworks OperatorState = "NoNetworks" // the ranges of pods or of Services are not known
 )
 
-// ParseOperatorStatus reads the status from the annotations of the operator's
-// Deployment. Before the operator has said anything, ok is false.
+// ParseOperatorStatus reads the status from the annotations of the operator's Deployment. ok
+// is false before the operator's first report.
 func ParseOperatorStatus(annotations map[string]string) (s OperatorStatus, ok bool, err error) {
 	text, ok := annotations[AnnotationOperatorStatus]
 	if !ok {
