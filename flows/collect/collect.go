@@ -1,5 +1,5 @@
-// Package collect makes facts of a cluster's objects. It is pure: whoever reads objects,
-// a real cluster or a simulated one, gets the same facts of them.
+// Package collect makes facts of a cluster's objects. It is pure: the objects of a real cluster
+// and of a simulated one give the same facts.
 package collect
 
 import (
@@ -23,13 +23,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Collection is what facts are made of and don't show themselves: of one look at one
-// cluster. The zero value is ready.
+// Collection has the objects of one observation of one cluster that facts need, but don't
+// contain. The zero value is ready.
 type Collection struct {
 	deployment *appsv1.Deployment // of Liqo or of our operator
 	pods       []*corev1.Pod      // in its namespace
 	identity   *corev1.ConfigMap
-	agents     map[string]netip.Addr // with which address they work, by node
+	agents     map[string]netip.Addr // the address with which each agent works, by node
 	undecided  string                // why the operator gives one of the cluster's Networks no range
 }
 
@@ -130,11 +130,11 @@ func Grow[O wire.Object](f *flows.ClusterFacts, objects []O) {
 	}
 }
 
-// Finish adds what several objects tell together.
+// Finish adds the facts that need several objects.
 func (all *Collection) Finish(f *flows.ClusterFacts) {
 	if f.UID == "" && all.identity != nil {
-		// kube-system may not be read: this one is as good, among those who
-		// may not read it.
+		// The user may not read kube-system. This UID is enough to compare with others who may
+		// not.
 		f.UID, f.UIDStandsIn = string(all.identity.UID), true
 	}
 	if all.deployment != nil {
@@ -150,8 +150,8 @@ func (all *Collection) Finish(f *flows.ClusterFacts) {
 	all.unattended(f)
 }
 
-// unattended finds the nodes that no agent is ready on, of those that one has said something of:
-// an InternalNode stays when its agent ends.
+// unattended finds the nodes on which no agent is ready, among those with an InternalNode: an
+// InternalNode stays when its agent ends.
 func (all *Collection) unattended(f *flows.ClusterFacts) {
 	ready := map[string]bool{}
 	for _, p := range all.pods {
@@ -166,9 +166,9 @@ func (all *Collection) unattended(f *flows.ClusterFacts) {
 	}
 }
 
-// moved names the nodes whose agents work with an address that the Node does not have any
-// more. An agent ends when its node loses the address, and is started again with the new one;
-// gateways send to the former one until then, and what an agent said before is out of date.
+// moved adds a problem to the nodes whose agents work with an address that the Node does not
+// have any more. An agent ends when its node loses the address, and starts again with the new
+// one. Until then gateways send to the former address, and the agent's report is out of date.
 func (all *Collection) moved(f *flows.ClusterFacts) {
 	for _, n := range f.Nodes {
 		ip, ok := all.agents[n.Name]
@@ -192,17 +192,16 @@ func addressTexts(all []netip.Addr) (out []string) {
 	return out
 }
 
-// elsewhere adds what is installed in namespace, if that is another one than the
-// cluster's. Liqo outranks ours here too.
+// elsewhere adds an installation in namespace, if that is not the cluster's. Liqo outranks ours
+// here too.
 func elsewhere(f *flows.ClusterFacts, software flows.Software, namespace string) {
 	if namespace != "" && namespace != f.Namespace && software > f.Elsewhere.Software {
 		f.Elsewhere = flows.ElsewhereFacts{Software: software, Namespace: namespace}
 	}
 }
 
-// bound is the namespace whose account has our programs' rights, "" if the
-// binding is none of theirs. An installation that was cut short has it before
-// its Deployment.
+// bound is the namespace of the account with our programs' rights; "" if the binding has another
+// purpose. An interrupted installation has the binding before its Deployment.
 func bound(b *rbacv1.ClusterRoleBinding) string {
 	if b.Name != wire.OperatorName && b.Name != wire.FabricName {
 		return ""
@@ -215,10 +214,10 @@ func bound(b *rbacv1.ClusterRoleBinding) string {
 	return ""
 }
 
-// LiqoManager is by which name Liqo's Deployment is labelled.
+// LiqoManager is the label by which Liqo's Deployment is found.
 const LiqoManager = "controller-manager"
 
-// SoftwareOf says which software a Deployment is the manager of.
+// SoftwareOf returns the software whose manager a Deployment is.
 func SoftwareOf(d *appsv1.Deployment) flows.Software {
 	switch d.Labels[wire.LabelAppName] {
 	case wire.OperatorName:
@@ -231,7 +230,7 @@ func SoftwareOf(d *appsv1.Deployment) flows.Software {
 	return flows.NoSoftware
 }
 
-// operator says whether Liqo, or our operator, runs.
+// operator returns the facts about Liqo's manager, or our operator.
 func (all *Collection) operator() flows.OperatorFacts {
 	d := all.deployment
 	var o flows.OperatorFacts
@@ -253,7 +252,7 @@ func (all *Collection) operator() flows.OperatorFacts {
 	return o
 }
 
-// podsWait says what keeps the selected pods from running.
+// podsWait returns the reason that the selected pods don't run.
 func (all *Collection) podsWait(selector *metav1.LabelSelector) string {
 	selected, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -267,7 +266,7 @@ func (all *Collection) podsWait(selector *metav1.LabelSelector) string {
 	return ""
 }
 
-// imageTag is the tag of an image's name, "" if it has none.
+// imageTag is the tag of an image's name; "" if it has none.
 func imageTag(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	name := image[strings.LastIndex(image, "/")+1:] // a registry may have a port
@@ -296,7 +295,7 @@ func addNetwork(f *flows.ClusterFacts, n *ipamv1alpha1.Network) {
 	}
 }
 
-// Pod turns a pod's states into what it waits for.
+// Pod returns the facts about a pod, with its reason for waiting.
 func Pod(p *corev1.Pod) flows.PodFacts {
 	f := flows.PodFacts{
 		Namespace: p.Namespace, Name: p.Name, Gateway: p.Labels[wire.LabelGatewayName], Node: p.Spec.NodeName,
@@ -315,7 +314,7 @@ func Pod(p *corev1.Pod) flows.PodFacts {
 		if running := s.State.Running; running != nil && s.RestartCount > 0 && running.StartedAt.After(f.Restarted) {
 			f.Restarted = running.StartedAt.Time
 		}
-		// Such a container runs for a moment now and then: that is no news.
+		// Such a container may run for a moment between two failures: that does not count.
 		if last := s.LastTerminationState.Terminated; last != nil && s.RestartCount > 1 && !s.Ready && last.ExitCode != 0 {
 			f.Waiting = fmt.Sprintf("container %s has ended %d times, the last time with exit code %d", s.Name, s.RestartCount, last.ExitCode)
 			if last.Message != "" {
@@ -335,11 +334,10 @@ func Pod(p *corev1.Pod) flows.PodFacts {
 	return f
 }
 
-// APIServer is how kubeadm, and whoever follows it, calls the API server's pods.
+// APIServer is the label of API servers' pods that kubeadm sets, and others who do the same.
 const APIServer = "kube-apiserver"
 
-// nodePorts is the range that an API server's pod is told, else Kubernetes'
-// default.
+// nodePorts is the range in the arguments of an API server's pod, or else Kubernetes' default.
 func nodePorts(p *corev1.Pod) flows.PortRange {
 	for _, c := range p.Spec.Containers {
 		for _, arg := range slices.Concat(c.Command, c.Args) {
@@ -348,7 +346,7 @@ func nodePorts(p *corev1.Pod) flows.PortRange {
 				if n, err := fmt.Sscanf(text, "%d-%d", &r.From, &r.To); n == 2 && err == nil {
 					return r
 				}
-				return flows.PortRange{} // written in another way: unknown
+				return flows.PortRange{} // in another notation: unknown
 			}
 		}
 	}
@@ -375,7 +373,7 @@ func nodeFacts(n *corev1.Node) flows.NodeFacts {
 	return f
 }
 
-// lastLine of what a program wrote is where programs say why they end.
+// lastLine is the last line of a program's output, where programs write why they end.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
