@@ -19,26 +19,27 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// echoOptions are those of one probe's pod.
+// echoOptions are the flags of the command echo.
 type echoOptions struct {
 	port              uint16
 	token, target, to string
 }
 
-// Times of a probe. With them an answer is there well within 10 s.
+// Times of a probe. With these, a result is there well within 10 s.
 const (
 	echoPackets    = 40
 	echoInterval   = 50 * time.Millisecond
 	echoWarmUp     = 1500 * time.Millisecond
 	echoPatience   = 300 * time.Millisecond
 	echoThroughput = 3 * time.Second
-	// echoLookEvery is how often the target is looked for: the kubelet replaces
-	// the file when the annotation changes.
+	// echoLookEvery is how often the target's file is read: the kubelet replaces the file
+	// when the annotation changes.
 	echoLookEvery = 50 * time.Millisecond
-	// A pod that has measured goes on to answer while the other one sends, unless
-	// that says that it is done: echoSilence is longer than the other's pauses,
-	// echoNever than it may be told its target later. The kubelet of a busy node tells it
-	// later still: then it says that it waits, for echoLongest at most.
+	// After its own measurement, a pod answers until the other pod says that it is done,
+	// or is silent: echoSilence is longer than the pauses of the other pod, and echoNever
+	// is longer than its target may arrive later. The kubelet of a busy node delivers the
+	// target even later. Then the other pod says that it waits, and this pod answers for
+	// echoLongest at most.
 	echoSilence = 2 * time.Second
 	echoNever   = 3 * time.Second
 	echoLongest = 20 * time.Second
@@ -93,7 +94,7 @@ func writeResult(file string, r render.ProbeResult) error {
 	return os.WriteFile(file, text, 0o600)
 }
 
-// waits reports whether the other pod says that it was not told its target yet.
+// waits reports whether the other pod says that it has no target yet.
 func waits(t render.ProbeTarget, port uint16, token measure.Token) bool {
 	address, err := netip.ParseAddr(t.Address)
 	return err == nil && measure.Waits(netip.AddrPortFrom(address, port), token)

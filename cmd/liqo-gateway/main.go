@@ -1,10 +1,10 @@
 //go:build linux
 
-// Command liqo-gateway runs inside a cluster: as operator (one per cluster), as
-// tunnel (one pod per peering), as fabric (one per node), as node (one pod per virtual node)
-// and as echo (the pod of a measurement). Its subcommand inspect prints a gateway's kernel
-// state, and ready waits until operator and node agents run. As relay it runs on any machine
-// that both clusters reach, for two gateways of which neither can be dialled.
+// Command liqo-gateway runs inside a cluster: as operator (one per cluster), as tunnel (one
+// pod per peer), as fabric (one per node), as node (one pod per virtual node) and as echo
+// (the pod of a measurement). Its subcommand inspect prints a gateway's kernel state, and
+// ready waits until operator and node agents run. As relay it runs on any machine that both
+// clusters reach, for two gateways of which neither can be dialled.
 package main
 
 import (
@@ -65,8 +65,8 @@ func rootCommand(log *slog.Logger) *cobra.Command {
 	return root
 }
 
-// level is from which severity on logs are written. A word that is none counts as info:
-// no gateway stays away for it.
+// level is the lowest severity that is logged. An unknown word counts as info, so that it
+// does not keep a gateway from starting.
 func level(word string) (l slog.Level) {
 	if l.UnmarshalText([]byte(word)) != nil {
 		return slog.LevelInfo
@@ -74,11 +74,11 @@ func level(word string) (l slog.Level) {
 	return l
 }
 
-// watchConnections has client-go notice within 8 s, not 45, that its connection
-// to the API server is dead. That happens without a word where a node forgets its
-// flows, as the way there is translated: the server's answers then end at the
-// node, and a watch that hears nothing is no news. Nodes have been seen to go on
-// with a gateway that had moved 28 s before.
+// watchConnections makes client-go notice a dead connection to the API server within 8 s,
+// instead of 45. Such a connection dies without a sign if a node translates the addresses
+// and forgets its flows: the server's packets then end at the node, and a watch without
+// packets looks like one without changes. Nodes were seen that used a gateway for 28 s after
+// it had moved.
 func watchConnections() error {
 	for name, seconds := range map[string]string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "5", "HTTP2_PING_TIMEOUT_SECONDS": "3"} {
 		if os.Getenv(name) != "" {
@@ -124,7 +124,7 @@ func operatorCommand() *cobra.Command {
 			if o.Identity, err = os.Hostname(); err != nil { // the pod's name
 				return fmt.Errorf("find out who leads: %w", err)
 			}
-			if os.Getenv("POD_IP") != "" { // a Deployment of a former release has none
+			if os.Getenv("POD_IP") != "" { // a Deployment of an earlier release lacks it
 				if o.PodIP, err = addressFrom("POD_IP"); err != nil {
 					return err
 				}
@@ -199,7 +199,7 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 			if server, id, _ := strings.Cut(announce, ","); server != "" && server != render.AnnounceNone {
 				address, err := discovery.ParseServer(server)
 				if err = errors.Join(err, wire.ClusterID(id).Validate()); err != nil {
-					log.Error("the cluster is not announced", "--announce", announce, "error", err) // packets go on without it
+					log.Error("the cluster is not announced", "--announce", announce, "error", err) // packets pass without it
 				} else {
 					o.Announced = &discovery.Cluster{ID: wire.ClusterID(id), Server: address}
 				}
@@ -233,8 +233,8 @@ func inspectCommand() *cobra.Command {
 	return cmd
 }
 
-// addressFrom is the first IPv4 address of those that a variable has, with commas
-// between them, else the first.
+// addressFrom is the first IPv4 address in a variable, or else the first address. Commas
+// separate them.
 func addressFrom(variable string) (first netip.Addr, err error) {
 	for text := range strings.SplitSeq(os.Getenv(variable), ",") {
 		ip, err := netip.ParseAddr(text)

@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// readyCommand is what the pod of helm test runs.
+// readyCommand is the command in the pod of helm test.
 func readyCommand() *cobra.Command {
 	var namespace string
 	var timeout time.Duration
@@ -46,8 +46,8 @@ func readyCommand() *cobra.Command {
 	return cmd
 }
 
-// waitReady looks again every interval. When ctx is done, the error is what was
-// missing last.
+// waitReady checks again every interval. When ctx is done, the error is the
+// result of the last complete check.
 func waitReady(ctx context.Context, c client.Reader, namespace string, interval time.Duration) error {
 	last := errors.New("nothing was read yet")
 	for {
@@ -55,7 +55,7 @@ func waitReady(ctx context.Context, c client.Reader, namespace string, interval 
 		if missing == nil {
 			return nil
 		}
-		if ctx.Err() == nil { // else it is the end of the wait that was met
+		if ctx.Err() == nil { // otherwise the check was interrupted by the end of ctx
 			last = missing
 		}
 		if !sleep.For(ctx, interval) {
@@ -64,7 +64,8 @@ func waitReady(ctx context.Context, c client.Reader, namespace string, interval 
 	}
 }
 
-// unready is what is missing until both programs run as they were last told to.
+// unready returns what is missing until both programs run in their present
+// version.
 func unready(ctx context.Context, c client.Reader, namespace string) error {
 	var d appsv1.Deployment
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: wire.OperatorName}, &d); err != nil {

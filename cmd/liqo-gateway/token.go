@@ -9,12 +9,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// token notes whether the API server refuses this program's token. It refuses the tokens of a
-// ServiceAccount that was deleted, also if there is another one of its name, and a kubelet asks for
-// another token as late as 48 minutes after the last. Watches that have begun go on for up to 10 minutes.
+// token notes whether the API server refuses this program's token. It refuses the tokens of a deleted
+// ServiceAccount, also if another one has its name now, and a kubelet may ask for a new token as late as
+// 48 minutes after the last. Existing watches continue for up to 10 minutes.
 type token struct{ refused atomic.Bool }
 
-// inCluster returns the pod's access to the API, and what becomes of its token.
+// inCluster returns the pod's access to the API, and a note about its token.
 func inCluster() (*rest.Config, *token, error) {
 	config, err := rest.InClusterConfig()
 	if err != nil {
@@ -42,7 +42,7 @@ func (f followed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// problem says that the last request was refused; nil if it was not.
+// problem returns an error if the last request was refused.
 func (t *token) problem() error {
 	if t.refused.Load() {
 		return errors.New("the API server refuses this pod's token: its ServiceAccount may have been deleted since the pod began; delete the pod, and another one begins with a new token")

@@ -24,23 +24,23 @@ import (
 
 // Times of a probe that tries ways.
 const (
-	// waysLeast and waysMost bound how long it works, whatever the clocks say.
+	// waysLeast and waysMost bound the duration, whatever the clocks say.
 	waysLeast, waysMost = 1500 * time.Millisecond, 6 * time.Second
 	wayPackets          = 10
 	wayInterval         = 20 * time.Millisecond
 	wayPatience         = 300 * time.Millisecond
-	// wayWarmUp is how long one attempt waits for a first answer. The next one is made from
-	// another port: a node that is dialled before it knows the Service keeps the flow for
-	// itself, as long as packets of it arrive.
+	// wayWarmUp is how long one attempt waits for a first answer. The next attempt uses
+	// another port: a node that is dialled before it knows the Service takes the flow for
+	// its own, as long as packets of the flow arrive.
 	wayWarmUp = 500 * time.Millisecond
-	// wayAttempt is what one that nobody answers takes.
+	// wayAttempt is the duration of an attempt without an answer.
 	wayAttempt = wayWarmUp + wayPackets*wayInterval + wayPatience
-	// apiPatience is longer than three attempts of TCP to open a connection take.
+	// apiPatience is longer than three attempts of TCP to open a connection.
 	apiPatience = 3500 * time.Millisecond
 )
 
-// tryWays dials all addresses side by side, and answers the other probe meanwhile. It
-// ends when both have been answered, or time is up.
+// tryWays dials all addresses side by side, and answers the other probe meanwhile. It ends
+// when both sides have an answer, or the time is up.
 func tryWays(ctx context.Context, w render.ProbeWays, server *measure.Server) *render.ProbeWaysResult {
 	window := min(max(time.Until(w.Until), waysLeast), waysMost)
 	ctx, cancel := context.WithTimeout(ctx, window)
@@ -77,7 +77,7 @@ func tryWays(ctx context.Context, w render.ProbeWays, server *measure.Server) *r
 	trying.Wait()
 	for i, target := range targets {
 		if r.Dials[i].Received > 0 {
-			_ = measure.Bye(target, token) // it goes on until time is up otherwise
+			_ = measure.Bye(target, token) // without it, the other probe continues until the time is up
 		}
 	}
 	if w.Alone {
@@ -95,7 +95,7 @@ func tryWays(ctx context.Context, w render.ProbeWays, server *measure.Server) *r
 	return r
 }
 
-// dialWay tries until there is an answer, or no time for another attempt.
+// dialWay tries until there is an answer, or too little time for another attempt.
 func dialWay(ctx context.Context, c measure.Config, d *render.ProbeDial) error {
 	end, _ := ctx.Deadline()
 	for {
@@ -107,7 +107,7 @@ func dialWay(ctx context.Context, c measure.Config, d *render.ProbeDial) error {
 	}
 }
 
-// resolve is an address that may be a name.
+// resolve returns the address and port of host:port, whose host may be a name.
 func resolve(ctx context.Context, address string) (netip.AddrPort, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -127,8 +127,8 @@ func resolve(ctx context.Context, address string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(all[0].Unmap(), uint16(port)), nil
 }
 
-// askAPI asks an API server for its version. Any answer is one: who has no credentials
-// is told so by the right server, too.
+// askAPI asks an API server for its version. Any status proves that the right server
+// answers, also the refusal of a request without credentials.
 func askAPI(ctx context.Context, a render.ProbeAPI) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
@@ -151,6 +151,6 @@ func askAPI(ctx context.Context, a render.ProbeAPI) (status int, err error) {
 	case err != nil:
 		return 0, err
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // its status tells
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // the status is enough
 	return response.StatusCode, response.Body.Close()
 }
