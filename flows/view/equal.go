@@ -9,8 +9,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// Equal reports whether nothing differs between two observations of a cluster. Objects with the same UID and
-// version are the same: that makes it cheap enough to ask of thousands, often.
+// Equal reports whether two observations of a cluster are equal. Objects with the same UID and version are
+// equal: so the comparison of thousands of objects is cheap enough to repeat often.
 func Equal(c, o flows.ClusterFacts) bool {
 	if !equalObjects(c.Namespaces, o.Namespaces) || !equalObjects(c.Configurations, o.Configurations) ||
 		!equalObjects(c.Servers, o.Servers) || !equalObjects(c.Clients, o.Clients) ||
@@ -29,8 +29,8 @@ func withoutObjects(c flows.ClusterFacts) flows.ClusterFacts {
 	return c
 }
 
-// equalObjects compares in place: copies of a thousand peerings' objects, every
-// two seconds, are most of what a program that only watches would cost.
+// equalObjects compares in place. Copies of the objects of a thousand connections, every two seconds, would
+// be most of the work of a program that only watches.
 func equalObjects[T any, O interface {
 	*T
 	metav1.Object

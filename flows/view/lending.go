@@ -20,90 +20,91 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Lending is what one cluster says of a peering besides the network, in one direction. Its
-// fields are texts and figures, so that every reader says the same.
+// Lending is one cluster's view of lending with a peer, in one direction. Its fields are
+// texts and figures, so that all readers show the same.
 type Lending struct {
-	// Role is that of the cluster: it uses the peer's resources, or lends its own.
+	// Role is the role of the cluster.
 	Role LendingRole `json:"role"`
-	// Authentication says how far the consumer is let in.
+	// Authentication is the state of the consumer's access.
 	Authentication string `json:"authentication"`
-	// Slices are what was asked for, and what became of it: granted, denied, pending.
+	// Slices are the requests, with their results: granted, denied, pending.
 	Slices []Standing `json:"slices"`
-	// Nodes are the virtual nodes of a consumer: Ready, or why not.
+	// Nodes are a consumer's virtual nodes, with the reason if one is not Ready.
 	Nodes []Standing `json:"nodes,omitempty"`
-	// Namespaces are those of a consumer that the provider was asked for.
+	// Namespaces are a consumer's namespaces that are requested from the provider.
 	Namespaces []Standing `json:"namespaces,omitempty"`
-	// Pods are those that run with these resources, by phase.
+	// Pods counts the pods that use these resources, by phase.
 	Pods map[corev1.PodPhase]int `json:"pods"`
-	// Waiting are the consumer's pods on its virtual nodes that do not run, by the reason.
+	// Waiting are the consumer's pods on its virtual nodes that do not run, by reason.
 	Waiting []Waiting `json:"waiting,omitempty"`
-	// Quota is what was granted in all, Used what the pods that have not ended request.
+	// Quota is the sum of all grants, Used the sum of the requests of pods that have not
+	// ended.
 	Quota corev1.ResourceList `json:"quota,omitempty"`
 	Used  corev1.ResourceList `json:"used,omitempty"`
 
 	access Standing
-	// hidden are kinds of which not all may be read.
+	// hidden are kinds whose objects may not all be read.
 	hidden map[string]bool
 }
 
-// Hides reports whether not all objects of a kind may be read: that there is none then
+// Hides reports whether objects of a kind may not all be read: then a missing object
 // proves nothing.
 func (l Lending) Hides(kind string) bool { return l.hidden[kind] }
 
-// LendingRole is which end of a peering a cluster is.
+// LendingRole is the role of a cluster in lending.
 type LendingRole string
 
-// The two ends.
+// The two roles.
 const (
 	Consumer LendingRole = "consumer"
 	Provider LendingRole = "provider"
 )
 
-// Grade is whether something of a peering is as it should be.
+// Grade is whether a part of lending is as it should be.
 type Grade int8
 
-// The grades, from good to bad. The zero value means that nobody has looked.
+// The grades, from good to bad. The zero value means that the object was not read.
 const (
 	Good   Grade = iota - 1
 	Unseen       // it may not be read
 	Open         // somebody has not done their part yet
-	Wrong        // it does not become good by itself
+	Wrong        // it does not improve by itself
 )
 
-// Standing is how one thing of a peering stands.
+// Standing is the state of one object of lending.
 type Standing struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// Why is what whoever decides says of it, "" for nothing.
+	// Why is the reason, in the words of the program that decides; "" if there is none.
 	Why   string `json:"why,omitempty"`
 	Grade Grade  `json:"-"`
 }
 
-// Text is the state, and why it is that.
+// Text is the state and its reason.
 func (s Standing) Text() string { return strings.TrimSuffix(s.State+": "+s.Why, ": ") }
 
-// worse has it be of a grade, for a reason that may be "".
+// worse makes the grade g or worse. why may be "".
 func (s *Standing) worse(g Grade, why string) {
 	s.Grade, s.Why = max(s.Grade, g), cmp.Or(s.Why, why)
 }
 
-// Waiting are pods that do not run for one reason.
+// Waiting are pods that do not run for the same reason.
 type Waiting struct {
 	Reason string `json:"reason"`
-	// Message is of one of them, its Pod as namespace/name.
+	// Message and Pod are those of one of them, Pod as namespace/name.
 	Message string `json:"message"`
 	Pod     string `json:"pod"`
 	Count   int    `json:"count"`
 	Grade   Grade  `json:"-"`
 }
 
-// Text is what keeps them.
+// Text is the number of pods, the reason and one example.
 func (w Waiting) Text() string {
 	return strings.TrimSuffix(fmt.Sprintf("%d %s, such as %s: %s", w.Count, w.Reason, w.Pod, w.Message), ": ")
 }
 
-// Lendings are the peerings with a peer besides the network: as consumer, as provider,
-// both or none.
+// Lendings returns what the cluster shows of lending with a peer: as consumer, as
+// provider, both or none.
 func Lendings(c flows.ClusterFacts, peer wire.ClusterID) []Lending {
 	if c.Lending == nil {
 		return nil
@@ -122,7 +123,7 @@ func (l lent) ofPeer(o metav1.Object) bool {
 	return o.GetLabels()[wire.LabelRemoteCluster] == string(l.peer)
 }
 
-// consumer is what there is if the cluster uses the peer's resources.
+// consumer returns the view of a cluster that uses the peer's resources.
 func (l lent) consumer() []Lending {
 	out := Lending{Role: Consumer, Pods: map[corev1.PodPhase]int{}, hidden: l.Hidden}
 	there := false
@@ -160,7 +161,7 @@ func (l lent) consumer() []Lending {
 	return out.whole()
 }
 
-// whole has everybody's access said.
+// whole completes l with the state of the access.
 func (l Lending) whole() []Lending {
 	switch {
 	case l.access.State != "":
@@ -173,12 +174,12 @@ func (l Lending) whole() []Lending {
 	return []Lending{l}
 }
 
-// asked reports whether an object is the cluster's own, and asks the peer for something.
+// asked reports whether an object is the cluster's own request to the peer.
 func (l lent) asked(o metav1.Object) bool {
 	return o.GetLabels()[peering.LabelDestination] == string(l.peer) && o.GetLabels()[peering.LabelReplicated] == ""
 }
 
-// identity is how far an Identity leads.
+// identity is the state of the access that an Identity gives.
 func (l lent) identity(i *authv1beta1.Identity) Standing {
 	if i.Status.KubeconfigSecretRef == nil {
 		return ofProblem(i, Standing{State: "waiting for the kubeconfig", Grade: Open})
@@ -202,7 +203,7 @@ func (l lent) identity(i *authv1beta1.Identity) Standing {
 	return ofProblem(i, Standing{State: "accepted, at " + way, Grade: Good})
 }
 
-// ofProblem is what stands, made worse by what our operator says of the object.
+// ofProblem returns s, made worse by a problem that our operator reports on the object.
 func ofProblem(o metav1.Object, s Standing) Standing {
 	if why := lending.Refused(o); why != "" {
 		s.Grade, s.Why = Wrong, why
@@ -210,7 +211,7 @@ func ofProblem(o metav1.Object, s Standing) Standing {
 	return s
 }
 
-// provider is what there is if the cluster lends to the peer.
+// provider returns the view of a cluster that lends to the peer.
 func (l lent) provider() []Lending {
 	out := Lending{Role: Provider, Pods: map[corev1.PodPhase]int{}, hidden: l.Hidden}
 	there := false
@@ -225,7 +226,7 @@ func (l lent) provider() []Lending {
 			out.access = Standing{State: "not accepted yet", Grade: Open}
 		case state != "" && state != authv1beta1.TenantConditionActive:
 			out.access.State += ", " + strings.ToLower(string(state)) + " by an admin"
-			out.access.Grade = Open // what it has stays
+			out.access.Grade = Open // the consumer keeps its grants
 			if state == authv1beta1.TenantConditionDrained {
 				out.access.Grade = Wrong
 			}
@@ -266,7 +267,7 @@ func (l lent) addSlices(out *Lending, is func(*authv1beta1.ResourceSlice) bool) 
 	return there
 }
 
-// addNamespaces adds those that the provider was asked for.
+// addNamespaces adds the namespaces that are requested from the provider.
 func (l lent) addNamespaces(out *Lending) {
 	for i := range l.Maps {
 		m := &l.Maps[i]
@@ -292,7 +293,7 @@ func (l lent) addNamespaces(out *Lending) {
 	}
 }
 
-// addPods counts pods, and what they request as a Quota of Liqo counts it.
+// addPods counts pods, and adds up their requests as Liqo's Quota does.
 func (l lent) addPods(out *Lending, is func(*corev1.Pod) bool) {
 	for i := range l.Pods {
 		p := &l.Pods[i]
@@ -324,8 +325,9 @@ func add(sum *corev1.ResourceList, more corev1.ResourceList) {
 	}
 }
 
-// wait counts a pod that does not run, if its status says why. Those of DaemonSets that
-// tolerate every taint are on each virtual node, and wait for ever.
+// wait counts a pod that does not run, if its status has a reason. It ignores pods of
+// DaemonSets that tolerate every taint: such a pod is on each virtual node, and waits for
+// ever.
 func (l *Lending) wait(p *corev1.Pod) {
 	ofNodes := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" })
 	if p.Status.Phase != corev1.PodPending || p.Status.Reason == "" || ofNodes && p.Status.Reason == peering.ReasonNotOffloaded {
@@ -336,7 +338,7 @@ func (l *Lending) wait(p *corev1.Pod) {
 		i = len(l.Waiting)
 		w := Waiting{Reason: p.Status.Reason, Message: p.Status.Message, Pod: p.Namespace + "/" + p.Name, Grade: Wrong}
 		if w.Reason == peering.ReasonAsked {
-			w.Grade = Good // so begins each
+			w.Grade = Good // each pod begins with this reason
 		}
 		l.Waiting = append(l.Waiting, w)
 	}
@@ -358,7 +360,7 @@ func nodeStanding(n *corev1.Node) Standing {
 	return s
 }
 
-// Title says which way it goes, with the names of cluster and peer.
+// Title names both clusters, and who uses whose resources.
 func (l Lending) Title(cluster, peer wire.ClusterID) string {
 	if l.Role == Consumer {
 		return fmt.Sprintf("%s uses resources of %s", cluster, peer)
@@ -366,16 +368,16 @@ func (l Lending) Title(cluster, peer wire.ClusterID) string {
 	return fmt.Sprintf("%s lends resources to %s", cluster, peer)
 }
 
-// Access is how far the consumer is let in.
+// Access is the state of the consumer's access.
 func (l Lending) Access() Standing { return l.access }
 
-// Healthy reports whether nothing of it waits for anything.
+// Healthy reports whether all parts are good.
 func (l Lending) Healthy() bool {
 	return Worst(l.access) == Good && Worst(l.Slices...) == Good && Worst(l.Nodes...) == Good && Worst(l.Namespaces...) == Good &&
 		!slices.ContainsFunc(l.Waiting, func(w Waiting) bool { return w.Grade != Good })
 }
 
-// Worst is the worst grade of things, Good of none.
+// Worst is the worst grade of all; Good if there are none.
 func Worst(all ...Standing) Grade {
 	worst := Good
 	for _, s := range all {
@@ -384,10 +386,10 @@ func Worst(all ...Standing) Grade {
 	return worst
 }
 
-// Row is a name, and what is said of it.
+// Row is one line of the view: a name and its text.
 type Row struct{ Name, Text string }
 
-// Rows are all that is said of it, in words.
+// Rows are all lines of the view.
 func (l Lending) Rows() []Row {
 	rows := []Row{{"Access", l.Authentication}}
 	add := func(name string, all []Standing) {
@@ -408,7 +410,7 @@ func (l Lending) Rows() []Row {
 	return rows
 }
 
-// PodText is how many pods there are in each phase.
+// PodText is the number of pods in each phase.
 func (l Lending) PodText() string {
 	if l.hidden["Pod"] {
 		return "they may not be read, or not all"
@@ -422,7 +424,7 @@ func (l Lending) PodText() string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// quotaText is what is used of each resource that was granted.
+// quotaText is the use of each granted resource.
 func (l Lending) quotaText() string {
 	var parts []string
 	for name, granted := range l.Quota {

@@ -1,5 +1,5 @@
-// Package view is what the ends of peerings say, put together: by both ends of one,
-// and by one observation after the other.
+// Package view combines the reports about connections and lending: those of both
+// clusters, and one observation after the other.
 package view
 
 import (
@@ -13,28 +13,29 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// End is one side of a peering, as far as it is known.
+// End is one side of a connection, as far as it is known.
 type End struct {
 	ID wire.ClusterID
-	// Chosen is true if the cluster is one of the chosen contexts and has
-	// ever answered. Of any other only its peer speaks.
+	// Chosen is true if the cluster is one of the chosen contexts and has ever answered.
+	// Any other cluster is known from its peer's reports alone.
 	Chosen bool
-	// Problem is why its API server does not answer now, Silent since when.
+	// Problem is the reason that its API server does not answer now, and Silent the time
+	// since when.
 	Problem string
 	Silent  time.Time
-	// Reading is what it says; without a Peer it says nothing of this peering.
+	// Reading is its own report; without a Peer it has no report about this connection.
 	Reading flows.Reading
 }
 
-// Says reports whether the end's own word on the peering is there to be read.
+// Says reports whether the end's own report about the connection can be read.
 func (e End) Says() bool { return e.Chosen && e.Silent.IsZero() && e.Reading.Peer != "" }
 
-// Fresh reports whether the end's figures are of now.
+// Fresh reports whether the end's figures are from now.
 func (e End) Fresh(now time.Time) bool {
 	return e.Says() && e.Reading.Exists && !e.Reading.Stale(now)
 }
 
-// State is the state of a peering, seen from both sides.
+// State is the state of a connection, seen from both sides.
 type State uint8
 
 // The states, from bad to good: the order in which an admin wants to see them.
@@ -47,10 +48,10 @@ const (
 	Unknown
 	Connecting
 	Starting
-	Untested // the gateways reach each other; of pods nobody knows
+	Untested // the gateways reach each other; no pod's packet was seen
 	NotConnected
 	Connected
-	States // how many there are
+	States // the number of states
 )
 
 var words = [States]string{
@@ -64,7 +65,8 @@ func (s State) String() string { return words[s] }
 // Works reports whether traffic between the gateways was last seen to work.
 func (s State) Works() bool { return s == Connected || s == Degraded || s == Untested }
 
-// Broken reports whether it is known not to: what can't be seen now is neither.
+// Broken reports whether traffic is known not to work. A state that can't be seen now is
+// neither.
 func (s State) Broken() bool {
 	switch s {
 	case Down, OneSided, Connecting, Starting, NotConnected:
@@ -74,14 +76,14 @@ func (s State) Broken() bool {
 	return false
 }
 
-// Verdict is what both ends together mean.
+// Verdict combines the reports of both ends.
 type Verdict struct {
 	State State
 	Why   string    // a sentence
-	Since time.Time // zero: not known
+	Since time.Time // zero: unknown
 }
 
-// Title is the state where there is room for more than a word.
+// Title is the state, for places with room for more than a word.
 func (v Verdict) Title() string {
 	if v.State == Untested {
 		return "connected, no pod traffic seen yet"
@@ -89,9 +91,9 @@ func (v Verdict) Title() string {
 	return v.State.String()
 }
 
-// Judge puts what both ends say together. The worse word counts; what one end
-// measures now counts more than that the other can't be asked. tested is the last test
-// from pod to pod, nil if none is known.
+// Judge combines the reports of both ends. The worse state counts. If one end can't be
+// asked, the present measurements of the other still count. tested is the last test from
+// pod to pod, nil if none is known.
 func Judge(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 	worst := Verdict{State: Connected}
 	said := 0
@@ -115,7 +117,7 @@ func Judge(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 		}
 		said++
 		lossier := v.State == Degraded && worst.State == Degraded && e.Reading.Loss > ends[1-i].Reading.Loss
-		if said == 1 || v.State < worst.State || lossier { // of two losses, the larger is told
+		if said == 1 || v.State < worst.State || lossier { // of two losses, the larger is shown
 			worst = v
 		} else if v.State == worst.State && v.Since.After(worst.Since) {
 			worst.Since = v.Since
@@ -128,7 +130,7 @@ func Judge(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 	return worst
 }
 
-// Alone is what an end means of whose other one nothing is known.
+// Alone is the verdict from one end if nothing is known of the other.
 func (e End) Alone(now time.Time) Verdict {
 	v := e.verdict(now)
 	v.Why = strings.TrimPrefix(v.Why, string(e.ID)+": ")
@@ -138,19 +140,20 @@ func (e End) Alone(now time.Time) Verdict {
 	return v
 }
 
-// prove lets a connection count as one only where pods reach each other, too.
+// prove makes a connected verdict Untested or Degraded, unless pods reach each other,
+// too.
 func (v *Verdict) prove(ends [2]End, tested *verify.Result, now time.Time) {
 	state, how := FromPodToPod(ends, tested, now)
 	if v.State, v.Why = state, v.Why+"; "+how; state == Degraded {
-		v.Since = time.Time{} // that is since when it is connected
+		v.Since = time.Time{} // Since is when it was connected
 	}
 }
 
 // FromPodToPod decides whether pods are known to reach each other: pings of gateways
-// say nothing of the way between a gateway and pods. What passed before the present
-// connection began proves nothing of it: a gateway may be on another node since. The
-// state is Connected, Untested or Degraded, and how the end of a sentence. tested is the
-// last test, nil if none is known.
+// prove nothing about the way between a gateway and pods. Packets from before the
+// present connection began prove nothing either, because a gateway may have moved to
+// another node since. state is Connected, Untested or Degraded, and how is the end of a
+// sentence. tested is the last test, nil if none is known.
 func FromPodToPod(ends [2]End, tested *verify.Result, now time.Time) (state State, how string) {
 	var passed, began time.Time
 	for _, e := range ends {
@@ -180,8 +183,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// connectedBecause says what is known of both gateways: that they answer each other,
-// where a gateway has measured that.
+// connectedBecause describes the reports of both gateways: whether each has measured
+// answers, or only says so.
 func connectedBecause(ends [2]End, now time.Time) string {
 	var answered, said, unknown []string
 	for _, e := range ends {
@@ -200,7 +203,7 @@ func connectedBecause(ends [2]End, now time.Time) string {
 	return strings.Join(slices.Concat(answered, said, unknown), "; ")
 }
 
-// verdict is what the end alone says.
+// verdict is the verdict of this end alone.
 func (e End) verdict(now time.Time) Verdict {
 	state, why := e.Reading.State(now)
 	v := Verdict{Since: e.Reading.Since, Why: fmt.Sprintf("%s: %s", e.ID, why)}
@@ -210,7 +213,7 @@ func (e End) verdict(now time.Time) Verdict {
 	case flows.StateStale:
 		v.State, v.Since = Stale, e.Reading.At
 	case flows.StateDegraded:
-		v.State, v.Since = Degraded, time.Time{} // Since is that of being connected
+		v.State, v.Since = Degraded, time.Time{} // Since is when it was connected
 	case flows.StateConnecting:
 		v.State = Connecting
 	case flows.StateStarting:
@@ -225,7 +228,7 @@ func (e End) verdict(now time.Time) Verdict {
 	return v
 }
 
-// Expires is when the verdict changes only because time passes; zero: never.
+// Expires is when the verdict changes by the passing of time alone; zero: never.
 func Expires(ends [2]End, now time.Time) time.Time {
 	var first time.Time
 	for _, e := range ends {

@@ -12,16 +12,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Readings are those of all peerings of one cluster, kept from one observation
-// to the next, so that only what has changed is read again. The zero value is
-// ready to use.
+// Readings keeps the readings of all connections of one cluster from one
+// observation to the next, so that only changed objects are read again. The zero
+// value is ready to use.
 type Readings struct {
 	kept map[wire.ClusterID]keptReading
 }
 
 type keptReading struct {
 	reading flows.Reading
-	// versions of the objects that it was read from, and what pods say
+	// versions of the objects that reading was made from, and the texts about
+	// pods
 	versions     [4]objectVersion
 	pod, waiting string
 	unreached    []string
@@ -34,8 +35,8 @@ type objectVersion struct {
 	version string
 }
 
-// Update takes an observation in. changed are the peerings whose reading is
-// another than before, gone are those that no object is left of; both sorted.
+// Update adds an observation. changed are the connections with another reading
+// than before, gone are the peers without any object; both are sorted.
 func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone []wire.ClusterID) {
 	if r.kept == nil {
 		r.kept = map[wire.ClusterID]keptReading{}
@@ -68,8 +69,8 @@ func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone [
 	return changed, gone
 }
 
-// versions of the objects that a reading is made of. ok is false if one has no
-// version, as objects that never were on an API server.
+// versions returns the versions of the objects that a reading is made of. ok is
+// false if one has no version, as objects that were never on an API server.
 func versions(p *flows.Peer) (all [4]objectVersion, ok bool) {
 	ok = true
 	set := func(i int, exists bool, o metav1.Object) {
