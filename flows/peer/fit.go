@@ -20,7 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// unfit lists the reasons against a peering between clusters that can be connected.
+// unfit lists the reasons against lending between clusters that can be connected.
 func (p pair) unfit() []flows.Step {
 	var steps []flows.Step
 	refuse := func(side flows.Side, code flows.Code, title, reason, hint string) {
@@ -63,7 +63,7 @@ func (p pair) unfit() []flows.Step {
 	return steps
 }
 
-// unread returns a failed step for each side whose Secrets of the peering may not be read.
+// unread returns a failed step for each side whose Secrets for lending may not be read.
 func (p pair) unread() (steps []flows.Step) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if ns := p.tenant(side).Namespace; slices.Contains(p.lending(side).Unread, ns) {
@@ -98,7 +98,7 @@ func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
 	return "", ""
 }
 
-// missing lists the kinds that a side needs and does not serve.
+// missing lists the kinds that a side needs and its API server does not serve.
 func (p pair) missing(side flows.Side) []string {
 	return slices.DeleteFunc(slices.Clone(p.lending(side).Missing), func(kind string) bool {
 		node := side == p.con && p.wants(p.params.Slice, true) && p.wantsNode() && strings.HasPrefix(kind, "virtualnodes.")
@@ -120,8 +120,8 @@ func (p pair) needs(side flows.Side) []string {
 	return names
 }
 
-// down says that a program of Liqo does not run. A program that is not seen is not judged: it may
-// have another name, or the user may not read it.
+// down reports that a program of Liqo does not run. It ignores a program that it can't find: the
+// program may have another name, or the user may not read it.
 func (p pair) down(side flows.Side, name string) string {
 	for _, d := range p.lending(side).Components {
 		if d.Name == name && d.Status.AvailableReplicas == 0 {
@@ -256,7 +256,7 @@ func before(version string, minor int) bool {
 	return err == nil && n < minor
 }
 
-// notes lists what an admin should know about a peering, one sentence each.
+// notes lists facts about this lending that an admin should know, one sentence each.
 func (p pair) notes() []string {
 	var out []string
 	pro, con := p.Facts.Sides[p.pro], p.Facts.Sides[p.con]
@@ -301,12 +301,12 @@ func (p pair) notes() []string {
 	return out
 }
 
-// clocksApart is the difference of clocks that is worth a note. Kubernetes' signers date
+// clocksApart is the smallest difference of clocks that is noted. Kubernetes' signers date
 // certificates back by 5 minutes.
 const clocksApart = time.Minute
 
 // accessMoves reports whether a virtual node still uses another way to the provider than the
-// consumer will use from now on.
+// consumer will use.
 func (p pair) accessMoves() bool {
 	i, t := first(p.identities()), p.accepted()
 	if i == nil || t == nil || t.Status.AuthParams == nil || len(p.kubelets()) == 0 {
@@ -320,7 +320,7 @@ func (p pair) accessMoves() bool {
 	return missing == "" && proxy != was || t.Status.AuthParams.APIServer != i.Spec.AuthParams.APIServer
 }
 
-// quota says how much the consumer's pods may use.
+// quota describes how much the consumer's pods may use.
 func (p pair) quota() string {
 	var were corev1.ResourceList
 	if live := p.slice(); live != nil {
@@ -333,7 +333,7 @@ func (p pair) quota() string {
 	return fmt.Sprintf("pods of %s may request on %s, in all: %s; of the rest what Liqo there grants by default", p.id(p.con), p.id(p.pro), lending.Amounts(asked))
 }
 
-// tooMuch names resources of which more is requested than the provider's nodes have. This does not
+// tooMuch names the resources whose requested amount exceeds the provider's nodes. This does not
 // stop the plan: Liqo grants them, and nodes may be added.
 func (p pair) tooMuch() (out []string) {
 	var were corev1.ResourceList

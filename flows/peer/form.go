@@ -7,7 +7,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 )
 
-// connectOnly is the value of the form's first option: no peering.
+// connectOnly is the value of the form's first option: no lending.
 const connectOnly = "connect"
 
 // Form asks, for two clusters with these names, whether to connect them only or to lend resources
@@ -78,7 +78,7 @@ func canUse(consumer, provider flows.ClusterFacts) bool {
 
 func consumerSetting() Setting { return Settings()[0] }
 
-// of is the peering that is wanted besides the connection; nil if none is.
+// of is the lending that p wants besides the connection; nil if there is none.
 func of(p flows.Params) *Params {
 	own, _ := p.Peering.(*Params)
 	return own

@@ -20,7 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Names of steps that other code looks up.
+// Names of steps that other code refers to.
 const (
 	stepNonce     = "nonce"
 	stepSigned    = "signed-nonce"
@@ -31,7 +31,7 @@ const (
 )
 
 // controllerTime is how long Liqo's controllers take for an answer on a slow cluster. After that, a
-// step says where to look.
+// waiting step names the log to read.
 const controllerTime = 10 * time.Second
 
 // handshake lists the steps by which the provider accepts the consumer and gives it access.
@@ -111,8 +111,8 @@ func (p pair) makeSignature() flows.Step {
 	return s
 }
 
-// applicant presents the consumer to the provider. Valid values that the provider has already stay:
-// Liqo refuses another request of the same consumer.
+// applicant creates the consumer's Tenant on the provider. It keeps valid values in an existing
+// one: Liqo refuses another request of the same consumer.
 func (p pair) applicant() flows.Step { return p.once("applicant", p.makeApplicant) }
 
 func (p pair) makeApplicant() flows.Step {
@@ -202,7 +202,8 @@ func loopback(server string) bool {
 	return u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
-// identity gives the access to the consumer's operator. A certificate that Liqo has renewed stays.
+// identity gives the access to the consumer's operator. It keeps a certificate that Liqo has
+// renewed.
 func (p pair) identity() flows.Step { return p.once("identity", p.makeIdentity) }
 
 func (p pair) makeIdentity() flows.Step {
@@ -220,7 +221,7 @@ func (p pair) makeIdentity() flows.Step {
 	return p.BehindNamespace(p.con, flows.Ensure(p.con, stepIdentity, live, want))
 }
 
-// newer reports whether a equals b, except for a certificate that expires no earlier.
+// newer reports whether a equals b, or differs only by a certificate that expires no earlier.
 func newer(a, b authv1beta1.AuthParams) bool {
 	ca, aerr := peering.Certificate(a.SignedCRT)
 	cb, berr := peering.Certificate(b.SignedCRT)
@@ -274,8 +275,7 @@ func (p pair) makeReachable() flows.Step {
 	return s
 }
 
-// sayWhere is the command that tells the provider's operator at which URL consumers reach its API
-// server.
+// sayWhere is the command that sets the provider's URL of its API server for consumers.
 func (p pair) sayWhere() command.Command {
 	return command.Ours("install").Flag("--api-server", "URL").On(p.Facts.Sides[p.pro].Flags())
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// chooseWay decides how the consumer reaches the provider's API server, if the admin has not chosen
-// and there is a choice: through the tunnel if a pod of the consumer gets no answer otherwise. The
-// step is nil if there is nothing to decide.
+// chooseWay decides how the consumer reaches the provider's API server, if the admin left the
+// choice open: through the tunnel, if a pod of the consumer gets no answer otherwise. The step is
+// nil if there is no choice.
 func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 	tried, url := p.Facts.Sides[p.con].APITrial, ""
 	if l := p.lending(p.pro); p.params.InBand == "" && p.params.ProxyURL == "" && len(l.Proxies) > 0 && (tried.Asked() || p.accepted() == nil) {
@@ -74,8 +74,8 @@ func (p pair) unfitProxy() (reason, hint string) {
 	return fmt.Sprintf("the proxy of %s has no address in its external range: %s", p.id(p.pro), name), p.readLog(p.pro, manager)
 }
 
-// proxy is the proxy through which the consumer reaches the provider's API server; "" means
-// directly. missing names what has to exist first.
+// proxy is the proxy through which the consumer reaches the provider's API server; "" means without
+// one. missing names the object that has to exist first.
 func (p pair) proxy() (url, missing string) {
 	live := p.accepted()
 	switch {

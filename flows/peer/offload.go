@@ -126,7 +126,7 @@ func ours(c flows.ClusterFacts) bool {
 // policy of our installation.
 func tolerated(c flows.ClusterFacts) bool { return c.Version != "" && !before(c.Version, 36) }
 
-// tolerance says what a pod needs to run on a virtual node.
+// tolerance describes the toleration that a pod needs to run on a virtual node.
 func tolerance(c flows.ClusterFacts) string {
 	if tolerated(c) {
 		return "pods that are made from now on, and can run there, get the toleration by themselves; those of DaemonSets don't"
@@ -200,7 +200,7 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 	return []flows.Step{s, wait}
 }
 
-// changed is when the last news of a provider came.
+// changed is the time of the last change that a provider reported.
 func changed(o *offloadingv1beta1.NamespaceOffloading) (at time.Time) {
 	at = o.CreationTimestamp.Time
 	for _, conditions := range o.Status.RemoteNamespacesConditions {
@@ -288,7 +288,8 @@ func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffl
 	return peering.Offloading(name, o), "", ""
 }
 
-// Unoffload ends the offloading: the providers delete the namespaces with everything in them.
+// Unoffload ends the offloading: the providers delete the mapped namespaces with everything in
+// them.
 func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name()}
 	if plan.Steps = unfitConsumer(f); len(plan.Steps) > 0 {
@@ -318,7 +319,7 @@ func running(c flows.ClusterFacts, namespace string) int {
 	return len(in(namespace, c.Lending.Pods, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }))
 }
 
-// Offloaded tells the result, one sentence for each namespace.
+// Offloaded describes the result, one sentence for each namespace.
 func Offloaded(namespaces []string, f flows.Facts) string {
 	var out []string
 	for _, name := range namespaces {

@@ -1,4 +1,4 @@
-// Package peer plans whole peerings: the consumer gets a virtual node with resources of the
+// Package peer plans lending: the consumer gets a virtual node with resources of the
 // provider. Like package flows, it is pure.
 package peer
 
@@ -15,11 +15,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 )
 
-// Params are the admin's choices for a peering besides its network.
+// Params are the admin's choices for lending, without those of the connection.
 type Params struct {
 	// Consumer is the side that gets the virtual node.
 	Consumer flows.Side
-	// CPU, Memory and Pods are quantities; Other has those of other resources, such as
+	// CPU, Memory and Pods are quantities. Other has quantities of other resources, such as
 	// "nvidia.com/gpu=2". "" keeps the present value; at first, the provider decides.
 	CPU, Memory, Pods string
 	Other             []string
@@ -32,10 +32,10 @@ type Params struct {
 	ProxyURL string // used instead of the provider's own proxy
 }
 
-// Setting is a setting of a peering.
+// Setting is a setting of lending.
 type Setting = setting.Setting[Params]
 
-// Settings lists all settings of a peering besides those of its network.
+// Settings lists all settings of lending, without those of the connection.
 func Settings() []Setting {
 	quantity := func(name, help string, at func(*Params) *string) Setting {
 		return Setting{Name: name, Help: help + " (default: unchanged, at first the provider decides)", Empty: "unchanged", Valid: validQuantity, Store: setting.TextAt(at)}
@@ -112,14 +112,14 @@ func (p Params) Validate() error {
 	return err
 }
 
-// resources are the requested resources: those in p, the others as they were.
+// resources are the requested resources: those in p, and the present ones for the rest.
 func (p Params) resources(were corev1.ResourceList) corev1.ResourceList {
 	all := were.DeepCopy()
 	if all == nil {
 		all = corev1.ResourceList{}
 	}
 	set := func(name corev1.ResourceName, text string) {
-		if q, err := resource.ParseQuantity(text); err == nil { // Validate reports wrong quantities
+		if q, err := resource.ParseQuantity(text); err == nil { // Validate reports invalid quantities
 			all[name] = q
 		}
 	}

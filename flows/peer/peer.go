@@ -14,8 +14,8 @@ func (p *Params) Whole(network func(flows.Facts) flows.Plan, namespaces [2]strin
 	return Plan(*p, network, namespaces, f)
 }
 
-// Plan is one plan to peer two clusters, for the network and the lending. network plans their
-// network; nil leaves the network alone.
+// Plan is one plan for the connection and lending of two clusters. network plans their connection;
+// nil leaves it alone.
 func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if network != nil {
@@ -59,9 +59,9 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 	return plan
 }
 
-// ToObserve lists the rights to observe what such plans read on a side, besides the network. If a
-// cluster has a problem, there is no plan to create the tenant namespace: then no rights in it are
-// listed unless it exists.
+// ToObserve lists the rights to observe the objects of such plans on a side, besides the
+// network's. If a cluster has a problem, there is no plan to create the tenant namespace. Then
+// rights in it are listed only if it exists.
 func ToObserve(namespaces [2]string, f flows.Facts, side flows.Side) []rights.Permission {
 	c, tenant := f.Sides[side], ""
 	if f.Sides[flows.A].ID != "" && f.Sides[flows.B].ID != "" {
@@ -73,7 +73,7 @@ func ToObserve(namespaces [2]string, f flows.Facts, side flows.Side) []rights.Pe
 	return rights.ToPeer(c.Namespace, tenant)
 }
 
-// Peered tells the result, in a sentence or two.
+// Peered describes the result, in a sentence or two.
 func Peered(p Params, f flows.Facts) string {
 	pair := newPair(p, [2]string{}, f)
 	switch s := pair.ready(); {

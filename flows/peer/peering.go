@@ -25,7 +25,7 @@ type pair struct {
 
 	params   Params
 	con, pro flows.Side
-	// made has the steps that were computed already, by name: later steps ask for them again.
+	// made has the steps that were computed already, by name: later steps use them again.
 	made map[string]flows.Step
 }
 
@@ -47,7 +47,7 @@ func (p pair) id(side flows.Side) wire.ClusterID { return p.Facts.Sides[side].Na
 
 func (p pair) tenant(side flows.Side) render.Tenant { return p.Peers[side].Tenant }
 
-// lending is a side's facts about lending; zero if they were not requested.
+// lending is a side's facts about lending; zero if nobody has asked for them.
 func (p pair) lending(side flows.Side) lending.Facts {
 	if l := p.Facts.Sides[side].Lending; l != nil {
 		return *l
@@ -90,7 +90,8 @@ func (p pair) secret(side flows.Side, label string) *corev1.Secret {
 	}))
 }
 
-// certificates are the Secrets with what the provider signed for the consumer.
+// certificates are the Secrets with the certificates that the provider signed for the
+// consumer.
 func (p pair) certificates() []*corev1.Secret {
 	return in(p.tenant(p.pro).Namespace, p.lending(p.pro).Secrets, func(s *corev1.Secret) bool {
 		return p.ofPeer(p.pro)(s) && (s.Name == peering.CertificateName || strings.HasPrefix(s.Name, peering.CertificateName+"-"))
@@ -109,7 +110,7 @@ func (p pair) accepted() *authv1beta1.Tenant {
 	}))
 }
 
-// identities are those of the consumer's control plane, for access to the provider.
+// identities are the Identities of the consumer for the provider's API server.
 func (p pair) identities() []*authv1beta1.Identity {
 	return in(p.tenant(p.con).Namespace, p.lending(p.con).Identities, func(i *authv1beta1.Identity) bool {
 		return p.ofPeer(p.con)(i) && string(i.Spec.ClusterID) == string(p.tenant(p.con).Remote) && i.Spec.Type == authv1beta1.ControlPlaneIdentityType
@@ -136,7 +137,7 @@ func (p pair) copied(o metav1.Object) bool {
 	return o.GetLabels()[peering.LabelReplicated] == "true" && o.GetLabels()[peering.LabelOrigin] == string(p.tenant(p.pro).Remote)
 }
 
-// cluster is what a side's Liqo says about the other side.
+// cluster is a side's ForeignCluster of the other side.
 func (p pair) cluster(side flows.Side) *corev1beta1.ForeignCluster {
 	l := p.lending(side)
 	for i := range l.Clusters {
@@ -147,12 +148,12 @@ func (p pair) cluster(side flows.Side) *corev1beta1.ForeignCluster {
 	return nil
 }
 
-// wait is a step that waits for something that Liqo's controllers do.
+// wait is a step that waits for an action of Liqo's controllers.
 func (p pair) wait(side flows.Side, what, title string, code flows.Code) flows.Step {
 	return flows.Step{ID: flows.IDOf(side, what), Side: side, Action: flows.Wait, Title: title, Status: flows.Waiting, Code: code}
 }
 
-// blockedBy holds a step back until the steps in before are done.
+// blockedBy blocks a step until the steps in before are done.
 func blockedBy(s flows.Step, why string, before ...flows.Step) flows.Step {
 	done := !slices.ContainsFunc(before, func(b flows.Step) bool { return b.Status != flows.Done })
 	if !done && s.Status != flows.Failed {
@@ -170,7 +171,7 @@ func (p pair) since(side flows.Side, t metav1.Time) time.Duration {
 	return p.Facts.At.Add(p.Facts.Sides[side].ClockAhead).Sub(t.Time)
 }
 
-// explain adds the cluster's warnings to the steps that wait.
+// explain adds the cluster's warnings to waiting steps.
 func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows.Step {
 	for i := range steps {
 		s := &steps[i]
@@ -181,7 +182,7 @@ func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows
 		if !ok || s.Status != flows.Waiting && s.Status != flows.Failed {
 			continue
 		}
-		// The provider says on its side why it denies what the consumer asks for.
+		// The provider records its reason for a denial on its own side.
 		s.Events = p.EventsAbout(s.Side, about)
 		if s.Code == check.Slice {
 			s.Events = append(p.EventsAbout(p.pro, about), s.Events...)
@@ -202,7 +203,7 @@ func (p pair) readLog(side flows.Side, deployment string) string {
 	return fmt.Sprintf("read the log of %s on %s: %s", p.program(side), c.ID, c.KubectlIn(c.Namespace, "logs", "deployment/"+deployment))
 }
 
-// program is the program that does a side's part of the peering.
+// program is the program that handles a side's part of lending.
 func (p pair) program(side flows.Side) string {
 	if p.ours(side) {
 		return "the operator"

@@ -22,8 +22,8 @@ import (
 )
 
 // lend lists the steps by which the consumer gets resources and a virtual node. network has the
-// network steps that must be done before the virtual node's program starts, since it reads the
-// addresses only once. The tunnel may come later.
+// network steps that must be done before the virtual kubelet starts, since it reads the addresses
+// only once. The tunnel may come later.
 func (p pair) lend(network []flows.Step) []flows.Step {
 	if !p.wants(p.params.Slice, true) {
 		return nil
@@ -40,7 +40,7 @@ func (p pair) lend(network []flows.Step) []flows.Step {
 	return steps
 }
 
-// wants resolves a choice; if it was left open, the answer is otherwise.
+// wants resolves a choice; otherwise is the result if the choice was left open.
 func (pair) wants(choice string, otherwise bool) bool {
 	return choice == yes || choice == "" && otherwise
 }
@@ -122,7 +122,7 @@ func isDefault(s *authv1beta1.ResourceSlice) bool {
 	return s.Spec.Class == authv1beta1.ResourceSliceClassDefault || s.Spec.Class == authv1beta1.ResourceSliceClassUnknown
 }
 
-// covers reports whether exactly the asked amounts were granted.
+// covers reports whether exactly the requested amounts were granted.
 func covers(granted, asked corev1.ResourceList) bool {
 	for name, q := range asked {
 		if have := granted[name]; have.Cmp(q) != 0 {
@@ -148,7 +148,7 @@ func (p pair) deny(s *flows.Step, c *authv1beta1.ResourceSliceCondition, what, h
 	}
 }
 
-// refuses is the Tenant's state if the provider gives nothing in it; "" if it may give something.
+// refuses is the Tenant's state if the provider grants nothing in it; "" in other states.
 func (p pair) refuses() string {
 	if t := p.accepted(); t != nil && t.Spec.TenantCondition != "" && t.Spec.TenantCondition != authv1beta1.TenantConditionActive {
 		return string(t.Spec.TenantCondition)
@@ -265,7 +265,7 @@ func (p pair) makeReady() flows.Step {
 	return s
 }
 
-// grants reports whether a Node offers what was granted to its slice.
+// grants reports whether a Node offers the resources that were granted to its slice.
 func grants(m *corev1.Node, s *authv1beta1.ResourceSlice) bool {
 	has := offered(m)
 	return !has.Cpu().IsZero() && (s == nil || covers(has, s.Status.Resources))

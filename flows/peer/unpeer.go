@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// RemoveOptions say what to remove of a peering, and where.
+// RemoveOptions select the parts of lending to remove, and the sides.
 type RemoveOptions struct {
 	flows.RemoveOptions
 
@@ -30,10 +30,10 @@ type RemoveOptions struct {
 	unasked map[string]bool // see [removal.unasked]; nil until the first plan
 }
 
-// unplan removes what Plan creates. First, pods leave the virtual node, while their quota and
-// access still exist. Then it removes the resources, the access, and what was created of the
-// network, unless the clusters also peer the other way round. The first plan of a run fills
-// o.unasked: after the first deletion, it can't be found out any more.
+// unplan removes the objects that Plan creates. First, pods leave the virtual node, while their
+// quota and access still exist. Then it removes the resources, the access, and the parts of the
+// network that were created for them, unless the clusters also lend the other way round. The first
+// plan of a run fills o.unasked: after the first deletion, it can't be found out any more.
 func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 	reset := flows.ResetBy(command.Ours("unpeer"), o.RemoveOptions, networkOf(withoutContents(f)))
 	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {
@@ -67,13 +67,13 @@ func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 		network := remove(o.RemoveOptions, known)
 		plan.Steps, plan.Kept = append(plan.Steps, behind(network.Steps, done)...), append(plan.Kept, network.Kept...)
 	}
-	// What the removal restores must be restored last.
+	// The last step restores the mark that giveUp has set.
 	plan.Steps = append(plan.Steps, r.forgetUnreachable(done)...)
 	return plan
 }
 
-// network decides how much of the network to remove: what was created for the peering. stays says
-// what stays.
+// network decides how much of the network to remove: the parts that were created for lending. stays
+// describes the rest.
 func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flows.Facts) flows.Plan, stays string) {
 	const all = "the network between the clusters stays"
 	gateways, configurations := r.ForPeering()
@@ -90,21 +90,20 @@ func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flow
 	return flows.PlanReset, ""
 }
 
-// withoutContents hides what is in the namespaces: they are inspected only after the peering is
-// gone from them.
+// withoutContents hides the contents of the namespaces: they are inspected only after lending's
+// objects are gone from them.
 func withoutContents(f flows.Facts) flows.Facts {
 	f.Contents = [2]flows.Answer[flows.Contents]{}
 	return f
 }
 
-// networkOf has the facts of the network alone: the rest of the peering is removed before the
-// network.
+// networkOf has the facts of the network alone: everything else is removed before the network.
 func networkOf(f flows.Facts) flows.Facts {
 	f.Sides[flows.A].Lending, f.Sides[flows.B].Lending = nil, nil
 	return f
 }
 
-// behind holds back the steps that remove the network.
+// behind blocks the steps that remove the network, until the others are done.
 func behind(steps []flows.Step, done bool) []flows.Step {
 	if done {
 		return steps
@@ -128,17 +127,17 @@ func owed(o RemoveOptions, f flows.Facts) []command.Command {
 	return []command.Command{c.For(string(f.Sides[flows.B].Name()))}
 }
 
-// removal is a pair whose peering is removed.
+// removal is a pair whose lending is removed.
 type removal struct {
 	pair
 
-	local   bool            // leave side B alone
-	nobodys map[string]bool // namespaces of the provider that only the plan itself removes
+	local   bool            // does not touch side B
+	nobodys map[string]bool // namespaces of the provider that only this plan removes
 }
 
-// unasked lists the provider's namespaces for the consumer that no deletion removes. Either the
-// provider has lost its copy of the map, or, since our operator looks for both, its copies of the
-// slices. Then there is no copy whose deletion would remove them.
+// unasked lists the provider's namespaces for the consumer that no deletion removes: the provider
+// has lost its copy of the map or, since our operator needs both, its copies of the slices. Then
+// there is no copy whose deletion would remove them.
 func (r removal) unasked() map[string]bool {
 	out := map[string]bool{}
 	copied := in(r.tenant(r.pro).Namespace, r.lending(r.pro).Slices, func(s *authv1beta1.ResourceSlice) bool { return r.copied(s) })
@@ -157,8 +156,8 @@ func (r removal) unasked() map[string]bool {
 	return out
 }
 
-// unseen refuses a removal that can't see the virtual nodes: their pods would be lost without a
-// question, or nobody would wait for them.
+// unseen refuses a removal that can't read the virtual nodes: their pods would be lost without a
+// question, or without a wait for their end.
 func (r removal) unseen() (steps []flows.Step) {
 	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {
 		if r.asked(r.con) && r.lending(r.con).Hidden[kind] && r.remains() {
@@ -183,7 +182,7 @@ func (r removal) unfit() []flows.Step {
 	return nil
 }
 
-// steps are in an order that Liqo's controllers can follow.
+// steps are in an order that Liqo's controllers can handle.
 func (r removal) steps() []flows.Step {
 	var steps []flows.Step
 	if r.asked(r.con) {
@@ -225,7 +224,7 @@ func (r removal) remove(side flows.Side, what string, o wire.Object, interrupts 
 	return flows.Remove(side, what+"-"+o.GetName(), flows.RefTo(o), o, interrupts)
 }
 
-// leave empties the consumer's virtual nodes, and gives back the resources.
+// leave removes the pods from the consumer's virtual nodes, and gives back the resources.
 func (r removal) leave() []flows.Step {
 	var steps []flows.Step
 	if s := r.giveUp(); s != nil {
@@ -259,14 +258,14 @@ func (r removal) maps() []*offloadingv1beta1.NamespaceMap {
 	})
 }
 
-// dead reports whether the consumer's Liqo also takes the provider for gone.
+// dead reports whether the consumer's Liqo also treats the provider as gone.
 func (r removal) dead() bool {
 	state, _ := lending.Reached(r.cluster(r.con))
 	return r.local && state != corev1beta1.ConditionStatusEstablished
 }
 
-// giveUp tells the consumer's Liqo that the provider does not come back, so that Liqo does not wait
-// for it. Our operator never waits for it.
+// giveUp marks the provider as gone for good, so that the consumer's Liqo does not wait for it. Our
+// operator never waits for it.
 func (r removal) giveUp() *flows.Step {
 	c := r.cluster(r.con)
 	if !r.dead() || c == nil || !r.remains() || r.ours(r.con) {
@@ -281,7 +280,7 @@ func (r removal) remains() bool {
 	return len(r.slices())+len(r.virtualNodes())+len(r.maps())+len(r.identities())+len(r.kubeconfigs()) > 0
 }
 
-// forgetUnreachable undoes giveUp: otherwise, a later peering would be cut off.
+// forgetUnreachable undoes giveUp: otherwise, later lending would be cut off.
 func (r removal) forgetUnreachable(done bool) []flows.Step {
 	c := r.cluster(r.con)
 	if !r.asked(r.con) || c == nil || c.Annotations[peering.AnnotationUnreachable] == "" || !wroteAnnotation(c) && done {
@@ -301,7 +300,7 @@ func wroteAnnotation(o metav1.Object) bool {
 	})
 }
 
-// drain evicts the pods from the virtual nodes: their controllers start others elsewhere.
+// drain evicts the pods from the virtual nodes. Their controllers create new pods on other nodes.
 func (r removal) drain() flows.Step {
 	s := flows.Step{ID: flows.IDOf(r.con, "drain"), Side: r.con, Action: flows.Delete, Title: "pods on " + r.nodeName(), Status: flows.Done, Code: ""}
 	members := r.members()
@@ -353,7 +352,7 @@ func daemon(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" || o.Kind == "Node" })
 }
 
-// nodesGone waits until what the VirtualNodes created is gone.
+// nodesGone waits until the objects that the VirtualNodes created are gone.
 func (r removal) nodesGone() flows.Step {
 	s := r.wait(r.con, "node-gone", "Node is gone", check.VirtualNode)
 	switch nodes, kubelets := len(r.members()), len(r.kubelets()); {
@@ -367,7 +366,7 @@ func (r removal) nodesGone() flows.Step {
 	return s
 }
 
-// copiesGone waits until nothing of the consumer is left on the provider.
+// copiesGone waits until no object of the consumer is left on the provider.
 func (r removal) copiesGone() flows.Step {
 	s := r.wait(r.pro, "copies-gone", fmt.Sprintf("nothing of %s is left", r.id(r.con)), flows.CodeDeletion)
 	if left := r.left(); len(left) > 0 {
@@ -408,7 +407,7 @@ func (r removal) copies() (all []wire.Object) {
 	return all
 }
 
-// evictConsumer removes what a consumer that is gone for good left on the provider.
+// evictConsumer removes the objects that a consumer has left on the provider and will never remove.
 func (r removal) evictConsumer() []flows.Step {
 	var steps []flows.Step
 	interrupts := ""
@@ -427,7 +426,7 @@ func (r removal) evictConsumer() []flows.Step {
 	return append(steps, blockedBy(r.copiesGone(), "needs the deletions", steps...))
 }
 
-// removeNobodys removes the namespaces that nobody else removes.
+// removeNobodys removes the namespaces that no other program removes.
 func (r removal) removeNobodys() (steps []flows.Step) {
 	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
 		if r.nobodys[ns.Name] && r.lent(&ns) {
@@ -490,7 +489,7 @@ func (r removal) shutOut(before []flows.Step) []flows.Step {
 	return steps
 }
 
-// reverse says that the provider also uses the consumer's resources; "" if it does not.
+// reverse describes lending in the other direction; "" if there is none.
 func (r removal) reverse() string {
 	sentence := fmt.Sprintf("%s uses resources of %s", r.id(r.pro), r.id(r.con))
 	other := pair{Connection: r.Connection, con: r.pro, pro: r.con}
@@ -501,7 +500,7 @@ func (r removal) reverse() string {
 	return ""
 }
 
-// stays lists what is left because Liqo keeps it or nobody can remove it, as sentences.
+// stays describes the leftovers, as sentences: Liqo keeps them, or nobody can remove them.
 func (r removal) stays() []string {
 	var out []string
 	if s := r.certificate(peering.CertificateName); s != nil {
@@ -529,8 +528,8 @@ func (r removal) stays() []string {
 	return out
 }
 
-// Removing is [unplan] for one run. The first plan settles the peer: after the last deletion, no
-// object would tell it.
+// Removing is [unplan] for one run. The first plan settles the peer, because after the last
+// deletion no object names it.
 func Removing(o RemoveOptions) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan {
 		p := unplan(&o, f)

@@ -65,7 +65,7 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 }
 
 // Revoke removes the account. The access with it ends at once, even if the operator does not work.
-// Connections and peerings that were made with it stay, and then the namespace stays too.
+// Connections and lending that were set up with it stay, and then the namespace stays too.
 func (u User) Revoke(f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: u.Consumer}
 	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
@@ -86,7 +86,7 @@ func (u User) Revoke(f flows.Facts) flows.Plan {
 	return plan
 }
 
-// pair is cluster A as the provider, and a consumer of which only the ID is known.
+// pair is cluster A as the provider, and a consumer that is known by its ID alone.
 func (u User) pair(f flows.Facts) pair {
 	f.Sides[flows.B] = flows.ClusterFacts{ID: u.Consumer, Described: true}
 	return newPair(Params{Consumer: flows.B}, [2]string{}, f)
@@ -100,7 +100,7 @@ func (p pair) delegation() flows.DelegationFacts {
 	return flows.DelegationFacts{}
 }
 
-// object is an object of the account: as it is, and as it should be.
+// object is an object of the account, present and wanted.
 type object struct {
 	what       string
 	live, want wire.Object
