@@ -21,7 +21,7 @@ type DelegateParams struct {
 	// APIServer is the URL at which the other cluster's operator reaches this side's API server; ""
 	// means the URL of the admin's kubeconfig.
 	APIServer  [2]string
-	Namespaces [2]string // tenant namespaces of the peering; "" means the one that it has
+	Namespaces [2]string // tenant namespaces of the connection; "" means the present one
 }
 
 // Delegate lets each operator write a changed endpoint or key to the other cluster. Each gets an
@@ -132,7 +132,7 @@ func (d delegation) identity(side flows.Side) []flows.Step {
 	return steps
 }
 
-// tokenSecret waits for its account: Kubernetes deletes a token that has no account.
+// tokenSecret waits for its account: Kubernetes deletes a token without an account.
 func (d delegation) tokenSecret(side flows.Side, want *corev1.Secret) flows.Step {
 	account := &corev1.ServiceAccount{}
 	account.SetNamespace(want.Namespace)
@@ -217,8 +217,8 @@ func (d delegation) access(side flows.Side) flows.Step {
 	return s
 }
 
-// exchanged reports whether the other side's operator has a token here that expires, and has not
-// expired yet. That operator has deleted the token that does not expire.
+// exchanged reports whether the other side's operator has a token here that will expire, and has
+// not yet. Then that operator has deleted the token that does not expire.
 func (d delegation) exchanged(side flows.Side) bool {
 	given := d.given(side.Other())
 	return given.Expires.After(d.Facts.At)
@@ -234,13 +234,13 @@ func (d delegation) given(side flows.Side) render.PeerAccess {
 	}
 	access, err := render.ParsePeerAccess(secret)
 	if err != nil {
-		return render.PeerAccess{} // it is replaced
+		return render.PeerAccess{} // it will be replaced
 	}
 	return access
 }
 
-// follows reports whether the other side's client dials what this side's server reports, or
-// reported when it was last carried over: the server may have changed since. An address that an
+// follows reports whether the other side's client dials the present endpoint of this side's server,
+// or the one that was carried over last: the server may have changed since. An address that an
 // admin has set for the client stays, for instance because of an address translation between the
 // clusters.
 func (d delegation) follows(side flows.Side) bool {

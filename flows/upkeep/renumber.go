@@ -19,8 +19,8 @@ import (
 
 // RenumberParams are the admin's choices for a renumbering.
 type RenumberParams struct {
-	// LocalOnly leaves cluster B alone, which need not answer: the addresses at which A sees it do
-	// not matter to B.
+	// LocalOnly does not touch cluster B, which need not answer: the addresses at which A sees it
+	// have no effect on B.
 	LocalOnly bool
 	// Peer is the cluster ID of B; "" means the ID that B reports, or else the only peer of A.
 	Peer wire.ClusterID
@@ -28,14 +28,14 @@ type RenumberParams struct {
 	Keep time.Duration
 }
 
-// Renumbering says which ranges to leave. It is decided once, at the start of a run: if the peer is
+// Renumbering has the ranges to leave. It is decided once, at the start of a run: if the peer is
 // now seen at another range, the change is done.
 type Renumbering struct {
 	Peer  wire.ClusterID // "" while unknown
 	Leave [2][]netip.Prefix
 }
 
-// StartRenumbering leaves the ranges that overlap addresses which the cluster needs itself; if
+// StartRenumbering selects the ranges that overlap addresses which the cluster needs itself; if
 // there are none, all remapped ranges. It continues a renumbering that was begun.
 func StartRenumbering(p RenumberParams, f flows.Facts) Renumbering {
 	r := Renumbering{Peer: p.peer(f)}
@@ -127,7 +127,7 @@ func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// unfit lists the reasons why nothing can be planned.
+// unfit lists the reasons that nothing can be planned.
 func (p RenumberParams) unfit(r Renumbering, f flows.Facts) []flows.Step {
 	if p.LocalOnly {
 		if steps := flows.NoAnswer(f, flows.A); len(steps) > 0 {
@@ -203,8 +203,8 @@ func (r renumbering) plan() (steps []flows.Step, kept []string) {
 	return []flows.Step{r.ask(becomes), r.change(becomes), r.former()}, kept
 }
 
-// policies says what is known about NetworkPolicies that name a range to leave. Only their authors
-// change them.
+// policies describes the NetworkPolicies that name a range to leave. Only their authors change
+// them.
 func (r renumbering) policies(becomes []check.Becomes) string {
 	const rule = "NetworkPolicies that name it have to name the new range before the change"
 	c := r.c.Facts.Sides[r.side]
@@ -350,7 +350,7 @@ func (r renumbering) former() flows.Step {
 	return s
 }
 
-// Renumbered tells the result of a plan that is done.
+// Renumbered describes the result of a plan that is done.
 func Renumbered(p flows.Plan) string {
 	var text []string
 	for _, side := range []flows.Side{flows.A, flows.B} {

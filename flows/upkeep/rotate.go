@@ -1,5 +1,5 @@
-// Package upkeep plans what an existing connection needs: new keys, other ranges, and operators
-// that tell each other about changes.
+// Package upkeep plans changes of an existing connection: new keys, other ranges, and operators
+// that send each other their changes.
 package upkeep
 
 import (
@@ -35,7 +35,7 @@ func StartRotation(f flows.Facts) Rotation {
 		if known == nil || !flows.Exists(gateway) || string(known.Spec.PublicKey) == string(peer.Key[:]) {
 			continue
 		}
-		// The key was replaced, but the peer was not told.
+		// The key was replaced, but the peer does not have the new one yet.
 		if before, err := wgtypes.ParseKey(gateway.GetAnnotations()[wire.AnnotationRotateKey]); err == nil {
 			r.Old[side] = before
 		}
@@ -43,10 +43,11 @@ func StartRotation(f flows.Facts) Rotation {
 	return r
 }
 
-// keptKey is the reason why a side's key stays.
+// keptKey is the reason that a side's key stays.
 const keptKey = "it is Liqo's own, which can't replace a key in operation"
 
-// Rotated says which sides' keys a plan that is done has replaced, and which it kept.
+// Rotated names the sides whose keys a plan that is done has replaced, and those whose keys it
+// kept.
 func Rotated(p flows.Plan) string {
 	var replaced, kept []flows.Side
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -93,8 +94,8 @@ func Rotate(r Rotation, f flows.Facts) flows.Plan {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("the key of %s's gateway stays: %s", f.Sides[side].ID, keptKey))
 		}
 		if !plan.Done() {
-			// If both changed at once, each would dial with a key of the other that is no longer
-			// valid.
+			// If both changed at once, each would dial with a key of the other that is not valid
+			// any more.
 			for i := range steps {
 				if steps[i].Status == flows.Ready {
 					steps[i].Status, steps[i].Reason, steps[i].Objects = flows.Blocked, fmt.Sprintf("needs %s's key to be replaced first", f.Sides[side.Other()].ID), nil
@@ -158,7 +159,7 @@ type keyRotation struct {
 	switched  bool // the gateway uses the next key
 }
 
-// asking is the gateway with annotations that ask its operator for something.
+// asking is the gateway with annotations that are requests to its operator.
 func (r keyRotation) asking(annotations map[string]string) wire.Object {
 	o := r.c.AnyGateway(r.side)
 	all := wire.Lasting(o)
@@ -200,7 +201,7 @@ func (r keyRotation) key(k wgtypes.Key) *networkingv1beta1.PublicKey {
 	return want
 }
 
-// announce tells the peer the next key.
+// announce sends the next key to the peer.
 func (r keyRotation) announce() flows.Step {
 	other := r.side.Other()
 	s := flows.Step{
@@ -246,7 +247,7 @@ func (r keyRotation) reported() bool {
 	return !reading.Stale(r.c.Facts.At) && reading.NextKey == r.next.String()
 }
 
-// use tells the gateway to use the next key.
+// use lets the gateway use the next key.
 func (r keyRotation) use() flows.Step {
 	ask := r.asking(map[string]string{wire.AnnotationRotateKey: r.old.String(), wire.AnnotationUseKey: r.next.String()})
 	s := flows.Step{
