@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// addressRange is one range that a cluster uses, by what it is used for.
+// addressRange is one range that a cluster uses, with its use.
 type addressRange struct {
 	use    string
 	prefix netip.Prefix
@@ -28,7 +28,7 @@ func (r addressRange) String() string {
 	return r.use + " " + r.prefix.String()
 }
 
-// ranges are all that are known of a cluster: pods, Services, external, nodes.
+// ranges are all known ranges of a cluster: pods, Services, external, nodes.
 func ranges(c flows.ClusterFacts) []addressRange {
 	var out []addressRange
 	add := func(use string, cidrs []networkingv1beta1.CIDR) {
@@ -59,9 +59,9 @@ func prefixes(cidrs []networkingv1beta1.CIDR) []netip.Prefix {
 	return out
 }
 
-// overlapsOf are the pairs of ranges of a and b that share an address, for
-// whose packets a cluster could not tell where they belong. Nodes have to be
-// told apart from the other's ranges, not from its nodes.
+// overlapsOf returns the pairs of ranges of a and b that share an address: a cluster could
+// not tell which of the two a packet is for. Two nodes with the same address don't count:
+// a node only has to differ from the other cluster's ranges.
 func overlapsOf(a, b []addressRange) [][2]addressRange {
 	var out [][2]addressRange
 	for _, x := range a {
@@ -74,16 +74,15 @@ func overlapsOf(a, b []addressRange) [][2]addressRange {
 	return out
 }
 
-// View is under which addresses one cluster sees, or will see, a range of the
-// other's.
+// View is one cluster's present or future view of a range of the other's.
 type View struct {
 	Use  string // pods or external
 	Real netip.Prefix
-	// Remapped is the range under which the cluster sees it: equal to Real if it is
-	// not remapped. It is not valid as long as Liqo has not decided: Liqo chooses by
-	// rules and pools of its own.
+	// Remapped is the range under which the cluster sees it: equal to Real if it is not
+	// remapped. It is not valid until Liqo has decided, because Liqo chooses by rules and
+	// pools of its own.
 	Remapped netip.Prefix
-	// Predicted is set as long as the cluster has not decided.
+	// Predicted is set until the cluster has decided.
 	Predicted bool
 }
 
@@ -97,9 +96,9 @@ func (v View) String() string {
 	return fmt.Sprintf("%s %s as %s", v.Use, v.Real, v.Remapped)
 }
 
-// Views are how the side sees the other cluster: what its operator has decided,
-// or else what ours will decide, as far as can be known: it also keeps clear of
-// addresses that only it sees. The error says that there is no room left.
+// Views are the side's views of the other cluster: those that its operator has decided, or
+// else a prediction for our operator. The operator may know more addresses that it has to
+// avoid. The error means that there is no room left.
 func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	me, other := f.Sides[side], f.Sides[side.Other()]
 	if conf := me.Peer(other.ID).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
@@ -128,13 +127,13 @@ func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	return out, errors.Join(errs...)
 }
 
-// Decided are the views of a Configuration that has them all.
+// Decided returns the views of a Configuration that has them all.
 func Decided(conf *networkingv1beta1.Configuration) []View {
 	spec, status := conf.Spec.Remote.CIDR, conf.Status.Remote.CIDR
 	return append(decided("pods", spec.Pod, status.Pod), decided("external", spec.External, status.External)...)
 }
 
-// pools are those that the cluster's operator was told, or will be.
+// pools are the present or future pools of the cluster's operator.
 func pools(c flows.ClusterFacts) []netip.Prefix {
 	if told := prefixes(c.Pools); len(told) > 0 {
 		return told
@@ -151,8 +150,8 @@ func decided(use string, from, to []networkingv1beta1.CIDR) []View {
 	return out
 }
 
-// Becomes is what a range of a peer becomes: the range that is left, the one that
-// is likely to take its place, and why.
+// Becomes is a replacement of a range of a peer: the range to leave, the likely next one,
+// and the reason.
 type Becomes struct {
 	Left, Next netip.Prefix
 	Why        string
@@ -162,9 +161,9 @@ func (b Becomes) String() string {
 	return fmt.Sprintf("%s becomes %s: %s", b.Left, b.Next, b.Why)
 }
 
-// Renumbered predicts what our operator makes of ranges of a peer that are to be
-// left. What it has chosen already is no prediction. The error says that there is no
-// room left.
+// Renumbered predicts the next ranges for ranges of a peer that our operator has to leave.
+// It returns the operator's own choice if there is one already. The error means that there
+// is no room left.
 func Renumbered(c flows.ClusterFacts, conf *networkingv1beta1.Configuration, left []netip.Prefix) ([]Becomes, error) {
 	taken := takenBy(c)
 	overlaps := wire.Overlaps(conf)
@@ -174,7 +173,7 @@ func Renumbered(c flows.ClusterFacts, conf *networkingv1beta1.Configuration, lef
 	for _, p := range left {
 		taken = append(taken, ipam.Reservation{Prefix: p, Reason: "the range that is to be left"})
 	}
-	chosen, _ := wire.ParseAliases(conf) // the operator's own words
+	chosen, _ := wire.ParseAliases(conf) // written by the operator
 	peer := conf.Labels[wire.LabelRemoteCluster]
 	var out []Becomes
 	var errs []error
@@ -210,7 +209,7 @@ func Renumbered(c flows.ClusterFacts, conf *networkingv1beta1.Configuration, lef
 	return out, errors.Join(errs...)
 }
 
-// because says why a range is left, and why it is not the peer's own that takes its place.
+// because is the reason that a range is left, and that its next one is not the peer's own.
 func because(overlaps []wire.Overlap, v View, why string) string {
 	text := "it was asked for"
 	if i := slices.IndexFunc(overlaps, func(o wire.Overlap) bool { return o.Range == v.Remapped }); i >= 0 {
@@ -225,8 +224,8 @@ func because(overlaps []wire.Overlap, v View, why string) string {
 	return text
 }
 
-// takenBy is what the operator's allocation keeps clear of, as far as it is
-// known here: all that the cluster has decided, its nodes, and its tunnels' ends.
+// takenBy lists the ranges that the operator's allocation avoids, as far as they are known
+// here: all ranges that the cluster has decided, its nodes, and its tunnels' ends.
 func takenBy(c flows.ClusterFacts) []ipam.Reservation {
 	taken := neededBy(c)
 	add := func(reason string, all []netip.Prefix) {
@@ -243,7 +242,7 @@ func takenBy(c flows.ClusterFacts) []ipam.Reservation {
 	return taken
 }
 
-// neededBy is what a cluster has and needs itself.
+// neededBy lists the addresses that a cluster has and needs itself.
 func neededBy(c flows.ClusterFacts) []ipam.Reservation {
 	var needed []ipam.Reservation
 	for _, r := range ranges(c) {

@@ -2,10 +2,11 @@
 // ([Preflight]), and of a connection that exists ([Diagnose]). It is pure: it
 // judges facts and asks nobody.
 //
-// Checks depend on each other. A check is skipped, and says so, if a check that
-// it needs has failed. A failed check whose needs have all passed is a root
-// cause. A check that can't be decided is inconclusive, neither good nor bad. A
-// check that only a second look can decide is measuring until then. What is not
+// Checks depend on each other. A check is skipped, with a note, if a check that it needs has
+// failed. A failed check whose needs have all passed is a root cause. A check that can't be
+// decided is inconclusive, neither good nor bad. A check that needs a second observation is
+// measuring until then. A state that is wrong now, and that the plan will correct, is
+// planned.
 // as it should be, and what the plan brings, is planned.
 package check
 
@@ -19,18 +20,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// State is how a check has ended.
+// State is the outcome of a check.
 type State uint8
 
-// The states. The zero value means that nobody has looked.
+// The states. The zero value means that nothing was checked.
 const (
-	Inconclusive State = iota // nothing tells
+	Inconclusive State = iota // the facts decide nothing
 	Pass
-	Warn      // it works, and somebody should know
+	Warn      // it works, but somebody should know
 	Fail      // it can't work
 	Skipped   // needs a check that has failed
-	Measuring // another look, some seconds later, will tell
-	Planned   // it is not so yet; the plan sees to it
+	Measuring // another observation, some seconds later, decides
+	Planned   // it is not so yet; the plan brings it
 
 	// States is their number.
 	States = iota
@@ -44,32 +45,32 @@ func (s State) String() string {
 type Result struct {
 	ID    flows.Code
 	Title string
-	// Sides whom it is about: one; both; or, if it is Directed, from whom to whom.
+	// Sides are one side, both, or, if Directed, from the first to the second.
 	Sides    []flows.Side
 	Directed bool
 	State    State
-	// Summary is what was found, in one sentence.
+	// Summary is the finding, in one sentence.
 	Summary string
 	// Evidence are the observations behind the summary, a line each.
 	Evidence []string
-	// Fix is what the admin can do, one way a line, the best first.
+	// Fix is advice for the admin, one way a line, the best first.
 	Fix []command.Hint
-	// Plan is what of Fix a plan can do; nil: nothing.
+	// Plan is the part of Fix that a plan can do; nil if there is none.
 	Plan *Remedy
-	// Needs is the check that has to pass first, of what is Skipped.
+	// Needs is the check that has to pass first, if the result is Skipped.
 	Needs flows.Code
 	// Root is set for failures that no other failure explains.
 	Root bool
 }
 
-// Remedy is a fix that a plan does: that of network connect, with a setting changed, or with
-// none to make what is missing.
+// Remedy is a fix by the plan of network connect, with a changed setting, or without one to
+// create missing objects.
 type Remedy struct {
 	Setting, Value string // as a flag has them; "" for none
-	Means          string // what the plan is for, in a few words
+	Means          string // the purpose of the plan, in a few words
 }
 
-// Command is what makes the same plan.
+// Command is the command that makes the same plan.
 func (r Remedy) Command(f flows.Facts) command.Command {
 	c := f.Ours("network", "connect")
 	if r.Setting == "" {
@@ -78,13 +79,13 @@ func (r Remedy) Command(f flows.Facts) command.Command {
 	return c.Flag("--"+r.Setting, r.Value)
 }
 
-// planned is the result with a fix that a plan does.
+// planned returns r with a fix by a plan.
 func (r Result) planned(means string) Result {
 	r.Plan = &Remedy{Means: means}
 	return r
 }
 
-// plannedWith is the same with a setting that the plan changes.
+// plannedWith returns r with a fix by a plan that changes a setting.
 func (r Result) plannedWith(setting, value, means string) Result {
 	r.Plan = &Remedy{setting, value, means}
 	return r
@@ -101,8 +102,8 @@ func (r Result) Where() string {
 	return "A,B"
 }
 
-// Worst is the worst state of results: Fail, then Warn, Measuring, Inconclusive.
-// What was skipped has its failure among the results.
+// Worst is the worst state of results: Fail, then Warn, Measuring, Inconclusive. Skipped
+// does not count: the failure behind it is among the results.
 func Worst(results []Result) State {
 	for _, s := range []State{Fail, Warn, Measuring, Inconclusive} {
 		if slices.ContainsFunc(results, func(r Result) bool { return r.State == s }) {
@@ -112,7 +113,7 @@ func Worst(results []Result) State {
 	return Pass
 }
 
-// scope says for whom a check is made.
+// scope is how often a check is made, and for which sides.
 type scope uint8
 
 const (
@@ -126,16 +127,16 @@ type definition[T any] struct {
 	id    flows.Code
 	scope scope
 	needs []flows.Code
-	// run judges; of a pair's check, side is A. It leaves ID, Title and Sides.
+	// run judges; for a check of the pair, side is A. It does not set ID, Title and Sides.
 	run func(in T, side flows.Side) Result
 }
 
-// evaluate makes all checks, in their order: what a check needs comes before it.
+// evaluate makes all checks in their order: a check comes after the checks that it needs.
 func evaluate[T any](catalogue []definition[T], in T) []Result {
 	return extend(nil, catalogue, in, func([]flows.Side) bool { return true })
 }
 
-// extend makes more checks, of the sides that they apply to. They may need those before.
+// extend makes more checks, for the sides that they apply to. They may need earlier ones.
 func extend[T any](results []Result, catalogue []definition[T], in T, applies func([]flows.Side) bool) []Result {
 	for _, d := range catalogue {
 		for _, sides := range d.instances() {
@@ -164,7 +165,7 @@ func (d definition[T]) evaluate(in T, sides []flows.Side, before []Result) Resul
 		r.Needs, r.Summary = failed.ID, "needs "+string(failed.ID)+": "+failed.Title
 	} else {
 		r = d.run(in, sides[0])
-		// What is being measured may turn out to be the reason.
+		// A check that is still measuring may turn out to be the cause.
 		_, open := d.needed(sides, before, Measuring)
 		r.Root = r.State == Fail && !open
 	}
@@ -172,8 +173,8 @@ func (d definition[T]) evaluate(in T, sides []flows.Side, before []Result) Resul
 	return r
 }
 
-// obstacle is the first of the needed checks that did not pass for a side that
-// this one is about.
+// obstacle is the first of the needed checks that has failed, or was skipped, for one of
+// sides.
 func (d definition[T]) obstacle(sides []flows.Side, before []Result) (Result, bool) {
 	r, ok := d.needed(sides, before, Fail, Skipped)
 	if r.State == Skipped && ok {
@@ -182,8 +183,7 @@ func (d definition[T]) obstacle(sides []flows.Side, before []Result) (Result, bo
 	return r, ok
 }
 
-// needed is the first of the needed checks, for a side that this one is about,
-// which is in one of the states.
+// needed is the first of the needed checks, for one of sides, that is in one of the states.
 func (d definition[T]) needed(sides []flows.Side, before []Result, states ...State) (Result, bool) {
 	i := slices.IndexFunc(before, func(r Result) bool {
 		concerns := slices.ContainsFunc(r.Sides, func(s flows.Side) bool { return slices.Contains(sides, s) })
@@ -195,10 +195,10 @@ func (d definition[T]) needed(sides []flows.Side, before []Result, states ...Sta
 	return before[i], true
 }
 
-// LongestTitle is how long titles are at most, in cells.
+// LongestTitle is the largest length of a title, in cells.
 const LongestTitle = 30
 
-// Together has one result for both ends where the same was found at each.
+// Together merges the results of both sides if they are equal.
 func Together(results []Result) []Result {
 	var out []Result
 	for _, r := range results {
@@ -215,13 +215,13 @@ func Together(results []Result) []Result {
 	return out
 }
 
-// Headline is what all results mean, in one line.
+// Headline is a summary of all results, in one line.
 func Headline(results []Result) string {
 	var count [States]int
 	var causes []string
 	for _, r := range results {
 		count[r.State]++
-		// A title says what should be: of a failure it reads as its opposite.
+		// A title says what should be: in a failure it would read as its opposite.
 		if cause := cmp.Or(r.Summary, r.Title); r.Root && !slices.Contains(causes, cause) {
 			causes = append(causes, cause)
 		}
@@ -233,7 +233,7 @@ func Headline(results []Result) string {
 	switch {
 	case len(causes) > 0:
 		return "failed: " + strings.Join(causes, "; ") + " · " + passed
-	case count[Fail] > 0: // what may explain it is being measured
+	case count[Fail] > 0: // the check that may explain it is measuring
 		return counted(count[Fail], "failure") + ", the cause is being measured · " + passed
 	case count[Measuring] > 0:
 		return "measuring · " + passed + " so far"
@@ -252,8 +252,8 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Once leaves out of each result what helps if an earlier one has said it: what is wrong
-// with both ends is mended once.
+// Once removes advice that an earlier result has given: a problem of both ends is fixed
+// once.
 func Once(results []Result) []Result {
 	said := map[string]bool{}
 	results = slices.Clone(results)

@@ -43,7 +43,7 @@ const (
 // NotRead is the result for warnings in views that don't read them.
 const NotRead = "not read here: liqo-tui check reads them"
 
-// recentRestart is how long a restart leads to a warning.
+// recentRestart is how long a restart causes a warning.
 const recentRestart = 10 * time.Minute
 
 // diagnosis is the input of the checks of a connection.
@@ -52,12 +52,12 @@ type diagnosis struct {
 	earlier  *flows.Facts
 	peers    [2]flows.Peer
 	readings [2]flows.Reading
-	lent     [2]lent // what each side uses of the other
+	lent     [2]lent // each side's use of the other
 }
 
-// Diagnose judges a connection by what both clusters say about it. earlier has facts from some
-// seconds before; comparing them shows which way packets move now. It is nil if there are none:
-// checks that need it are Measuring then.
+// Diagnose judges a connection by the facts of both clusters. earlier has facts from some seconds
+// before, and the comparison shows which way packets move now. It is nil if there are none: then
+// the checks that need it are Measuring.
 func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	in := inputs(f, earlier)
 	results := evaluate(diagnosisChecks(), in)
@@ -65,7 +65,7 @@ func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	return extend(results, leftChecks(), in, in.usesOurs)
 }
 
-// inputs is the input of the checks, from facts.
+// inputs makes the input of the checks from facts.
 func inputs(f flows.Facts, earlier *flows.Facts) diagnosis {
 	in := diagnosis{facts: f, earlier: earlier, lent: lendings(f)}
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -163,7 +163,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 	return pass(seen)
 }
 
-// sameRanges compares what side knows of the other's ranges with the other's real ones.
+// sameRanges compares the other cluster's ranges as side knows them with its real ones.
 func (in diagnosis) sameRanges(side flows.Side) Result {
 	conf, other := in.peers[side].Configuration, in.cluster(side.Other())
 	known, are := conf.Spec.Remote.CIDR, other.Networks
@@ -355,8 +355,8 @@ func (in diagnosis) warnings(side flows.Side) Result {
 	return pass("none")
 }
 
-// eventsAbout lists the warnings about the peering's objects of the given kinds, as lines; of all
-// kinds if none is given.
+// eventsAbout lists the warnings about the connection's objects of the given kinds, as lines; of
+// all kinds if none is given.
 func (in diagnosis) eventsAbout(side flows.Side, kinds ...string) []string {
 	var out []string
 	for _, e := range in.cluster(side).Events {
@@ -389,7 +389,7 @@ func (in diagnosis) fresh(side flows.Side) Result {
 // connect is the command that creates what is missing and updates what has changed.
 func (in diagnosis) connect() command.Command { return in.facts.Ours("network", "connect") }
 
-// kubectl is a kubectl command about the side's end of the peering.
+// kubectl is a kubectl command about the side's objects of the connection.
 func (in diagnosis) kubectl(side flows.Side, words ...string) command.Command {
 	return in.cluster(side).KubectlIn(in.peers[side].Tenant.Namespace, words...)
 }
@@ -416,7 +416,7 @@ func (in diagnosis) ping(side flows.Side) Result {
 	switch Worst([]Result{in.path(flows.A), in.path(flows.B)}) {
 	case Pass: // the path is not the cause
 	case Measuring:
-		return result(Fail, why) // the fix depends on what the measurement shows
+		return result(Fail, why) // the advice depends on the result of the measurement
 	case Warn, Fail, Inconclusive, Skipped, Planned:
 		return in.closed(why, logs)
 	}
@@ -447,8 +447,8 @@ func (in diagnosis) mtu(flows.Side) Result {
 	return pass(text)
 }
 
-// leftToGateways reports whether the tunnel's MTU is only an upper bound: both gateways find out
-// themselves which size passes.
+// leftToGateways reports whether the tunnel's MTU is only an upper bound: both gateways measure
+// the size that passes.
 func (in diagnosis) leftToGateways() bool {
 	for _, p := range in.peers {
 		if p.Server != nil && p.Server.Spec.MTU != wire.MaxMTU || p.Client != nil && p.Client.Spec.MTU != wire.MaxMTU {

@@ -11,19 +11,19 @@ import (
 type Text struct {
 	Title   string
 	Meaning string   // what was checked or went wrong, and why it matters
-	Fix     []string // what helps, the likeliest first
+	Fix     []string // advice, the likeliest first
 }
 
-// Explain is the text about a code; it needs no cluster.
+// Explain returns the text about a code. It needs no cluster.
 func Explain(id flows.Code) (Text, bool) {
 	t, ok := texts[id]
 	return t, ok
 }
 
-// All are the codes that can be explained, in order.
+// All returns the codes that have an explanation, in order.
 func All() []flows.Code { return slices.Sorted(maps.Keys(texts)) }
 
-// texts are made once: each check that is made takes its title from them.
+// texts are made once, because each check takes its title from them.
 var texts = func() map[flows.Code]Text {
 	all := preflightTexts()
 	maps.Copy(all, diagnosisTexts())

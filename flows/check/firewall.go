@@ -7,18 +7,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// Opening is what a firewall has to let through for a connection. Answers come the same
+// Opening is traffic that a firewall has to allow for a connection. Answers use the same
 // way back, as stateful firewalls know.
 type Opening struct {
-	From, To string // whose addresses, and which, as far as they are known
+	From, To string // owners of addresses, and the addresses as far as they are known
 	Protocol string
 	Port     int32
 	For      string
 }
 
-// Openings are what the firewalls between and inside of two clusters have to let through
-// for their connection: the tunnel, and the way from nodes to their own gateway. What has
-// failed is what keeps the tunnel's from being known.
+// Openings returns the traffic that the firewalls between and inside of two clusters have
+// to allow for their connection: the tunnel, and the way from nodes to their own gateway.
+// failed has the reasons that the tunnel's opening is unknown.
 func Openings(f flows.Facts) (open []Opening, failed []Result) {
 	failed = slices.DeleteFunc(Diagnose(f, nil), func(r Result) bool {
 		return r.State != Fail || !slices.Contains([]flows.Code{Answers, Gateways, Endpoint}, r.ID)
@@ -51,7 +51,7 @@ func Openings(f flows.Facts) (open []Opening, failed []Result) {
 	return open, nil
 }
 
-// nodesOf says from where a cluster's gateway dials.
+// nodesOf describes the addresses from which a cluster's gateway dials.
 func nodesOf(c flows.ClusterFacts) string {
 	switch external, internal := nodeAddresses(c); {
 	case len(external) > 0:

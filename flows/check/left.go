@@ -16,15 +16,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// lefts are what is left of a consumer on its provider, and what could not be looked at.
+// lefts are the leftovers of a consumer on its provider, and those that can't be read.
 type lefts struct {
 	found, unseen []string
-	withdrawn     map[string]bool // how the consumer's map says that it may go
+	withdrawn     map[string]bool // keys for the map's annotation that give the leftovers up
 	fix           []command.Hint
 }
 
-// left judges what the provider has of the consumer that is not at home. The operator says it of
-// namespaces, the programs of virtual nodes say it of what is in them.
+// left judges objects of the consumer on the provider that the consumer does not have itself. The operator
+// reports such namespaces, and virtual kubelets report the objects in namespaces.
 func (in diagnosis) left(con flows.Side) Result {
 	me, other := in.cluster(con), in.cluster(con.Other())
 	if me.Lending == nil {
@@ -68,13 +68,13 @@ func (in diagnosis) left(con flows.Side) Result {
 	return pass("none")
 }
 
-// asked reports whether an object is the consumer's own, and asks this provider for something.
+// asked reports whether an object is the consumer's own request to this provider.
 func asked(o interface{ GetLabels() map[string]string }, provider wire.ClusterID) bool {
 	return o.GetLabels()[peering.LabelDestination] == string(provider) && o.GetLabels()[peering.LabelReplicated] == ""
 }
 
-// unknown are namespaces that the provider is asked for, and that the consumer's map does not have: its
-// operator takes them over.
+// unknown adds namespaces that the copy on the provider requests, and the consumer's map does not: the
+// consumer's operator will add them to the map.
 func (l *lefts) unknown(at *offloadingv1beta1.NamespaceMap, other flows.ClusterFacts, consumer wire.ClusterID) {
 	if other.Lending == nil {
 		return
@@ -92,7 +92,7 @@ func (l *lefts) unknown(at *offloadingv1beta1.NamespaceMap, other flows.ClusterF
 	}
 }
 
-// namespaces are those that a map keeps, and what is in all of them.
+// namespaces adds the namespaces that a map keeps, and the leftovers in all its namespaces.
 func (l *lefts) namespaces(m *offloadingv1beta1.NamespaceMap, me flows.ClusterFacts, provider wire.ClusterID) {
 	here := me.Lending
 	kept := peering.Left(m)
@@ -137,7 +137,7 @@ func (l *lefts) namespaces(m *offloadingv1beta1.NamespaceMap, me flows.ClusterFa
 	}
 }
 
-// node adds what the program of a virtual node says. It says nothing new while the Node is not ready.
+// node adds the report of a virtual kubelet. The report is out of date while the Node is not ready.
 func (l *lefts) node(n *corev1.Node, consumer, provider wire.ClusterID) {
 	message := lending.NodeMessage(n, peering.ConditionLeftovers)
 	ready := lending.NodeCondition(n, corev1.NodeReady) == corev1.ConditionTrue
@@ -170,8 +170,8 @@ func (l *lefts) node(n *corev1.Node, consumer, provider wire.ClusterID) {
 	}
 }
 
-// mapped are the provider's namespaces that no map asks for: the provider's copy was lost, or comes from a
-// backup, and the consumer has taken the namespace back meanwhile.
+// mapped adds the provider's namespaces that no map requests: the provider has lost its copy, or has one
+// from a backup, and the consumer has withdrawn the namespace meanwhile.
 func (l *lefts) mapped(at *offloadingv1beta1.NamespaceMap, consumer wire.ClusterID, other flows.ClusterFacts) {
 	if other.Lending == nil || other.Lending.Hidden["Namespace"] || other.Lending.Hidden["NamespaceMap"] {
 		l.unseen = append(l.unseen, fmt.Sprintf("namespaces or NamespaceMaps of %s can't be read: whether it has one that %s does not ask for is not known", other.ID, consumer))
@@ -182,10 +182,10 @@ func (l *lefts) mapped(at *offloadingv1beta1.NamespaceMap, consumer wire.Cluster
 		original := ns.Annotations[peering.AnnotationOriginal]
 		switch {
 		case !peering.IsMapped(ns) || ns.Labels[wire.LabelRemoteCluster] != string(consumer) || ns.DeletionTimestamp != nil:
-		case at != nil && at.Spec.DesiredMapping[original] == ns.Name: // the copy is made again
+		case at != nil && at.Spec.DesiredMapping[original] == ns.Name: // the copy will be made again
 		case slices.ContainsFunc(other.Lending.Maps, func(c offloadingv1beta1.NamespaceMap) bool {
 			return peering.MapName(&c) == ns.Annotations[peering.AnnotationMapped] && (c.Spec.DesiredMapping[original] == ns.Name || c.Status.CurrentMapping[original].RemoteNamespace == ns.Name)
-		}): // it stays, or goes
+		}): // the map decides about it
 		default:
 			l.found = append(l.found, fmt.Sprintf("namespace %s on %s: %s does not ask for it", ns.Name, other.ID, consumer))
 			l.fix = append(l.fix, command.Hintf("to remove it there, unless a backup brings back what asks for it: %s", other.Kubectl("delete", "namespace", ns.Name)))
@@ -193,7 +193,7 @@ func (l *lefts) mapped(at *offloadingv1beta1.NamespaceMap, consumer wire.Cluster
 	}
 }
 
-// slices are those that the provider has a copy of.
+// slices adds slices that exist only as a copy on the provider.
 func (l *lefts) slices(me, other flows.ClusterFacts) {
 	if other.Lending == nil || other.Lending.Hidden["ResourceSlice"] || me.Lending.Hidden["ResourceSlice"] {
 		l.unseen = append(l.unseen, fmt.Sprintf("ResourceSlices of both clusters can't be read: whether %s has one that is not on %s is not known", other.ID, me.ID))

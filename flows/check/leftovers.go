@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// leftover is an object that an old peering left, with what to do about it.
+// leftover is a leftover of an old connection, with advice.
 type leftover struct {
 	object, why string
 	fix         command.Hint
@@ -36,7 +36,7 @@ func (in preflight) leftovers(side flows.Side) Result {
 	return r
 }
 
-// leftoversOf are the stale objects on a cluster about the peer.
+// leftoversOf returns the stale objects on a cluster about the peer.
 func leftoversOf(c flows.ClusterFacts, peer wire.ClusterID) []leftover {
 	var out []leftover
 	for i := range c.Namespaces {
@@ -73,8 +73,8 @@ func leftoversOf(c flows.ClusterFacts, peer wire.ClusterID) []leftover {
 	return append(out, elsewhere(c, p)...)
 }
 
-// staleNamespace is a namespace of the peer's name that is another's, or one
-// that does not go.
+// staleNamespace reports a namespace with the peer's name that belongs to another
+// peer, or one whose deletion does not end.
 func staleNamespace(on flows.ClusterFacts, ns *corev1.Namespace, peer wire.ClusterID) (leftover, bool) {
 	owner := wire.ClusterID(ns.Labels[wire.LabelRemoteCluster])
 	named := ns.Name == wire.TenantNamespaceName(peer)
@@ -96,7 +96,7 @@ func staleNamespace(on flows.ClusterFacts, ns *corev1.Namespace, peer wire.Clust
 	return leftover{}, false
 }
 
-// stuck is an object whose deletion waits for finalizers.
+// stuck reports an object whose deletion waits for finalizers.
 func stuck(kind string, o metav1.Object) (leftover, bool) {
 	if o.GetDeletionTimestamp() == nil {
 		return leftover{}, false
@@ -111,7 +111,7 @@ func stuck(kind string, o metav1.Object) (leftover, bool) {
 	}, true
 }
 
-// ownerless reports whether o has owners, and none of them is there.
+// ownerless reports whether o has owners, and none of them exists.
 func ownerless(o metav1.Object, there map[string]bool) bool {
 	for _, r := range o.GetOwnerReferences() {
 		if there[string(r.UID)] {
@@ -132,8 +132,8 @@ func deletion(c flows.ClusterFacts, kind string, o metav1.Object) command.Comman
 	return c.KubectlIn(o.GetNamespace(), "delete", strings.ToLower(kind), o.GetName())
 }
 
-// elsewhere are objects about the peer in other namespaces than the peering's. None
-// is what a tunnel that works consists of, whoever made a second one.
+// elsewhere returns objects about the peer outside of the connection's namespace.
+// Objects of a working tunnel don't count, whoever made a second one.
 func elsewhere(c flows.ClusterFacts, p flows.Peer) []leftover {
 	used := map[string]bool{p.Tenant.Namespace: true}
 	if p.Configuration != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// Checks and errors of whole peerings: package peer's.
+// Checks and errors of lending. Package peer makes the plans.
 const (
 	Lending     flows.Code = "LT-P040" // Liqo can lend and use resources on these clusters
-	NewKey      flows.Code = "LT-P041" // the provider knows the consumer by the key that it has
-	Handshake   flows.Code = "LT-E050" // Liqo's controllers don't answer the handshake of a peering
+	NewKey      flows.Code = "LT-P041" // the provider knows the consumer by its present key
+	Handshake   flows.Code = "LT-E050" // Liqo's controllers don't answer the handshake of lending
 	Tenant      flows.Code = "LT-E051" // the provider does not accept the consumer
-	Identity    flows.Code = "LT-E052" // the consumer can't use what the provider gave it
+	Identity    flows.Code = "LT-E052" // the consumer can't use its access to the provider
 	Slice       flows.Code = "LT-E053" // the provider does not grant the resources
 	VirtualNode flows.Code = "LT-E054" // the virtual node does not become ready
 	Drain       flows.Code = "LT-E055" // pods don't leave a virtual node
@@ -98,7 +98,7 @@ func lendingTexts() map[flows.Code]Text {
 	}
 }
 
-// lends reports what the plan of a whole peering refuses for one reason.
+// lends reports the refusal of a plan for lending, if it has this code.
 func lends(code flows.Code) func(preflight, flows.Side) Result {
 	return func(in preflight, _ flows.Side) Result {
 		if s := in.plan.Failure(); s != nil && s.Code == code {

@@ -12,8 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Checks of what one cluster uses of the other, from the consumer to the provider. They
-// are made where there is a peering of that direction.
+// Checks of one cluster's use of the other, from the consumer to the provider. They are made
+// if there is lending in that direction.
 const (
 	LentAccess     flows.Code = "LT-D040"
 	LentResources  flows.Code = "LT-D041"
@@ -33,20 +33,21 @@ func lendingChecks() []definition[diagnosis] {
 	}
 }
 
-// leftChecks are those of what our operator keeps on the provider.
+// leftChecks are the checks of objects that our operator keeps on the provider.
 func leftChecks() []definition[diagnosis] {
 	return []definition[diagnosis]{{LentLeftovers, eachWay, []flows.Code{LentAccess}, diagnosis.left}}
 }
 
-// OfLending reports whether a check is about what is lent, and not about the network.
+// OfLending reports whether a check is about lending, and not about the network.
 func (r Result) OfLending() bool {
 	return slices.ContainsFunc(append(lendingChecks(), leftChecks()...), func(d definition[diagnosis]) bool { return d.id == r.ID })
 }
 
-// lent is what both ends say of one cluster's use of the other; nil where an end has nothing.
+// lent has both ends' views of one cluster's use of the other; nil for an end without objects
+// of it.
 type lent struct{ consumer, provider *view.Lending }
 
-// lendings are what each side uses of the other.
+// lendings returns each side's use of the other.
 func lendings(f flows.Facts) (all [2]lent) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		for _, l := range view.Lendings(f.Sides[side], f.Sides[side.Other()].ID) {
@@ -60,13 +61,13 @@ func lendings(f flows.Facts) (all [2]lent) {
 	return all
 }
 
-// uses reports whether the first of sides has a peering in which it is the consumer.
+// uses reports whether the first of sides is a consumer of the other.
 func (in diagnosis) uses(sides []flows.Side) bool {
 	l := in.lent[sides[0]]
 	return l.consumer != nil || l.provider != nil
 }
 
-// usesOurs is the same where the consumer has our operator.
+// usesOurs reports the same for a consumer with our operator.
 func (in diagnosis) usesOurs(sides []flows.Side) bool {
 	return in.uses(sides) && in.cluster(sides[0]).Software == flows.Operator
 }
@@ -120,8 +121,8 @@ func (in diagnosis) offloaded(con flows.Side) Result {
 		command.Hintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", in.cluster(con).Ours("unoffload", "namespace", "NAME")))
 }
 
-// listed judges what the consumer says of some of it. None says what it means that there is
-// none, where all of the kinds may be read.
+// listed judges a part of the consumer's view. none is the text if that part is empty, and
+// all of the kinds may be read.
 func (in diagnosis) listed(con flows.Side, kinds []string, of func(view.Lending) []view.Standing, none string, fix ...command.Hint) Result {
 	l := in.lent[con].consumer
 	if l == nil || len(of(*l)) == 0 && slices.ContainsFunc(kinds, l.Hides) {
@@ -151,7 +152,7 @@ func (in diagnosis) pods(con flows.Side) Result {
 
 const unsaid = "the consumer says nothing of it, or it may not be read"
 
-// standings are things judged together: none says what it means that there is none.
+// standings judges several objects together. none is the text if there are none.
 func standings(all []view.Standing, none string, fix ...command.Hint) Result {
 	worst := view.Worst(all...)
 	var of, others []string

@@ -17,23 +17,24 @@ import (
 // REJECT_AFTER_TIME). An older handshake proves nothing.
 const handshakeLife = 180 * time.Second
 
-// longestWindow is the longest time between two looks that are compared. In a longer one, packets
-// may have moved long ago.
+// longestWindow is the longest time between two observations that are compared. In a longer one,
+// packets may have moved long ago.
 const longestWindow = time.Minute
 
-// movement counts the bytes that one gateway sent and received between two looks.
+// movement counts the bytes that one gateway sent and received between two observations.
 type movement struct {
 	sent, received uint64
 	over           time.Duration
 }
 
-// leastSilence is after how many seconds of silence the counts mean something. A gateway pings
-// every 2 s, and more often if it gets no answer: its peer has heard it by then, if packets arrive.
+// leastSilence is the number of seconds of silence after which the counts mean something. A gateway
+// pings every 2 s, and more often without answers: by then its peer has received packets, if they
+// arrive.
 const leastSilence = 3
 
-// sinceSilent returns the movements that both gateways have counted since their pings are not
-// answered; older ones are not in it. ok is false if a gateway does not report this: its trouble
-// may be another, such as a pod that is gone.
+// sinceSilent returns the movements that both gateways have counted since the last answered ping.
+// ok is false if a gateway does not report this: its problem may be another, such as a pod that is
+// gone.
 func (in diagnosis) sinceSilent() (moved [2]movement, ok bool) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		now := in.readings[side]
@@ -46,8 +47,8 @@ func (in diagnosis) sinceSilent() (moved [2]movement, ok bool) {
 }
 
 // movements returns the movements of both gateways since they report silence, or else between the
-// earlier look and this one. ok is false if neither is usable. Totals since the start are not used:
-// they hide that a tunnel has stopped.
+// earlier observation and this one. ok is false if neither is usable. Totals since the start are
+// not used: they hide that a tunnel has stopped.
 func (in diagnosis) movements() (moved [2]movement, ok bool) {
 	if moved, ok = in.sinceSilent(); ok {
 		return moved, true
@@ -62,7 +63,7 @@ func (in diagnosis) movements() (moved [2]movement, ok bool) {
 		case !before.Reported || over <= 0 || over > longestWindow:
 			return moved, false // the two reports can't be compared
 		case now.Sent < before.Sent || now.Received < before.Received:
-			return moved, false // the counters began anew, in another gateway
+			return moved, false // the counters began anew, with another gateway
 		case before.At.Before(now.Since):
 			return moved, false // some packets moved before the trouble began
 		}
@@ -71,9 +72,9 @@ func (in diagnosis) movements() (moved [2]movement, ok bool) {
 	return moved, true
 }
 
-// path judges whether packets from one side arrive at the other, by the gateways' counters at two
-// looks. WireGuard counts a packet as received only if it could decrypt it, or answer it as a
-// handshake.
+// path judges whether packets from one side arrive at the other, by the gateways' counters in two
+// observations. WireGuard counts a packet as received only if it could decrypt it, or answer it as
+// a handshake.
 func (in diagnosis) path(from flows.Side) Result {
 	to := from.Other()
 	if in.answered(from) && in.answered(to) {
@@ -97,10 +98,10 @@ func (in diagnosis) path(from flows.Side) Result {
 	return r
 }
 
-// clientBehind is another reason why a server answers nothing: WireGuard refuses a handshake with a
-// time not later than that of the client's last one, and does not count the packet. We know only
-// the clocks of the API servers, not those of the gateways' nodes, and not what the server
-// remembers. "" if the client's clock is not behind.
+// clientBehind is another reason that a server sends no answer: WireGuard refuses a handshake with
+// a time not later than that of the client's last one, and does not count the packet. Facts have
+// only the clocks of the API servers, not those of the gateways' nodes, and not the server's
+// memory. "" if the client's clock is not behind.
 func (in diagnosis) clientBehind() (fact, fix string) {
 	server, client := in.cluster(in.server()), in.cluster(in.server().Other())
 	behind := server.ClockAhead - client.ClockAhead
@@ -122,7 +123,7 @@ func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
 		return result(Inconclusive, fmt.Sprintf("%s only answers, and nothing comes that it could answer", sender))
 	case from == in.server() && !relayed && moved[from].received == 0:
 		// The client dials from new ports. The server learns a port only from a packet that
-		// arrives: until then, what it sends does not go to the client.
+		// arrives: until then, its packets do not reach the client.
 		return result(Inconclusive, fmt.Sprintf("nothing of %s arrives at %s either; as nothing comes from %s, %s can answer only where it was heard last, if ever", sender, receiver, receiver, sender))
 	case moved[from].sent == 0:
 		return result(Inconclusive, fmt.Sprintf("%s has sent nothing", sender))
@@ -141,7 +142,7 @@ func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
 	return in.closed(text)
 }
 
-// closed is the result for a path that loses packets: first what may help, then others.
+// closed is the result for a path that loses packets, with its own advice first, and then others.
 func (in diagnosis) closed(text string, others ...command.Hint) Result {
 	server, client := in.server(), in.server().Other()
 	address, port := in.dialled()
@@ -189,8 +190,8 @@ func (in diagnosis) silent(reports func(flows.Reading) bool) string {
 	return strings.Join(names, " and ")
 }
 
-// NoHandshake says since when there was no handshake: a client that dials anew forgets those
-// before.
+// NoHandshake describes since when there was no handshake: a client that dials anew forgets earlier
+// ones.
 func NoHandshake(r flows.Reading) string {
 	if r.Role == flows.RoleClient {
 		return "no handshake since it dialled last"

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// podTraffic asks for more than that the gateways reach each other.
+// podTraffic needs a pod's packet: the gateways' pings are not enough.
 func (in diagnosis) podTraffic(flows.Side) Result {
 	var ends [2]view.End
 	for side, r := range in.readings {
@@ -26,8 +26,9 @@ func (in diagnosis) podTraffic(flows.Side) Result {
 	return result(Inconclusive, how+": the gateways reach each other, of pods nothing is known", command.Hintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
 }
 
-// nodePaths is what the nodes' agents say, which ask gateways all the time. The nodes'
-// routes lead packets of their pods to the gateway: on such a node they are lost.
+// nodePaths judges the reports of node agents, which ask the gateways at intervals. Routes
+// of a node lead packets of its pods to the gateway: if it does not answer the node, they
+// are lost.
 func (in diagnosis) nodePaths(side flows.Side) Result {
 	c, r := in.cluster(side), in.readings[side]
 	switch {
@@ -60,10 +61,10 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 	return pass(count(len(c.Agents), "node agent finds", "node agents find") + " that the gateway answers")
 }
 
-// closedLevel is from which on a node's rules close its own addresses to peers.
+// closedLevel is the lowest level of rules that close a node's own addresses to peers.
 const closedLevel = 1
 
-// nodesClosed reports whether nodes and gateway refuse what the peer sends to anything but
+// nodesClosed reports whether nodes and gateway refuse the peer's packets to anything but
 // pods. A node without an agent, or with an older one, refuses nothing.
 func (in diagnosis) nodesClosed(side flows.Side) Result {
 	c, r, other := in.cluster(side), in.readings[side], in.cluster(side.Other()).ID
@@ -106,8 +107,9 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 	return pass("gateway and nodes have refused no packet of " + string(other))
 }
 
-// refusedByNodes are the peer's packets that nodes have refused. counted is false if one
-// of them does not say it: its agent is older, or may not run, or it names other peers.
+// refusedByNodes counts the peer's packets that nodes have refused. counted is false if a
+// node does not report this: its agent is older, or may not run, or its list of gateways
+// is full.
 func (in diagnosis) refusedByNodes(side flows.Side) (packets uint64, counted bool) {
 	c := in.cluster(side)
 	counted = !c.AttendanceUnknown
@@ -121,11 +123,11 @@ func (in diagnosis) refusedByNodes(side flows.Side) (packets uint64, counted boo
 	return packets, counted
 }
 
-// maxGroups is how many groups of pods are named.
+// maxGroups is the largest number of groups of pods that are named.
 const maxGroups = 10
 
-// policies looks for NetworkPolicies that drop what comes from the peer. Whether that is
-// wanted nobody knows, so it is a warning.
+// policies finds NetworkPolicies that drop packets from the peer. They may be intended, so
+// the result is a warning.
 func (in diagnosis) policies(side flows.Side) Result {
 	c, other := in.cluster(side), in.cluster(side.Other()).ID
 	f := c.Policies.Value()

@@ -18,8 +18,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Identifiers of the checks before a connection. Others are in package flows, which makes no plan
-// if one of those fails.
+// Identifiers of the checks before a connection. Others are in package flows: if one of those
+// fails, it makes no plan.
 const (
 	AgentNodes   flows.Code = "LT-P008"
 	Overlaps     flows.Code = "LT-P010"
@@ -51,9 +51,9 @@ func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Resul
 	return slices.DeleteFunc(evaluate(preflightChecks(), in), in.pointless)
 }
 
-// pointless reports whether a result is left out: of a check that does not concern this plan; of an
-// unknown kernel or room; of a release that is unknown or tested, since the API server's answer
-// names it already.
+// pointless reports whether a result is left out: the check does not concern this plan; kernel or
+// room is unknown; or the release is unknown or tested, since the API server's answer names it
+// already.
 func (in preflight) pointless(r Result) bool {
 	unknown := r.State == Inconclusive || r.State == Skipped
 	return r.ID == Admission && in.facts.Judged == nil || r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
@@ -89,8 +89,8 @@ func preflightChecks() []definition[preflight] {
 	}
 }
 
-// refused is the result for the reason with this id for which flows refuses to plan. It takes all
-// reasons: a failed plan names only those that have to be fixed first.
+// refused is the result for the reason with this id, if flows refuses to plan for it. Callers pass
+// all reasons, because a failed plan names only those that have to be fixed first.
 func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
 	for _, s := range reasons {
 		if s.Code == id {
@@ -100,7 +100,7 @@ func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
 	return Result{}, false
 }
 
-// unfit lists the reasons why nothing can be planned for the side.
+// unfit lists the reasons that nothing can be planned for the side.
 func (in preflight) unfit(side flows.Side) []flows.Step {
 	return flows.UnfitReasons(side, in.cluster(side))
 }
@@ -121,11 +121,11 @@ func (in preflight) answers(side flows.Side) Result {
 	return pass(text)
 }
 
-// clocksDiffer is the difference of clocks from which a warning is worth it: certificates and
-// tokens depend on the clocks, and admins compare times in logs.
+// clocksDiffer is the largest difference of clocks without a warning: certificates and tokens
+// depend on the clocks, and admins compare times in logs.
 const clocksDiffer = 10 * time.Second
 
-// wrongClock says how far the cluster's clock is off, and which machine's clock may be wrong.
+// wrongClock reports the difference of the cluster's clock, and which machine's clock may be wrong.
 func (in preflight) wrongClock(side flows.Side, text string) Result {
 	c, other := in.cluster(side), in.cluster(side.Other())
 	direction := "ahead of"
@@ -203,12 +203,12 @@ func (in preflight) triesImage(side flows.Side) bool {
 	return ok
 }
 
-// image says whether a node could pull the plan's image.
+// image reports whether a node could pull the plan's image.
 func (in preflight) image(side flows.Side) Result {
 	c := in.cluster(side).ImageTrial
 	switch t := c.Value(); {
 	case !in.triesImage(side):
-		return pass("nothing is installed") // and nobody is told
+		return pass("nothing is installed") // pointless removes this result
 	case c.Unknown() != "":
 		return result(Inconclusive, trial.NotTried+c.Unknown())
 	case t == nil:
@@ -302,7 +302,7 @@ func (in preflight) samePeer(flows.Side) Result {
 	return r
 }
 
-// samePeers says which UIDs are stored of the peers, for a pair without strangers.
+// samePeers describes the stored UIDs of the peers, for a pair without strangers.
 func samePeers(f flows.Facts) Result {
 	var known []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -391,8 +391,8 @@ func (in preflight) nodePort(flows.Side) Result {
 	return pass(fmt.Sprintf("%d", p.NodePort))
 }
 
-// wireguardOverhead is how many bytes a tunnel over IPv4 adds to a packet: 20 of IP, 8 of UDP, 32
-// of WireGuard.
+// wireguardOverhead is the number of bytes that a tunnel over IPv4 adds to a packet: 20 of IP, 8 of
+// UDP, 32 of WireGuard.
 const wireguardOverhead = 60
 
 // commonMTU is the usual MTU of Internet paths. It is less if a part of the path is itself a
@@ -418,8 +418,8 @@ func (in preflight) mtu(flows.Side) Result {
 	return pass(text + fmt.Sprintf(", which a path of %d carries", commonMTU))
 }
 
-// largest is the size of the longest UDP packet that test pods got through; if both ways were
-// tried, the smaller of the two. 0 if unknown.
+// largest is the size of the longest UDP packet of test pods that passed; if both ways were tried,
+// the smaller of the two. 0 if unknown.
 func (in preflight) largest() (size int) {
 	if in.facts.Reach == nil {
 		return 0

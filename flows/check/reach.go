@@ -17,8 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// reachability judges whether the client will be able to dial the server: by what pods
-// have tried, or else as far as the kinds of addresses tell.
+// reachability judges whether the client will be able to dial the server: by a trial with
+// pods, or else by the kinds of addresses.
 func (in preflight) reachability(flows.Side) Result {
 	p := in.adopted
 	server, client := in.cluster(p.Server), in.cluster(p.Server.Other())
@@ -68,7 +68,7 @@ func (in preflight) triedReach(p flows.Params, way trial.Way) (r Result) {
 	return r
 }
 
-// closedText says in which direction packets of a trial got lost.
+// closedText describes the direction in which packets of a trial got lost.
 func (in preflight) closedText(p flows.Params, way trial.Way) string {
 	server, client := in.cluster(p.Server).Name(), in.cluster(p.Server.Other()).Name()
 	dialled := strings.Join(way.Silent(), ", ")
@@ -83,8 +83,8 @@ func (in preflight) closedText(p flows.Params, way trial.Way) string {
 	return fmt.Sprintf("nothing that a pod of %s sends to UDP %s arrives at %s", client, dialled, server)
 }
 
-// closedFixes are the ways out of a way that is closed. A port that Kubernetes chooses
-// can't be in a firewall's rule.
+// closedFixes lists the advice for a closed way. A port that Kubernetes chooses can't be
+// in a firewall's rule.
 func (in preflight) closedFixes(p flows.Params, back trial.Way, address, port string) []string {
 	var fixes []string
 	if in.facts.BothBehindNAT() && back.Closed() {
@@ -164,12 +164,12 @@ func nodePortReach(p flows.Params, server, client flows.ClusterFacts) Result {
 	return r
 }
 
-// bothBehindNAT names what keeps either cluster from dialling the other.
+// bothBehindNAT describes why neither cluster can dial the other.
 func bothBehindNAT(server, client flows.ClusterFacts) string {
 	return fmt.Sprintf("%s and %s are both behind NAT: neither has an address that the other can dial", server.Name(), client.Name())
 }
 
-// outOfNAT is what helps two clusters of which neither can dial the other.
+// outOfNAT is the advice for two clusters of which neither can dial the other.
 func outOfNAT(server flows.ClusterFacts) []string {
 	return []string{
 		fmt.Sprintf("forward a UDP port of the router in front of %s to one of its nodes: --node-port N, --client-address THE_ROUTER and --client-port", server.Name()),
@@ -202,8 +202,9 @@ func loadBalancerReach(server flows.ClusterFacts) Result {
 	return result(Inconclusive, "whether load balancers get addresses here is not known: "+reason, command.Text("if the endpoint stays pending: --server-service-type NodePort"))
 }
 
-// rule is the firewall rule to ask for, ready to paste. heard is from where packets of the
-// client came last, which is better known than the addresses of its nodes.
+// rule is the firewall rule to ask for, ready to paste. heard has the last source
+// addresses of the client's packets, which are better known than the addresses of its
+// nodes.
 func rule(client flows.ClusterFacts, address, port string, heard ...string) string {
 	from, nat := "from the nodes of "+string(client.ID), ""
 	switch external, internal := nodeAddresses(client); {
@@ -217,10 +218,10 @@ func rule(client flows.ClusterFacts, address, port string, heard ...string) stri
 	return fmt.Sprintf("firewall: allow UDP %s → %s port %s and replies%s", from, address, port, nat)
 }
 
-// apiServer says whether pods of a side reach the other's API server.
+// apiServer reports whether pods of a side reach the other's API server.
 func (in preflight) apiServer(from flows.Side) Result {
 	if in.facts.Reach == nil {
-		return pass("") // and nobody is told
+		return pass("") // pointless removes this result
 	}
 	here, there, api := in.cluster(from).Name(), in.cluster(from.Other()).Name(), in.facts.Reach.Ways[from].API
 	switch {
@@ -234,8 +235,8 @@ func (in preflight) apiServer(from flows.Side) Result {
 	return pass(fmt.Sprintf("a pod of %s was answered by %s", here, api.URL))
 }
 
-// ClosedWay refuses to connect clusters whose pods have not reached each other, as a
-// failed step; nil if they have, or that was not tried.
+// ClosedWay refuses to connect clusters if a trial of the way between their pods has
+// failed, as a failed step; nil if it has not, or nothing was tried.
 func ClosedWay(p flows.Params, f flows.Facts) *flows.Step {
 	if f.Reach == nil {
 		return nil
@@ -248,8 +249,8 @@ func ClosedWay(p flows.Params, f flows.Facts) *flows.Step {
 	return new(flows.Refuse(p.Server, Reachability, results[i].Title, flows.FailedPreflight, results[i].Summary, command.Join(results[i].Fix, "; ").String()))
 }
 
-// UntriedWay says why pods have not tried the way that was to be tried, in a sentence, if
-// they have not. It is no reason to refuse: a load balancer may need longer for an address
+// UntriedWay returns the reason that a requested trial was not made, as a sentence, or
+// nothing. This does not refuse the plan: a load balancer may need longer for an address
 // than a trial lasts.
 func UntriedWay(p flows.Params, f flows.Facts) []string {
 	if f.Reach == nil || p.Relay != "" {

@@ -7,15 +7,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// Minors of Kubernetes 1 that are tested. TestTheTestedReleasesAreThose compares
-// them with those that the tests run.
+// Minors of Kubernetes 1 that are tested. TestTheTestedReleasesAreThose compares them
+// with the minors that the tests run.
 const (
 	oldestMinor = 35
 	newestMinor = 37
 )
 
-// release compares Kubernetes with the releases that are tested. None is refused: most
-// of what is used has been stable for years.
+// release compares Kubernetes with the tested releases. It refuses none: most of the API
+// that we use has been stable for years.
 func (in preflight) release(side flows.Side) Result {
 	version, verify := in.cluster(side).Version, in.facts.Ours("network", "verify")
 	var minor int
@@ -34,7 +34,7 @@ func (in preflight) release(side flows.Side) Result {
 	return pass(fmt.Sprintf("%s; tested are %s", version, tested))
 }
 
-// kernels says whether gateways can run on the cluster's nodes.
+// kernels reports whether gateways can run on the cluster's nodes.
 func (in preflight) kernels(side flows.Side) Result {
 	c := in.cluster(side)
 	if s := c.OldKernels(side); s != nil {
@@ -62,15 +62,15 @@ func (in preflight) kernels(side flows.Side) Result {
 	return pass(flows.Some(known))
 }
 
-// What Liqo's documents advise a cluster to have before anything is installed. A
-// machine that is sold with 2 GB reports some of it less: the kernel keeps it.
+// Liqo's documents advise these resources for a cluster before an installation. A machine
+// that is sold with 2 GB reports less, because the kernel keeps some.
 const (
 	advisedCPUs   = 2000
 	advisedMemory = 1_800_000_000
 )
 
-// room compares the cluster with what the documents advise. What our programs use
-// themselves is a small part of it.
+// room compares the cluster with the documents' advice. Our own programs need only a
+// small part of it.
 func (in preflight) room(side flows.Side) Result {
 	var cpus, memory int64
 	for _, n := range in.cluster(side).Nodes {
@@ -88,11 +88,11 @@ func (in preflight) room(side flows.Side) Result {
 	return pass(text)
 }
 
-// admission says whether the API server would take what the plan applies first. It judges
-// by quotas, admission policies and webhooks of the cluster, too.
+// admission reports whether the API server would accept the first objects of the plan.
+// Its answer also covers the cluster's quotas, admission policies and webhooks.
 func (in preflight) admission(side flows.Side) Result {
 	if in.facts.Judged == nil {
-		return result(Inconclusive, "") // and nobody is told
+		return result(Inconclusive, "") // pointless removes this result
 	}
 	asked, due := false, false
 	for _, s := range in.facts.Judged.Steps {
