@@ -13,9 +13,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// OthersDefinition judges the definition that is there in place of the wanted one;
-// nil if it is ours. One of ours that others have changed is theirs as long as it
-// serves us.
+// OthersDefinition judges a live definition of another program in the place of the
+// wanted one; nil if it is ours. If others have changed one of ours, it counts as
+// theirs as long as our programs can use it.
 func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts {
 	d := &flows.DefinitionFacts{Name: live.Name, Unusable: render.Unusable(live, wanted)}
 	who := flows.Managers(live)
@@ -29,7 +29,7 @@ func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *f
 	return d
 }
 
-// others are the definitions that another program has put on the cluster.
+// others are the definitions that another program has installed.
 func (i *Installation) others(c flows.ClusterFacts) (all []flows.DefinitionFacts) {
 	if c.Installation.Value() == nil {
 		return c.Definitions
@@ -48,7 +48,8 @@ func (i *Installation) others(c flows.ClusterFacts) (all []flows.DefinitionFacts
 	return all
 }
 
-// keptDefinitions says that another program's definitions are used as they are.
+// keptDefinitions is the note that another program's definitions are used as they
+// are.
 func keptDefinitions(others []flows.DefinitionFacts) string {
 	if len(others) == 1 {
 		return fmt.Sprintf("%s is %s and stays as it is", others[0].Name, owner(others[0]))

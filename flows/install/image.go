@@ -30,8 +30,8 @@ func kinds(c flows.ClusterFacts) (all []trial.Kind) {
 	return all
 }
 
-// tryImage has a node of each kind pull the image before steps change anything; there is no such
-// step where a program of that image runs already.
+// tryImage returns a step in which a node of each kind pulls the image, before steps change
+// anything. There is none if a program with that image runs already.
 func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []flows.Step) []flows.Step {
 	changes := slices.ContainsFunc(steps, func(s flows.Step) bool {
 		return (s.Status == flows.Ready || s.Status == flows.Blocked) && (s.ID == flows.IDOf(side, stepOperator) || s.ID == flows.IDOf(side, stepFabric))

@@ -21,7 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// notYet stands in a plan for ranges that are known only after the installation.
+// notYet is the placeholder for ranges that are known only after the installation.
 const notYet networkingv1beta1.CIDR = "<known after the installation>"
 
 // Plan installs our operator on cluster A, or upgrades it. Settings that p leaves out stay as they
@@ -64,7 +64,7 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// complete fills in settings that the admin did not give, with those of the cluster.
+// complete fills settings that the admin left out with the cluster's present ones.
 func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams {
 	told := render.InstallParams{}
 	if d := installed[appsv1.Deployment](c, wire.OperatorName); d != nil {
@@ -72,7 +72,7 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	}
 	p.Image, p.Pods = cmp.Or(p.Image, told.Image), cmp.Or(p.Pods, told.Pods)
 	p.Namespace, p.ClusterID = c.Namespace, cmp.Or(p.ClusterID, c.ID)
-	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // it can't simply be changed
+	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // a change of it is more than an update
 	p.ServiceCIDR = cmp.Or(p.ServiceCIDR, told.ServiceCIDR)
 	p.Peering, p.APIServer = cmp.Or(p.Peering, told.Peering), cmp.Or(p.APIServer, told.APIServer)
 	if len(p.Pools) == 0 {
@@ -109,7 +109,7 @@ func byHelm(c flows.ClusterFacts) *flows.Step {
 		fmt.Sprintf("change it with helm upgrade %[1]s -n %[2]s --reuse-values, or remove it with helm uninstall %[1]s -n %[2]s", release, namespace)))
 }
 
-// Annotations that Helm puts on the objects of a release.
+// Annotations that Helm writes on the objects of a release.
 const (
 	helmRelease   = "meta.helm.sh/release-name"
 	helmNamespace = "meta.helm.sh/release-namespace"
@@ -129,8 +129,8 @@ func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flo
 	}
 	steps = i.steps(side, c)
 	if c.Software == flows.Operator && (!broken || c.Installation.Value() == nil && c.Installation.Unknown() == "") {
-		// Its Deployment is applied last of all: where it exists, nothing is
-		// missing, and bringing one up to date that works is another command's.
+		// The operator's Deployment is applied last: where it exists, nothing is missing. An update
+		// of an operator that works is the task of another command.
 		for k := range steps {
 			steps[k].Status, steps[k].Reason, steps[k].Objects, steps[k].Diff = flows.Done, "", nil, ""
 		}
@@ -194,7 +194,7 @@ func New(p render.InstallParams) (*Installation, error) {
 // ClusterID is the name by which the peers will know the cluster.
 func (i *Installation) ClusterID() wire.ClusterID { return i.params.ClusterID }
 
-// PlacesAgents reports whether an admin has chosen on which nodes agents run.
+// PlacesAgents reports whether an admin has chosen the nodes of agents.
 func (i *Installation) PlacesAgents() bool { return i.params.Pods.PlacesFabric() }
 
 // Parts of an installation, in their order of application. An upgrade applies the templates last.
@@ -240,8 +240,8 @@ func partOf(o wire.Object) string {
 	return stepSettings
 }
 
-// steps are the steps that apply the installation, or one failed step that says why it can't be
-// applied.
+// steps are the steps that apply the installation, or one failed step with the reason that it can't
+// be applied.
 func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step {
 	if failed := i.obstacle(side, c); failed != nil {
 		return []flows.Step{*failed}
@@ -281,9 +281,8 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 	return steps
 }
 
-// formerRights removes what the operator does not need any more after its role in whole peerings
-// has changed: rights, and the way to its proxy. What it granted to consumers ends with these
-// roles.
+// formerRights removes objects that the operator does not need after a change of its role in
+// lending: rights, and the way to its proxy. Consumers' rights from these roles end with them.
 func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows.Step {
 	var all []flows.Step
 	if c.Installation.Value() != nil {
@@ -302,7 +301,7 @@ func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows
 // seeInstallation is what to do where nobody knows what is installed.
 const seeInstallation = "ask the cluster's administrator for the right to read it"
 
-// obstacle is what the installation can't be applied for, nil if it can.
+// obstacle is the reason that the installation can't be applied, as a failed step; nil if it can.
 func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	if why := c.Unseen(); why != "" { // a second operator would work against the first
 		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess,
@@ -354,7 +353,7 @@ func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Ste
 	return nil
 }
 
-// endsAccess says which clusters' access an operator with this role would no longer maintain; "" if
+// endsAccess names the accesses that an operator with this role would not maintain any more; "" if
 // there are none.
 func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
@@ -373,10 +372,10 @@ func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	return ""
 }
 
-// replaced reports whether the templates can be applied: no former operator follows them any more.
-// It would replace the gateways with an image that may not run, and without what they need from the
-// new operator. On a new installation the operator comes last, and an operator that does not work
-// replaces nothing.
+// replaced reports whether the templates can be applied, because no former operator acts on them
+// any more. A former operator would replace the gateways with an image that may not run, and
+// without objects that the new operator makes for them. On a new installation the operator comes
+// last, and an operator that does not work replaces nothing.
 func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
 	switch {
 	case installed[appsv1.Deployment](c, wire.OperatorName) == nil:
@@ -434,7 +433,8 @@ func together(side flows.Side, id string, all []flows.Step) flows.Step {
 	return s
 }
 
-// definitions is the step for the CRDs. It leaves alone those of another program that suffice.
+// definitions is the step for the CRDs. It keeps those of another program that our programs can
+// use.
 func (i *Installation) definitions(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepDefinitions)
 	others := i.others(c)
@@ -451,7 +451,7 @@ func (i *Installation) definitions(side flows.Side, c flows.ClusterFacts) flows.
 	return s
 }
 
-// home creates the namespace. One that exists is used as it is.
+// home creates the namespace. It uses an existing one as it is.
 func (i *Installation) home(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepHome)
 	ns := c.FindNamespace(i.params.Namespace)
@@ -462,7 +462,7 @@ func (i *Installation) home(side flows.Side, c flows.ClusterFacts) flows.Step {
 	default:
 		s.Status, s.Action, s.Objects, s.Diff, s.Reason = flows.Done, flows.Update, nil, "", "used as it is: liqo-tui did not create it"
 		if ns.Labels[wire.LabelManagedBy] != wire.ManagedBy {
-			s.Want = nil // nor do printed manifests have it
+			s.Want = nil // printed manifests omit it, too
 		}
 	}
 	return s
@@ -484,7 +484,7 @@ func (i *Installation) served(c flows.ClusterFacts) bool {
 	})
 }
 
-// operatorWorks waits for the operator, and until it has followed its settings.
+// operatorWorks waits until the operator works, and has applied its settings.
 func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "operator-works"), Side: side, Action: flows.Wait, Title: "operator works", Status: flows.Waiting, Code: flows.CodeNotReady}
 	problem := flows.UnfitSide(side, c)
@@ -505,7 +505,7 @@ func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flow
 	return s
 }
 
-// rollout says what an operator with new settings still has to do; "" if nothing.
+// rollout describes the remaining work of an operator with new settings; "" if there is none.
 func (i *Installation) rollout(c flows.ClusterFacts) string {
 	if c.Installation.Value() == nil {
 		return ""

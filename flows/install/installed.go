@@ -17,7 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// waiting is what was seen of a program, and why it is not more.
+// waiting is seen, with the reason that a program's pods don't run, if one is
+// known.
 func waiting(f *flows.InstallationFacts, seen, program string) string {
 	if why := f.Waiting[program]; why != "" {
 		return seen + ": " + why
@@ -25,8 +26,8 @@ func waiting(f *flows.InstallationFacts, seen, program string) string {
 	return seen
 }
 
-// object finds an object of the installation; nil if it is not there. Names are
-// unique by kind: all is in one namespace, or in none.
+// object finds an object of the installation; nil if it does not exist. Names are
+// unique by kind, because all objects are in one namespace, or in none.
 func object(c flows.ClusterFacts, kind, name string) wire.Object {
 	if c.Installation.Value() == nil {
 		return nil
@@ -47,7 +48,8 @@ func installed[T any, O interface {
 	return typed[T, O](object(c, flows.RefTo(O(new(T))).Kind, name))
 }
 
-// typed is an object of the API server's as its Go type; nil for another one.
+// typed converts an object of the API server to its Go type; nil if it is of
+// another one.
 func typed[T any, O interface {
 	*T
 	wire.Object
@@ -76,9 +78,9 @@ func ranges(c flows.ClusterFacts) (all []*ipamv1alpha1.Network) {
 	return all
 }
 
-// settings are applied once those ranges are gone that are to be others: a
-// Network's range can't be changed. Those of pods and Services the operator
-// replaces.
+// settings is the step for the settings. First it deletes the Networks whose
+// ranges change, because a Network's range can't be changed. The operator
+// replaces the Networks of pods and Services.
 func (i *Installation) settings(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepSettings)
 	var gone []wire.Object
@@ -106,8 +108,8 @@ func (i *Installation) external() string {
 	return i.params.ExternalCIDR
 }
 
-// replaces reports whether the operator replaces a Network of pods or Services by
-// what the admin states.
+// replaces reports whether the operator replaces a Network of pods or Services,
+// because the admin states another range.
 func (i *Installation) replaces(n *ipamv1alpha1.Network) bool {
 	kind := n.Labels[wire.LabelNetworkType]
 	stated := i.stated(kind)
@@ -119,7 +121,7 @@ func (i *Installation) replaces(n *ipamv1alpha1.Network) bool {
 	})
 }
 
-// stated are the ranges of a kind of Network that the admin states.
+// stated are the ranges that the admin states for a kind of Network.
 func (i *Installation) stated(kind string) []string {
 	switch {
 	case kind == wire.NetworkPodCIDR:
@@ -130,8 +132,8 @@ func (i *Installation) stated(kind string) []string {
 	return nil
 }
 
-// toldRange refuses to change a range that somebody was told of; nil if there is
-// none.
+// toldRange refuses to change a range that peers or IPs use already, as a failed
+// step; nil if there is none.
 func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	peers, hosts, unknown := len(c.Configurations), 0, ""
 	if c.Installation.Value() != nil {
@@ -164,8 +166,8 @@ func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.S
 	return nil
 }
 
-// gateways wait until those that have our templates are as the templates say now.
-// The operator replaces one after the other.
+// gateways returns a wait for each gateway from our templates, until it is as the
+// templates are now. The operator replaces one after the other.
 func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates flows.Step, at time.Time) (steps []flows.Step) {
 	if c.Installation.Value() == nil {
 		return nil

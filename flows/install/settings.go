@@ -45,7 +45,7 @@ func validAmount(text string) error {
 	return err
 }
 
-// validImage says what no registry can have. The nodes are asked for the rest.
+// validImage refuses a name that no registry can have. Nodes try the rest.
 func validImage(text string) error {
 	if strings.ContainsFunc(text, unicode.IsSpace) {
 		return errors.New("an image's name has no spaces")
@@ -53,7 +53,7 @@ func validImage(text string) error {
 	return nil
 }
 
-// ValidServer says what is wrong with the URL of an API server.
+// ValidServer refuses an invalid URL of an API server.
 func ValidServer(text string) error {
 	if u, err := url.Parse(text); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return errors.New("want a URL like https://203.0.113.7:6443")
@@ -71,8 +71,7 @@ func validAnnouncement(text string) error {
 
 const imageHelp = "image of operator, gateways and node agent"
 
-// ImageSetting is the image of the installations that are part of a plan for a
-// connection.
+// ImageSetting is the image of installations in a plan for a connection.
 func ImageSetting() flows.ConnectionSetting {
 	return flows.ConnectionSetting{
 		Name: "image", Label: "Image", Help: imageHelp,
@@ -100,7 +99,7 @@ func ImageSetting() flows.ConnectionSetting {
 					}
 					params := i.params
 					params.Image = text
-					if changed, err := New(params); err == nil { // as it was before, but for the image
+					if changed, err := New(params); err == nil { // unchanged, except the image
 						p.Install[side] = changed
 					}
 				}
@@ -109,13 +108,14 @@ func ImageSetting() flows.ConnectionSetting {
 	}
 }
 
-// noImage is why a build that is not a release can't install anything by itself.
+// noImage is the reason that a build without a release can't install anything by
+// itself.
 const noImage = "this build of liqo-tui has no published image"
 
-// maxGatewayReplicas is more than anybody needs: only one of them works.
+// maxGatewayReplicas is more than needed, because only one replica works.
 const maxGatewayReplicas = 5
 
-// maxOperatorReplicas, too: it stands by within 2 s.
+// maxOperatorReplicas is more than needed, too: a standby takes over within 2 s.
 const maxOperatorReplicas = 5
 
 const rangePattern = `^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$`

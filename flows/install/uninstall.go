@@ -7,10 +7,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// PlanRemoval removes our operator from cluster A, as far as its objects carry
-// our label: what has the same name and is somebody else's stays. The definitions
-// stay: deleting them would delete all that they define, on clusters that share
-// them with others too.
+// PlanRemoval removes our operator from cluster A: all its objects that have our
+// label. Others' objects of the same names stay. The definitions stay, too: their
+// deletion would delete all objects of these kinds, and others may share the
+// cluster.
 func PlanRemoval(f flows.Facts) flows.Plan {
 	c := f.Sides[flows.A]
 	plan := flows.Plan{A: c.Name()}
@@ -47,7 +47,8 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 		return refuse(flows.FailedPreflight, flows.CodeUnfit, why, "run liqo-tui unpeer for each")
 	}
 	rest := c.Installation.Value() == nil
-	// The rights go before what the programs write: they may still be ending.
+	// The rights are deleted before the objects that the programs write, because
+	// the programs may still be ending.
 	for _, id := range []string{stepOperator, stepFabric, stepRights, stepTemplates, stepSettings} {
 		s := removePart(c, id)
 		rest = rest || s.Status != flows.Done
@@ -55,13 +56,13 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 	}
 	home := flows.RemoveNamespace(flows.A, stepHome, c.FindNamespace(c.Namespace), render.Tenant{Namespace: c.Namespace}, f.Contents[flows.A], rest)
 	if c.Installation.Value() == nil {
-		home.Asks = nil // whether anything else is there is known next
+		home.Asks = nil // the next observation shows whether anything else is there
 	}
 	plan.Steps = append(plan.Steps, home)
 	return plan
 }
 
-// removePart removes what is ours of one part of the installation.
+// removePart removes our objects of one part of the installation.
 func removePart(c flows.ClusterFacts, id string) flows.Step {
 	if c.Installation.Value() == nil {
 		return flows.Step{ID: flows.IDOf(flows.A, id), Side: flows.A, Action: flows.Delete, Title: titleOf(id), Status: flows.Blocked, Reason: "needs to be looked for"}
@@ -80,8 +81,8 @@ func removePart(c flows.ClusterFacts, id string) flows.Step {
 	return s
 }
 
-// KeptNamespace says why a plan's installation keeps its namespace, "" if it does
-// not.
+// KeptNamespace returns the reason that a plan's installation keeps its
+// namespace; "" if it does not.
 func KeptNamespace(p flows.Plan) string {
 	s, _ := p.Step(flows.IDOf(flows.A, stepHome))
 	why, _ := strings.CutPrefix(s.Reason, flows.KeptBecause)

@@ -13,8 +13,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// newer refuses an installation that a newer release of this program has made: what that
-// has written, this one does not read. nil if this program knows all of it.
+// newer refuses an installation that a newer release of this program has made: this one
+// can't read its annotations and fields. nil if this program knows all of them.
 func (i *Installation) newer(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil {
@@ -46,7 +46,7 @@ func (i *Installation) newer(side flows.Side, c flows.ClusterFacts) *flows.Step 
 	return nil
 }
 
-// images says which image a program has, and which it is to have.
+// images describes a program's present image, and the wanted one.
 func images(containers []corev1.Container, wanted string) string {
 	if len(containers) == 0 || slices.ContainsFunc(containers, func(c corev1.Container) bool { return c.Image == wanted }) {
 		return "image " + wanted
@@ -54,8 +54,8 @@ func images(containers []corev1.Container, wanted string) string {
 	return "image " + containers[0].Image + " → " + wanted
 }
 
-// installedContainers are those of the operator's pod or the agents', as a step's ID says;
-// none where there is none yet.
+// installedContainers are the containers of the operator's pod or the agents', as a step's
+// ID says; none if there is no pod template yet.
 func installedContainers(c flows.ClusterFacts, id string) []corev1.Container {
 	if d := installed[appsv1.Deployment](c, wire.OperatorName); id == stepOperator && d != nil {
 		return d.Spec.Template.Spec.Containers
@@ -66,7 +66,8 @@ func installedContainers(c flows.ClusterFacts, id string) []corev1.Container {
 	return nil
 }
 
-// blocked is why a part can't be applied yet, with its images if they are to change.
+// blocked is the reason that a part can't be applied yet, with its images if they will
+// change.
 func (i *Installation) blocked(c flows.ClusterFacts, id, why string) string {
 	has := installedContainers(c, id)
 	if len(has) == 0 || slices.ContainsFunc(has, func(c corev1.Container) bool { return c.Image == i.params.Image }) {

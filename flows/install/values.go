@@ -11,8 +11,8 @@ import (
 )
 
 // ReadValues reads an installation from the values of the Helm chart: settings by
-// their keys, and what is asked of pods. What the text leaves out, or leaves empty,
-// p keeps; but of pods it has all.
+// their keys, and settings of pods. p keeps the settings that the text leaves out
+// or leaves empty. The settings of pods are replaced as a whole.
 func ReadValues(text []byte, p *render.InstallParams) error {
 	values := map[string]any{}
 	if err := yaml.UnmarshalStrict(text, &values); err != nil {
