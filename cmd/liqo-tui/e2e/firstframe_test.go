@@ -26,10 +26,10 @@ const (
 	silent    = 45
 )
 
-// TestFirstFrame measures how soon the real program shows the contexts of a
-// kubeconfig of which most do not answer, and how soon those that do are known.
-// With BENCH_TUI=1 it has to be fast; otherwise it has to come at all, and not
-// to wait for who is silent.
+// TestFirstFrame measures how soon the real program shows the contexts of a kubeconfig, of
+// which most do not answer, and how soon it shows the state of those that do. With
+// BENCH_TUI=1 both have to be fast. Otherwise they have to appear at all, without a wait for
+// the silent ones.
 func TestFirstFrame(t *testing.T) {
 	program, kubeconfig := program(t), mostlySilent(t)
 	var first, known []time.Duration
@@ -47,8 +47,8 @@ func TestFirstFrame(t *testing.T) {
 	}
 }
 
-// TestDemoFirstFrame measures how soon the demonstration shows its connections, to somebody
-// without a kubeconfig, a home or a network to reach. With BENCH_TUI=1 it has to be fast.
+// TestDemoFirstFrame measures how soon the demonstration shows its connections, without a
+// kubeconfig, a home directory or a network. With BENCH_TUI=1 it has to be fast.
 func TestDemoFirstFrame(t *testing.T) {
 	program := program(t)
 	var took []time.Duration
@@ -66,8 +66,8 @@ func TestDemoFirstFrame(t *testing.T) {
 	}
 }
 
-// firstFrame starts the program once: how long it took until the contexts were
-// on the screen, and until it said what the answering ones are.
+// firstFrame starts the program once. It returns the times until the contexts were on the
+// screen, and until the states of the answering ones were.
 func firstFrame(t *testing.T, program, kubeconfig string) (first, known time.Duration) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "wizard", "--kubeconfig", kubeconfig)
@@ -78,8 +78,8 @@ func firstFrame(t *testing.T, program, kubeconfig string) (first, known time.Dur
 	return took[0], took[1]
 }
 
-// untilShown runs a program on a terminal until it has shown all that is waited for, and says
-// when it had shown each.
+// untilShown runs a program on a terminal until it has shown everything in shown, and returns
+// the time of each.
 func untilShown(t *testing.T, cmd *exec.Cmd, shown ...func(text string) bool) []time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -111,11 +111,11 @@ func untilShown(t *testing.T, cmd *exec.Cmd, shown ...func(text string) bool) []
 	return took
 }
 
-// mostlySilent is a kubeconfig of API servers that answer, that refuse the
-// connection, that accept it and say nothing, and of one that no name server knows.
+// mostlySilent returns a kubeconfig with API servers that answer, that refuse the connection,
+// and that accept it and send nothing, and with one that no name server knows.
 func mostlySilent(t *testing.T) string {
 	t.Helper()
-	mute, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts: the kernel does, and is silent
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts connections, and nobody answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,8 +140,7 @@ func mostlySilent(t *testing.T) string {
 	return file
 }
 
-// emptyCluster is an API server as far as the program asks one on which nothing
-// is installed.
+// emptyCluster imitates an API server without an installation, as far as the program asks.
 func emptyCluster(t *testing.T, n int) *httptest.Server {
 	t.Helper()
 	lists := map[string]string{
@@ -169,10 +168,10 @@ func emptyCluster(t *testing.T, n int) *httptest.Server {
 			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound"}`)
 		}
 	}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of programs that are ended in the middle
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // about programs that are stopped in the middle of a request
 	server.StartTLS()
 	t.Cleanup(func() {
-		server.CloseClientConnections() // watches have no end of their own
+		server.CloseClientConnections() // watches don't end by themselves
 		server.Close()
 	})
 	return server

@@ -19,8 +19,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// keeping is a pod of the consumer's that runs on the provider, with a Service, while objects
-// around it are deleted and come back.
+// keeping is a pod of the consumer that runs on the provider, with a Service. Meanwhile objects around it are
+// deleted and come back.
 type keeping struct {
 	lab
 	way       connection
@@ -28,18 +28,19 @@ type keeping struct {
 	random    *rand.Rand
 }
 
-// object is one of a cluster, in kubectl's words.
+// object names an object of a cluster for kubectl.
 type object struct{ namespace, name string } // such as secrets/password
 
 const (
 	keptPod = "kept"
-	// nodeMonitorPeriod is how often Kubernetes looks whether a node is ready, and its pods then are.
+	// nodeMonitorPeriod is how often Kubernetes checks whether a node is ready, and then whether its pods
+	// are.
 	nodeMonitorPeriod = 5 * time.Second
 )
 
-// losesNoRequest deletes what operators have made, and all that the consumer has beside its
-// installation and its network, in orders that the seed picks. What runs on the provider stays the same,
-// and answers each request and each datagram.
+// losesNoRequest deletes the objects that operators have made, and then all objects of the consumer except
+// its installation and its network, in orders that the seed picks. The objects on the provider stay the same,
+// and the pod answers each request and each datagram.
 func (l lab) losesNoRequest(t *testing.T, way connection, namespace string) {
 	k := keeping{lab: l, way: way, namespace: namespace, random: rand.New(rand.NewPCG(sample.Seed(t), 0))} //nolint:gosec // it has to be the same again
 	l.apply(t, way.a, `apiVersion: v1
@@ -83,10 +84,10 @@ spec:
 	for _, part := range []struct {
 		name string
 		test func(*testing.T)
-		home []string // addresses that pods at home ask
+		home []string // addresses that pods of the consumer ask
 	}{
 		{"what is derived is deleted", k.deletesDerived, []string{pod, here}},
-		{"a backup comes back", k.restores, []string{pod}}, // there is no Service here for a while
+		{"a backup comes back", k.restores, []string{pod}}, // the consumer has no Service for a while
 		{"the provider loses what it was shown", k.deletesShown, []string{pod, here}},
 	} {
 		if !t.Run(part.name, func(t *testing.T) {
@@ -102,7 +103,7 @@ spec:
 			k.settled(t)
 			same(t)
 		}) {
-			return // the next begins where it should have ended
+			return // the next part needs the end state of this one
 		}
 	}
 	l.must(t, "kubectl", way.a, "-n", namespace, "delete", "pod/kept", "service/kept", "--timeout=60s")
@@ -110,7 +111,7 @@ spec:
 
 func (k keeping) twin() string { return k.namespace + "-" + k.way.a }
 
-// asks has a pod of a cluster ask addresses until stop, which says what came of it.
+// asks starts requests of a cluster's pod to addresses. stop ends them, and checks that all were answered.
 func (k keeping) asks(t *testing.T, cluster string, addresses ...string) (stop func(*testing.T)) {
 	t.Helper()
 	nodes := k.nodes(t, cluster)
@@ -168,7 +169,7 @@ func (k keeping) asks(t *testing.T, cluster string, addresses ...string) (stop f
 	}
 }
 
-// derived are what the consumer's operator makes of what its admin has made.
+// derived are the objects that the consumer's operator makes from its admin's objects.
 func (k keeping) derived() []object {
 	tenant := "liqo-tenant-" + k.way.b
 	node := k.way.b
@@ -192,7 +193,7 @@ func (k keeping) derived() []object {
 	}
 }
 
-// shown are the provider's copies, and what its operator makes of them and of the Tenant.
+// shown are the provider's copies, and the objects that its operator makes from them and from the Tenant.
 func (k keeping) shown() []object {
 	tenant, twin := "liqo-tenant-"+k.way.a, k.twin()
 	return []object{
@@ -210,7 +211,7 @@ func (k keeping) shown() []object {
 	}
 }
 
-// backup are what the consumer's admin has made, the namespace first.
+// backup are the objects of the consumer's admin, the namespace first.
 func (k keeping) backup() []object {
 	tenant := "liqo-tenant-" + k.way.b
 	return []object{
@@ -250,8 +251,8 @@ func (k keeping) deletes(t *testing.T, cluster string, o object) {
 	k.kubectl(t, cluster, o.args("delete", "--ignore-not-found", "--wait=false"))
 }
 
-// deletesDerived deletes while the provider's API server stands still, for longer than it takes
-// Kubernetes at home to look at the virtual node.
+// deletesDerived deletes derived objects while the provider's API server is stopped, for longer than
+// Kubernetes on the consumer takes to check the virtual node.
 func (k keeping) deletesDerived(t *testing.T) {
 	all := k.derived()
 	k.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -302,7 +303,7 @@ func (k keeping) madeAgain(t *testing.T, cluster string, o object, was string) {
 	})
 }
 
-// byNamespace are kubectl's arguments for all objects of each namespace.
+// byNamespace returns kubectl's arguments for all objects of each namespace.
 func byNamespace(all []object) map[string][]string {
 	out := map[string][]string{}
 	for _, o := range all {
@@ -328,7 +329,7 @@ func (k keeping) there(t *testing.T, cluster string, all []object) {
 	}
 }
 
-// deletesShown deletes on the provider, while all look.
+// deletesShown deletes objects on the provider while all programs run.
 func (k keeping) deletesShown(t *testing.T) {
 	all := k.shown()
 	k.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -355,8 +356,8 @@ func (k keeping) deletesShown(t *testing.T) {
 	})
 }
 
-// restores has the consumer lose what it has beside its installation and its network while nobody of it looks, and
-// get back what its admin has made, one by one, while its operator runs.
+// restores deletes all objects of the consumer except its installation and its network, while none of its
+// programs runs. Then, while its operator runs, it restores the admin's objects one by one.
 func (k keeping) restores(t *testing.T) {
 	home, tenant := k.way.a, "liqo-tenant-"+k.way.b
 	backup := k.backup()
@@ -381,7 +382,7 @@ func (k keeping) restores(t *testing.T) {
 	k.random.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
 	for _, o := range backup {
 		t.Logf("%s brings back %s", time.Now().Format("15:04:05.000"), o.name)
-		eventually(t, 30*time.Second, func() error { // Kubernetes makes the account of pods in its own time
+		eventually(t, 30*time.Second, func() error { // Kubernetes takes some time to create the pods' account
 			cmd := k.command(t, "kubectl", home, "create", "-f", "-")
 			cmd.Stdin = strings.NewReader(saved[o])
 			_, err := cmd.Output()
@@ -390,12 +391,12 @@ func (k keeping) restores(t *testing.T) {
 			}
 			return err
 		})
-		time.Sleep(time.Duration(k.random.IntN(1500)) * time.Millisecond) // the operator may look, or not
+		time.Sleep(time.Duration(k.random.IntN(1500)) * time.Millisecond) // the operator may run in between, or not
 	}
 	k.there(t, home, k.derived())
 }
 
-// saves is an object as a backup brings it back.
+// saves returns an object in the form in which a backup restores it.
 func saves(t *testing.T, text string) string {
 	t.Helper()
 	var o map[string]any
@@ -414,7 +415,7 @@ func saves(t *testing.T, text string) string {
 	return string(out)
 }
 
-// settled waits until the consumer says that all is well, and that the provider has nothing that it has not.
+// settled waits until the consumer reports no problem, and no leftovers on the provider.
 func (k keeping) settled(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -446,8 +447,8 @@ func (k keeping) settled(t *testing.T) {
 	t.Logf("settled after %.1f s", time.Since(began).Seconds())
 }
 
-// onProvider is what the provider has for the consumer: the UID of each object, what it asks for, and how
-// often containers were started again.
+// onProvider returns the provider's objects for the consumer: the UID of each, its requests, and how often
+// containers were restarted.
 func (k keeping) onProvider(t *testing.T) map[string]any {
 	t.Helper()
 	out := map[string]any{}
@@ -470,7 +471,7 @@ func (k keeping) onProvider(t *testing.T) map[string]any {
 		}
 		for _, o := range list.Items {
 			uid := o.Metadata.UID
-			if o.Kind == "NamespaceMap" { // a copy, made again
+			if o.Kind == "NamespaceMap" { // a copy that was made again
 				uid = ""
 			}
 			out[o.Kind+" "+o.Metadata.Name] = []any{uid, o.Metadata.DeletionTimestamp, o.Spec, o.Data, o.Status.ContainerStatuses}

@@ -20,7 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// TestBenchPeering prints what a peering without Liqo takes; make bench-peering runs it.
+// TestBenchPeering prints the times of lending without Liqo. make bench-peering runs it.
 func TestBenchPeering(t *testing.T) {
 	const consumer, provider, namespace, rounds, many = "rome", "milan", "lent", 10, 100
 	l := findLab(t)
@@ -135,8 +135,7 @@ func lentPod(name string, abroad bool) *corev1.Pod {
 	return p
 }
 
-// untilReady makes a pod and says how long it takes until it is Ready, as a time after the
-// zero time.
+// untilReady creates a pod, and returns the time until it is Ready.
 func untilReady(t *testing.T, c kubernetes.Interface, namespace string, p *corev1.Pod) time.Time {
 	t.Helper()
 	ready := readyAt(t, c, namespace, p.Name)
@@ -151,7 +150,8 @@ func untilReady(t *testing.T, c kubernetes.Interface, namespace string, p *corev
 	return time.Time{}.Add(at.Sub(began))
 }
 
-// readyAt tells when a pod of that name is seen to be Ready; the zero time after a minute.
+// readyAt sends the time at which a pod of that name is Ready; the zero time after a
+// minute.
 func readyAt(t *testing.T, c kubernetes.Interface, namespace, name string) <-chan time.Time {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -192,7 +192,7 @@ spec:
 `)
 }
 
-// all is what our programs in both clusters have used so far.
+// all is the usage of our programs in both clusters so far.
 func (l lab) all(t *testing.T) (sum usage) {
 	t.Helper()
 	for _, cluster := range l.clusters {

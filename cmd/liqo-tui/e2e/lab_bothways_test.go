@@ -8,8 +8,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// testBothWays has two clusters with our operator lend to each other: each pod runs on the
-// other one, and the peering that ends first takes nothing from the other.
+// testBothWays lets two clusters with our operator lend to each other. Each pod runs on the
+// other cluster, and the end of lending one way does not affect the other way.
 func (l lab) testBothWays(t *testing.T) {
 	both := []connection{{"rome", "milan"}, {"milan", "rome"}}
 	for _, way := range both {
@@ -20,7 +20,7 @@ func (l lab) testBothWays(t *testing.T) {
 		t.Cleanup(func() { install("--peering", "none") })
 	}
 	for _, way := range both {
-		eventually(t, 30*time.Second, func() error { // of the installation, and made by the operator
+		eventually(t, 30*time.Second, func() error { // the installation's, which the operator makes
 			_, err := l.try(t, "kubectl", way.b, "-n", "liqo", "get", "ips.ipam.liqo.io", "api-server-proxy")
 			return err
 		})
@@ -28,7 +28,7 @@ func (l lab) testBothWays(t *testing.T) {
 	l.lendsEachWay(t, both)
 }
 
-// lendsEachWay peers the clusters of each way, lends, and leaves nothing.
+// lendsEachWay sets up lending each way, uses it, and leaves nothing.
 func (l lab) lendsEachWay(t *testing.T, ways []connection) {
 	t.Helper()
 	first := ways[0]
@@ -62,8 +62,8 @@ func (l lab) lendsEachWay(t *testing.T, ways []connection) {
 // lentOf is the namespace that a consumer offloads.
 func lentOf(way connection) string { return "lent-by-" + way.b }
 
-// lends has a Deployment of the consumer run on the provider, and answer through its Service
-// in both clusters.
+// lends runs a Deployment of the consumer on the provider, and asks its Service in both
+// clusters.
 func (l lab) lends(t *testing.T, way connection) {
 	t.Helper()
 	namespace := lentOf(way)
@@ -78,14 +78,14 @@ func (l lab) lends(t *testing.T, way connection) {
 	l.asks(t, way.b, namespace+"-"+way.a)
 }
 
-// returns takes back what lends did.
+// returns undoes lends.
 func (l lab) returns(t *testing.T, way connection) {
 	t.Helper()
 	l.tui("unoffload", "namespace", lentOf(way), "--kubeconfig", l.kubeconfig, "--context", "lab-"+way.a, "--yes", "--timeout", "120s").want(t, exit.OK)
 	l.must(t, "kubectl", way.a, "delete", "namespace", lentOf(way), "--timeout=180s")
 }
 
-// abroad has the pods of a Deployment run on virtual nodes alone.
+// abroad returns the Deployment with pods that run only on virtual nodes.
 func abroad(deployment string) string {
 	return strings.Replace(deployment, "      containers:\n", `      nodeSelector: {liqo.io/type: virtual-node}
       tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists}]

@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// TestLabByHand has two admins make the eight manual steps of Liqo's documents, in the
+// TestLabByHand makes the eight manual steps of two admins in Liqo's documents, in the
 // namespace that these use: by the released liqoctl and by our program in turn.
 func TestLabByHand(t *testing.T) {
 	l := useLab(t)
@@ -45,7 +45,7 @@ func TestLabByHand(t *testing.T) {
 	}
 }
 
-// own is a kubeconfig that knows of one cluster.
+// own returns a kubeconfig with only one cluster.
 func (l lab) own(t *testing.T, cluster string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(l.kubeconfig)
@@ -60,8 +60,8 @@ func (l lab) own(t *testing.T, cluster string) string {
 	return file
 }
 
-// eightSteps connects rome, the client, with milan, the server. do is one step by one
-// program.
+// eightSteps connects rome, the client, with milan, the server. do makes one step by
+// one of the programs.
 func (l lab) eightSteps(t *testing.T, do func(step int, cluster string, args ...string) string) {
 	t.Helper()
 	ofClient := do(1, "rome", "generate", "configuration")
@@ -84,7 +84,7 @@ func (l lab) eightSteps(t *testing.T, do func(step int, cluster string, args ...
 	}
 }
 
-// testByHand has all commands see what was made by hand, and remove it.
+// testByHand uses all commands on a connection that was made by hand, and removes it.
 func (l lab) testByHand(t *testing.T) {
 	t.Helper()
 	here := func(args ...string) string {
@@ -95,7 +95,7 @@ func (l lab) testByHand(t *testing.T) {
 		t.Errorf("info: got namespace %q, want default", got)
 	}
 	l.tui(l.pair("check")...).want(t, exit.OK)
-	l.connect("--yes").want(t, exit.OK) // a Configuration of liqoctl's does not say which cluster its peer is: it is written there
+	l.connect("--yes").want(t, exit.OK) // a Configuration of liqoctl does not have the peer's UID: connect writes it
 	before := l.versions(t)
 	if got := l.connect("--yes").want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 		t.Errorf("connect: got %q, want it to start with No changes.\n%s", got.out, got.err)

@@ -16,11 +16,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// beyond is how far a gap may exceed its bound on a busy machine before that is
-// an error. The figure itself is printed.
+// beyond is the factor by which a gap may exceed its bound on a busy machine without an
+// error. The gap itself is printed.
 const beyond = 5
 
-// report prints an outage, and how much of it remained after something was back.
+// report prints an outage, and the part of it that remained after the repair.
 func (o outage) report(t *testing.T, what string, back time.Time, bound time.Duration) {
 	t.Helper()
 	after := o.after(back)
@@ -28,7 +28,7 @@ func (o outage) report(t *testing.T, what string, back time.Time, bound time.Dur
 	atMost(t, what+": without answers", after, beyond*bound)
 }
 
-// gatewayPod is the one that runs, and its node; "" if none does.
+// gatewayPod returns the running gateway pod and its node; "" if none runs.
 func (l lab) gatewayPod(t *testing.T, cluster, peer string) (name, node string) {
 	t.Helper()
 	text, _ := l.try(t, "kubectl", cluster, "get", "pods", "-n", "liqo-tenant-"+peer, "-l", "networking.liqo.io/component=gateway",
@@ -41,8 +41,8 @@ func (l lab) gatewayPod(t *testing.T, cluster, peer string) (name, node string) 
 	return "", ""
 }
 
-// testMove has the gateway of way.b start again on another node, and measures
-// from the moment at which it runs there.
+// testMove moves the gateway of way.b to another node, and measures from the moment at
+// which it runs there.
 func (l lab) testMove(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
 	before, node := l.gatewayPod(t, way.b, way.a)
@@ -66,9 +66,8 @@ func (l lab) testMove(t *testing.T, way connection, bound time.Duration) {
 	o.report(t, "gateway of "+way.b+" moved to another node", runs, bound)
 }
 
-// testKill kills the gateway's process, not its pod. How long the kubelet takes
-// to start it again is not ours: the new process's age when answers come again
-// is.
+// testKill kills the gateway's process, not its pod. The time until the kubelet starts it
+// again is not ours, so the bound is for the age of the new process at the first answer.
 func (l lab) testKill(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
 	pod, node := l.gatewayPod(t, way.b, way.a)
@@ -90,8 +89,8 @@ func (l lab) testKill(t *testing.T, way connection, bound time.Duration) {
 // tunnelOf matches the command line of the gateway to a peer.
 func tunnelOf(peer string) string { return "^/liqo-gateway tunnel .*--remote-cluster-id=" + peer }
 
-// testCutPath has nothing pass for longer than any timer of WireGuard's lasts
-// that would let it notice by itself.
+// testCutPath blocks all packets for longer than any timer by which WireGuard would notice
+// it itself.
 func (l lab) testCutPath(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
 	var back time.Time
@@ -104,8 +103,8 @@ func (l lab) testCutPath(t *testing.T, way connection, bound time.Duration) {
 	o.report(t, "path between "+way.String()+" cut", back, bound)
 }
 
-// testRebind has the address translation of the client's provider forget its
-// ports, after it had begun to translate.
+// testRebind makes the address translation of the client's provider forget its ports,
+// after it had begun to translate.
 func (l lab) testRebind(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
 	defer l.must(t, "restore")
@@ -123,7 +122,7 @@ func (l lab) testRebind(t *testing.T, way connection, bound time.Duration) {
 	}
 }
 
-// testNarrow has the path drop packets of the stream's length, without a word.
+// testNarrow makes the path drop packets of the stream's length without an ICMP message.
 func (l lab) testNarrow(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
 	defer l.must(t, "restore")
@@ -132,7 +131,7 @@ func (l lab) testNarrow(t *testing.T, way connection, bound time.Duration) {
 	o := l.sender(t, way).during(t, 1200, 0, func() {
 		narrowed = time.Now()
 		l.must(t, "narrow", "1280", "--hole")
-		time.Sleep(time.Second) // the tunnel works again only when it was found that it does not
+		time.Sleep(time.Second) // the tunnel recovers only after the loss was detected
 	})
 	o.report(t, "path between "+way.String()+" narrowed to 1280 bytes", narrowed, bound)
 	if o.longest == 0 {
@@ -140,7 +139,7 @@ func (l lab) testNarrow(t *testing.T, way connection, bound time.Duration) {
 	}
 }
 
-// some are as many of all as a test runs, those that the seed picks, in their order.
+// some returns as many of all as a test runs: the seed picks them, and their order stays.
 func some[T any](t *testing.T, all []T, count int) []T {
 	t.Helper()
 	first := sample.Seed(t)
@@ -165,8 +164,8 @@ func (l lab) testRotate(t *testing.T, way connection, bound time.Duration) {
 	o.report(t, "keys of "+way.String()+" replaced", began, bound)
 }
 
-// testRenumber has way.a see way.b under other ranges while packets flow both ways,
-// then gives the former ones back.
+// testRenumber replaces the ranges under which way.a sees way.b while packets flow both
+// ways, and then restores the former ones.
 func (l lab) testRenumber(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
 	renumber := func(flags ...string) result {
@@ -210,9 +209,9 @@ func (l lab) testRenumber(t *testing.T, way connection, bound time.Duration) {
 	}
 }
 
-// testLiveChanges connects again, with other flags, two clusters whose packets
-// flow. What counts is the gap after the client was told where its server is
-// now; where it isn't told anything else, the whole gap.
+// testLiveChanges connects two clusters again with other flags, while packets flow. The
+// measured gap begins when the client gets the new endpoint of its server. Without a new
+// endpoint, the whole gap counts.
 func (l lab) testLiveChanges(t *testing.T, way connection) {
 	type change struct {
 		name  string
@@ -227,7 +226,7 @@ func (l lab) testLiveChanges(t *testing.T, way connection) {
 			{"a NodePort again", []string{"--server-service-type", "NodePort"}, 2 * time.Second},
 		},
 		{{"another port", []string{"--server-port", "51999"}, 2 * time.Second}},
-		{ // the gateways are replaced, and their pods are others
+		{ // the gateways are replaced by other pods
 			{"the server on the other side", []string{"--server-location", "Local"}, 3 * time.Second},
 			{"the server back", []string{"--server-location", "Remote"}, 3 * time.Second},
 		},
@@ -252,9 +251,9 @@ func (l lab) testLiveChanges(t *testing.T, way connection) {
 	}
 }
 
-// testLateProxy has the client told of a port before the server's nodes know it:
-// what they take for their own flow must not stay that. It measures from the
-// moment at which kube-proxy goes on.
+// testLateProxy gives the client a port before the server's nodes know it. The nodes then
+// take packets to it for a flow of their own, which must not last. It measures from the
+// moment at which kube-proxy continues.
 func (l lab) testLateProxy(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
 	connect := func(flag, value string) result {
@@ -284,7 +283,7 @@ func (l lab) testLateProxy(t *testing.T, way connection, bound time.Duration) {
 			}
 			return nil
 		})
-		time.Sleep(4 * time.Second) // until it has noticed, and dialled there in vain
+		time.Sleep(4 * time.Second) // until the client has noticed, and has dialled the new port in vain
 		resume()
 		back = time.Now()
 		connected.Wait()
@@ -298,7 +297,7 @@ func (l lab) testLateProxy(t *testing.T, way connection, bound time.Duration) {
 
 const kubeProxy = "^[^ ]*/kube-proxy --" // its command line
 
-// stopProxies has the kube-proxy of each node of a cluster stand still.
+// stopProxies stops the kube-proxy of each node of a cluster.
 func (l lab) stopProxies(t *testing.T, cluster string, nodes []string) error {
 	t.Helper()
 	for _, node := range nodes {
@@ -309,7 +308,7 @@ func (l lab) stopProxies(t *testing.T, cluster string, nodes []string) error {
 	return nil
 }
 
-// resumeProxies has them go on. One that was killed comes again within moments.
+// resumeProxies lets them continue. A killed one is back within moments.
 func (l lab) resumeProxies(t *testing.T, cluster string, nodes []string) error {
 	t.Helper()
 	for _, node := range nodes {
@@ -327,7 +326,7 @@ func (l lab) resumeProxies(t *testing.T, cluster string, nodes []string) error {
 	return nil
 }
 
-// endpoints are what the GatewayClients of a connection were told, and when.
+// endpoints records the endpoints that the GatewayClients of a connection got, and when.
 type endpoints struct {
 	heard chan time.Time
 	stop  []func()
@@ -360,13 +359,13 @@ func (l lab) followEndpoints(t *testing.T, way connection) *endpoints {
 		e.stop = append(e.stop, func() {
 			_ = cmd.Process.Kill()
 			<-read
-			_ = cmd.Wait() // killed
+			_ = cmd.Wait() // it was killed
 		})
 	}
 	return e
 }
 
-// last is when a client was last told of another endpoint, at least since.
+// last is when a client last got another endpoint; at least since.
 func (e *endpoints) last(since time.Time) time.Time {
 	for _, stop := range e.stop {
 		stop()
@@ -379,12 +378,12 @@ func (e *endpoints) last(since time.Time) time.Time {
 	return slices.MaxFunc(times, time.Time.Compare)
 }
 
-// testNodeJoins takes a node of b away for good while packets pass between others, and has
-// it join again as one that nobody knew. It measures how long they don't pass, and from
-// when on pods of the new node are reached.
+// testNodeJoins switches a node of b off for good while packets pass between others, and
+// then lets it join again as a new node. It measures how long packets do not pass, and
+// when pods of the new node are reached.
 func (l lab) testNodeJoins(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
-	node := way.b + "-2" // without the first there is no API server
+	node := way.b + "-2" // the first one runs the API server
 	l.must(t, "kubectl", way.b, "cordon", node)
 	if pod, is := l.gatewayPod(t, way.b, way.a); is == node {
 		l.must(t, "kubectl", way.b, "delete", "pod", "-n", "liqo-tenant-"+way.a, pod)
@@ -396,7 +395,7 @@ func (l lab) testNodeJoins(t *testing.T, way connection, bound time.Duration) {
 	gone := s.during(t, 8, 3*time.Second, func() {
 		l.must(t, "kubectl", way.b, "delete", "node", node)
 		endNode(t, node, pid)
-		l.must(t, "kubectl", way.b, "delete", "pod", web(node), "--force", "--grace-period=0") // or it would be taken for ready
+		l.must(t, "kubectl", way.b, "delete", "pod", web(node), "--force", "--grace-period=0") // otherwise it would count as ready
 	})
 	gone.report(t, "a node of "+way.b+" gone", began, bound)
 	var ready time.Time
@@ -414,9 +413,9 @@ func (l lab) testNodeJoins(t *testing.T, way connection, bound time.Duration) {
 	l.between(way, "verify").want(t, exit.OK)
 }
 
-// testBlockMoves has a block of b's addresses, which is a Calico cluster, be first one
-// node's and then another's, with a pod under the same address on each, while packets pass
-// to others.
+// testBlockMoves assigns a block of b's addresses, which is a Calico cluster, to one node
+// and then to another, with a pod under the same address on each, while packets pass to
+// other pods.
 func (l lab) testBlockMoves(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
 	const address, block = "10.200.33.5", "10-200-33-0-26"
@@ -433,14 +432,14 @@ func (l lab) testBlockMoves(t *testing.T, way connection, bound time.Duration) {
 			moving.untilItWorks(t)
 			t.Logf("a pod on %s, to which the block %s has moved, was reached %.1f s after it was ready", node, block, time.Since(ready).Seconds())
 			l.must(t, "kubectl", way.b, "delete", "pod", "moving")
-			// As Calico's own controllers do with a block that is empty.
+			// Calico's own controllers do the same with an empty block.
 			l.must(t, "kubectl", way.b, "delete", "--ignore-not-found", "blockaffinities.crd.projectcalico.org/"+node+"-"+block, "ipamblocks.crd.projectcalico.org/"+block)
 		}
 	})
 	o.report(t, "a block of "+way.b+" moved twice", began, bound)
 }
 
-// nodeProcess is the first process of a node, with which all others end.
+// nodeProcess is the first process of a node. All others end with it.
 func (l lab) nodeProcess(t *testing.T, node string) (pid string) {
 	t.Helper()
 	for line := range strings.Lines(l.must(t, "status")) {
@@ -452,7 +451,7 @@ func (l lab) nodeProcess(t *testing.T, node string) (pid string) {
 	return ""
 }
 
-// endNode ends a node with all that runs on it, as a machine that is switched off.
+// endNode ends a node with all its programs, like a machine that is switched off.
 func endNode(t *testing.T, node, pid string) {
 	t.Helper()
 	if err := exec.CommandContext(t.Context(), "kill", "-9", pid).Run(); err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 )
 
-// TestLabCommands goes through the commands of the manual in the lab, with
-// packets.
+// TestLabCommands runs the commands of the manual in the lab, with packets.
 func TestLabCommands(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
@@ -65,14 +64,14 @@ func TestLabCommands(t *testing.T) {
 	})
 	t.Run("a range of pods that is new is passed on by connect", func(t *testing.T) {
 		podRanges(labPodCIDR + ",10.122.0.0/16")
-		l.connect("--yes").want(t, exit.OK) // at once: install has waited for the operator
+		l.connect("--yes").want(t, exit.OK) // without a wait: install has waited for the operator
 		if got := l.seenAs(t); strings.Count(got, "/") != 2 || !strings.HasPrefix(got, before) {
 			t.Errorf("rome sees milan's pods as %q, want %s and another range", got, before)
 		}
 	})
 	t.Run("delegate has the operators carry a changed endpoint, and a range that is new", func(t *testing.T) {
 		// Milan's operator reaches rome's API server by another address, as behind a NAT.
-		const name = "kubernetes.default" // its certificate has this one
+		const name = "kubernetes.default" // a name in the API server's certificate
 		defer l.resolves(t, "milan", name, l.wan(t, 1))()
 		url, passed := l.passOn(t, name, "rome")
 		l.tui(append(l.pair("network", "delegate"), "--api-server", url, "--yes", "--timeout", "60s")...).want(t, exit.OK)
@@ -121,14 +120,14 @@ func (l lab) byFiles(t *testing.T, c connection) {
 	alone(c.a, "network", "accept", answer)
 }
 
-// seenAs is how rome sees milan's pods.
+// seenAs is the range under which rome sees milan's pods.
 func (l lab) seenAs(t *testing.T) string {
 	t.Helper()
 	return strings.TrimSpace(l.tui("info", "peer", "milan", "--kubeconfig", l.kubeconfig, "--context", "lab-rome",
 		"--get", "network.cidr.remapped.pod").want(t, exit.OK).out)
 }
 
-// publicKeys are those of the gateways, in the order of the clusters.
+// publicKeys are the gateways' public keys, in the order of the clusters.
 func (l lab) publicKeys(t *testing.T) []string {
 	t.Helper()
 	keys := make([]string, len(l.clusters))
@@ -140,7 +139,7 @@ func (l lab) publicKeys(t *testing.T) []string {
 	return keys
 }
 
-// discovered is what a script reads of `discover -o json`.
+// discovered has the fields of `discover -o json` that a script reads.
 type discovered struct {
 	Clusters []struct {
 		ID       string              `json:"clusterID"`
@@ -155,7 +154,7 @@ type discoveredContext struct {
 	File string `json:"file"`
 }
 
-// testDiscover asks from a machine of rome's LAN, which is one of its nodes.
+// testDiscover asks from a machine in rome's LAN: one of its nodes.
 func (l lab) testDiscover(t *testing.T) {
 	program, err := filepath.Abs("../../../bin/liqo-tui")
 	if err != nil {

@@ -15,13 +15,14 @@ import (
 // fault is one way to break something.
 type fault struct {
 	name string
-	// lasts is how long it stays, up to; 0: it is over at once.
+	// lasts is its longest duration; 0 if it is over at once.
 	lasts time.Duration
-	// apply breaks it on way.a, on its way to way.b, and says how. The random
-	// numbers are its own, so that a seed means the same at any speed.
+	// apply breaks way.a, on its way to way.b, and returns a description. Each
+	// fault has random numbers of its own, so that a seed has the same effect at
+	// any speed.
 	apply func(d damage) (string, error)
-	undo  func(d damage) error // nil: nothing to be undone
-	// connects: an admin runs network connect.
+	undo  func(d damage) error // nil if there is nothing to undo
+	// connects marks a fault in which an admin runs network connect.
 	connects bool
 }
 
@@ -40,7 +41,7 @@ func (d damage) node() string {
 
 func (d damage) tenant() string { return "liqo-tenant-" + d.way.b }
 
-// kubectl asks the cluster again while its API server has been killed.
+// kubectl repeats its request if the cluster's API server was killed meanwhile.
 func (d damage) kubectl(args ...string) (string, error) {
 	var err error
 	for range 20 {
@@ -64,7 +65,7 @@ func onNode(command ...string) func(damage) (string, error) {
 
 var errNoGateway = errors.New("no gateway runs there just now")
 
-// gateway is the process of way.a's gateway to way.b, and its node.
+// gateway returns the process of way.a's gateway to way.b, and its node.
 func (d damage) gateway() (node, pid string, err error) {
 	for _, node := range d.nodesOf[d.way.a] {
 		if pid := d.process(d.t, d.way.a, node, tunnelOf(d.way.b), ""); pid != "" {
@@ -74,7 +75,7 @@ func (d damage) gateway() (node, pid string, err error) {
 	return "", "", errNoGateway
 }
 
-// inGateway runs a command in a gateway's network.
+// inGateway runs a command in the network namespace of a gateway.
 func inGateway(command ...string) func(damage) (string, error) {
 	return func(d damage) (string, error) {
 		node, pid, err := d.gateway()
@@ -100,7 +101,7 @@ func deletePods(selector string) func(damage) (string, error) {
 	}
 }
 
-// moveGateway has the gateway's pod start again on another node.
+// moveGateway moves the gateway's pod to another node.
 func moveGateway(d damage) (string, error) {
 	pod, node := d.gatewayPod(d.t, d.way.a, d.way.b)
 	if pod == "" {
@@ -123,11 +124,11 @@ func moveGateway(d damage) (string, error) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	return "from " + node, nil // another fault is in the way
+	return "from " + node, nil // another fault prevents the move
 }
 
-// killComponent kills one of Kubernetes' own processes on a node, which the
-// node starts again.
+// killComponent kills one of Kubernetes' own processes on a node. The node starts
+// it again.
 func killComponent(name string, node func(damage) string) func(damage) (string, error) {
 	return func(d damage) (string, error) {
 		on := node(d)
@@ -140,8 +141,8 @@ func killComponent(name string, node func(damage) string) func(damage) (string, 
 	}
 }
 
-// changePortEarly has the client told of a port that the server's nodes don't know
-// for a while.
+// changePortEarly gives the client a port that the server's nodes do not know for
+// a while.
 func changePortEarly(d damage) (string, error) {
 	clusters := []string{d.way.a, d.way.b} // one of them has the server
 	lasts := time.Duration(d.random.Int64N(int64(4 * time.Second)))
@@ -168,7 +169,7 @@ func changePortEarly(d damage) (string, error) {
 
 func firstNode(d damage) string { return d.nodesOf[d.way.a][0] }
 
-// path does something to the path between the clusters.
+// path changes the path between the clusters.
 func path(args func(d damage) []string) func(damage) (string, error) {
 	return func(d damage) (string, error) {
 		a := args(d)
@@ -189,8 +190,8 @@ func again(flags func(d damage) []string) func(damage) (string, error) {
 
 func anyOf(r *rand.Rand, values ...string) string { return values[r.IntN(len(values))] }
 
-// faults is everything that is broken. Changes by the program are among them:
-// an admin changes a connection without asking whether a pod restarts.
+// faults are all faults. Changes by the program are among them: an admin changes a
+// connection without regard to pods that restart.
 func faults() []fault {
 	return []fault{
 		{name: "kill the gateway's process", apply: killGateway},

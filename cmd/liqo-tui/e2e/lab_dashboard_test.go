@@ -9,8 +9,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// TestLabDashboard watches two connected clusters in a terminal while the way
-// to one API server is lost and found again, and the terminal changes its size.
+// TestLabDashboard watches two connected clusters in a terminal while one API server
+// becomes unreachable and comes back, and the terminal changes its size.
 func TestLabDashboard(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
@@ -23,7 +23,7 @@ func TestLabDashboard(t *testing.T) {
 
 	way.close()
 	s.Wait(40*time.Second, "1 ? unreachable", "no answer from milan for", "? unreachable <1m", "not answering", "said last:", "rome says connected")
-	// It is a state of the row, whatever the size: no dialog is in the way of it.
+	// It is a state of the row at any size: no dialog covers it.
 	for _, size := range [][2]int{{80, 24}, {40, 12}, {60, 20}, {100, 30}} {
 		s.Resize(size[0], size[1])
 		s.Wait(20*time.Second, strings.Repeat("─", size[0]), "? unreachable", "milan")
@@ -35,7 +35,7 @@ func TestLabDashboard(t *testing.T) {
 	s.Wait(20*time.Second, "? unreachable")
 	s.Press("D")
 	s.Wait(20*time.Second, "diagnosis", "LT-D001", "ROOT CAUSE")
-	s.Press("Escape") // back to where it was asked from: the list
+	s.Press("Escape") // back to the list
 	s.WaitWithout(20*time.Second, "ROOT CAUSE")
 	s.Wait(20*time.Second, "STATUS▼", "? unreachable")
 
@@ -53,9 +53,9 @@ func TestLabDashboard(t *testing.T) {
 	s.Wait(30*time.Second, "0 ok 0 warn 0 fail 1 other of 1 peering")
 }
 
-// fits checks that what is on the screen becomes one picture of that size: the title
-// in the first line, the keys in the last one. Until the program has drawn again, the
-// terminal shows a part of what was there before.
+// fits checks that the screen becomes one picture of that size: the title in the
+// first line, the keys in the last one. Until the program has drawn again, the
+// terminal shows a part of the former picture.
 func (s *terminal) fits(width, height int) {
 	s.t.Helper()
 	eventually(s.t, 20*time.Second, func() error {

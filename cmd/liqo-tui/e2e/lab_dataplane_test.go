@@ -36,7 +36,7 @@ func useThreeClusters(t *testing.T) lab {
 	return l
 }
 
-// connection is two clusters that are connected.
+// connection is two connected clusters.
 type connection struct{ a, b string }
 
 func (c connection) String() string { return c.a + " and " + c.b }
@@ -49,7 +49,7 @@ func TestThreeClusters(t *testing.T) {
 	connections := []connection{{"rome", "milan"}, {"rome", "napoli"}}
 	for _, cluster := range l.clusters {
 		install := []string{"install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster, "--image", labImage}
-		if cluster == "milan" { // where nothing in Kubernetes says it; those of the others are found
+		if cluster == "milan" { // nothing in Kubernetes states its ranges; those of the others are found
 			install = append(install, "--pod-cidr", "10.244.0.0/16")
 		}
 		l.tui(install...).want(t, exit.OK)
@@ -95,7 +95,7 @@ func TestThreeClusters(t *testing.T) {
 		}
 	})
 	t.Run("a NetworkPolicy knows remote pods by their remapped addresses", func(t *testing.T) {
-		l.testPolicy(t, connection{"milan", "rome"}) // whose Calico enforces it
+		l.testPolicy(t, connection{"milan", "rome"}) // its Calico enforces policies
 	})
 	t.Run("two peers with the same five-tuple at the same time", l.testSameFlow)
 	t.Run("each side was told what the other advertises", func(t *testing.T) {
@@ -159,14 +159,14 @@ func TestThreeClusters(t *testing.T) {
 			l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exit.OK)
 		}
 		l.testBlockMoves(t, connection{"milan", "rome"}, time.Second)
-		// Of four, since one of three would always be the same with this part of the tests.
+		// Four ways: of three, the seed would always pick the same one with this part of the tests.
 		for _, way := range some(t, []connection{{"milan", "rome"}, {"rome", "milan"}, {"rome", "napoli"}, {"napoli", "rome"}}, 1) {
 			l.testNodeJoins(t, way, time.Second)
 		}
 	})
 }
 
-// testShortcuts connects rome's two peers, which then need no rome.
+// testShortcuts connects rome's two peers directly, without rome.
 func (l lab) testShortcuts(t *testing.T) {
 	c := connection{"milan", "napoli"}
 	shortcuts := []string{"network", "connect", "--shortcuts", "--kubeconfig", l.kubeconfig, "--context", "lab-rome", "--server-service-type", "NodePort", "--timeout", "120s"}
@@ -178,7 +178,7 @@ func (l lab) testShortcuts(t *testing.T) {
 	for _, way := range c.ways() {
 		eventually(t, 20*time.Second, func() error { return l.worksBetween(t, way) })
 	}
-	l.tui(append(shortcuts, "--dry-run")...).want(t, exit.OK) // nothing is left to do
+	l.tui(append(shortcuts, "--dry-run")...).want(t, exit.OK) // nothing remains to be done
 	l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
 }
 
@@ -200,9 +200,9 @@ spec:
 `, node)
 }
 
-// testReach has a pod of every node of a, the nodes themselves, and pods in
-// their nodes' network ask a pod on every node of b, which tells as whom it saw
-// them.
+// testReach asks a pod on every node of b from a pod of every node of a, from the nodes
+// themselves, and from pods in their nodes' network. The answers have the address of the
+// sender as b sees it.
 func (l lab) testReach(t *testing.T, way connection) {
 	t.Helper()
 	external := l.translations(t, way.b, way.a).external
@@ -233,15 +233,15 @@ func (l lab) testReach(t *testing.T, way connection) {
 	}
 }
 
-// translations are how a cluster sees the addresses of another.
+// translations are one cluster's views of another's addresses.
 type translations struct {
 	real, remapped []netip.Prefix
-	external       netip.Addr // the first one: stands for nodes
-	// The range that it is of, as the other cluster has it and as this one sees it.
+	external       netip.Addr // the first address, which stands for nodes
+	// Its range, as the other cluster has it and as this one sees it.
 	realExternal, remappedExternal netip.Prefix
 }
 
-// of is where the cluster finds an address of the other's pods.
+// of is the address under which the cluster reaches a pod of the other.
 func (x translations) of(t *testing.T, ip netip.Addr) netip.Addr {
 	t.Helper()
 	for i, p := range x.real {
@@ -284,7 +284,7 @@ func (l lab) podIP(t *testing.T, cluster, pod string) netip.Addr {
 	return netip.MustParseAddr(l.must(t, "kubectl", cluster, "get", "pod", pod, "-o", "jsonpath={.status.podIP}"))
 }
 
-// testEndpoints asks what b's EndpointSlices name, as seen from a.
+// testEndpoints asks the endpoints in b's EndpointSlices, as seen from a.
 func (l lab) testEndpoints(t *testing.T, way connection) {
 	t.Helper()
 	l.apply(t, way.b, `
@@ -312,8 +312,8 @@ spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
 	}
 }
 
-// testNodePort gives a a Service whose one endpoint is a pod of b, and asks it
-// from outside through every node of a: none of them has the pod.
+// testNodePort makes a Service in a whose only endpoint is a pod of b, and asks it from
+// outside through every node of a. None of these nodes has the pod.
 func (l lab) testNodePort(t *testing.T, way connection) {
 	t.Helper()
 	pod := web(way.b + "-2")
@@ -335,7 +335,7 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 	addresses := strings.FieldsSeq(l.must(t, "kubectl", way.a, "get", "nodes", "-o",
 		`jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))
 	for address := range addresses {
-		eventually(t, 20*time.Second, func() error { // until kube-proxy knows
+		eventually(t, 20*time.Second, func() error { // until kube-proxy has the Service
 			answer, err := exec.CommandContext(t.Context(), "curl", "--silent", "--show-error", "--max-time", "5",
 				fmt.Sprintf("http://%s:%s/", address, port)).CombinedOutput()
 			if err != nil {
@@ -350,8 +350,8 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 	}
 }
 
-// testPolicy has b's pods refuse everybody, then let a's pods in by the addresses
-// that b sees them under. b's network has to enforce policies.
+// testPolicy closes b's pods to everybody, and then opens them to a's pods by the addresses
+// under which b sees these. b's network has to enforce policies.
 func (l lab) testPolicy(t *testing.T, way connection) {
 	t.Helper()
 	pod := web(way.b + "-2")
@@ -384,8 +384,8 @@ spec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: 
 	eventually(t, 20*time.Second, ask)
 }
 
-// testHost has b's IP resource lead to a server on this machine, which is no
-// part of b, and asks it from a pod on every node of a.
+// testHost offers a server on this machine, which is outside of b, by an IP resource of b,
+// and asks it from a pod on every node of a.
 func (l lab) testHost(t *testing.T, way connection) {
 	t.Helper()
 	outside := l.state(t).wan(1)
@@ -416,7 +416,7 @@ func (l lab) testHost(t *testing.T, way connection) {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	nodes := strings.Fields(l.must(t, "kubectl", way.b, "get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))
 	for _, node := range l.nodes(t, way.a) {
-		eventually(t, 10*time.Second, func() error { // until the gateway knows
+		eventually(t, 10*time.Second, func() error { // until the gateway has the IP
 			answer, err := l.try(t, "kubectl", way.a, "exec", web(node), "--", "/pod", "get", "--timeout", "2s", fmt.Sprintf("http://%s:%s/", address, port))
 			if err != nil {
 				return err
@@ -429,9 +429,8 @@ func (l lab) testHost(t *testing.T, way connection) {
 	}
 }
 
-// testSameFlow has pods of milan and of napoli, which have the same address,
-// ask the same pod of rome from the same port, for as long as it takes both to
-// ask twenty times.
+// testSameFlow asks the same pod of rome from pods of milan and of napoli with the same
+// address and port, until both have asked twenty times.
 func (l lab) testSameFlow(t *testing.T) {
 	defer func() {
 		for _, cluster := range []string{"milan", "napoli"} {
@@ -470,8 +469,8 @@ func (l lab) testSameFlow(t *testing.T) {
 	wait.Wait()
 }
 
-// twins returns pods of two clusters that have the same address, and makes
-// pods until there are some.
+// twins returns pods of two clusters with the same address. It creates pods until there are
+// some.
 func (l lab) twins(t *testing.T, a, b string) (ofA, ofB string) {
 	t.Helper()
 	addresses := map[string]map[string]string{a: {}, b: {}} // cluster, address, pod
@@ -493,9 +492,8 @@ func (l lab) twins(t *testing.T, a, b string) (ofA, ofB string) {
 	return "", ""
 }
 
-// testAdvertised pins what another implementation of the peer reads of ours:
-// our CIDRs in its Configuration, the external one among them, and objects that
-// carry our ID as a label.
+// testAdvertised checks the data that another implementation of the peer reads: our CIDRs
+// in its Configuration, the external one among them, and objects with our ID in a label.
 func (l lab) testAdvertised(t *testing.T, way connection) {
 	t.Helper()
 	network := func(kind string) []string {

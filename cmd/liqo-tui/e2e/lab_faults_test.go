@@ -18,42 +18,40 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// faultRun breaks things at random, in the same order for the same seed: one at
-// a time, or several that overlap. After each time everything has to work
-// again, and at the end all pods of all nodes reach each other.
+// faultRun breaks things at random, in the same order for the same seed: one at a time, or
+// several at once. After each time everything has to work again, and at the end all pods of
+// all nodes have to reach each other.
 type faultRun struct {
 	lab
 	connections []connection
 	faults      []fault
-	nodesOf     map[string][]string // of a cluster, for when its API server is down
+	nodesOf     map[string][]string // by cluster, for times when the API server is down
 	senders     []sender
 	streams     []*stream
 	bursts      []*burst
 
 	running sync.Mutex // one command of the program at a time
-	owed    []owed     // commands that were not able to finish
+	owed    []owed     // commands that could not finish
 }
 
-// burst is some faults at once, and the time until all worked again.
+// burst is a number of simultaneous faults, with the time until everything worked again.
 type burst struct {
 	kinds       []string
-	began, over time.Time // over: all was undone
-	works       time.Time // again, on every way
+	began, over time.Time // over: all faults were undone
+	works       time.Time // again, for every way
 }
 
-// owed is a command that an admin would have to repeat, since the faults around
-// it kept it from finishing.
+// owed is a command that an admin would have to repeat, because faults kept it from finishing.
 type owed struct {
 	way  connection
 	args []string
 }
 
-// settled is how long all that was broken may take to work again: Kubernetes
-// itself needs most of it, when several things were broken at once.
+// settled is the longest time until everything works again. After several faults at once,
+// Kubernetes itself needs most of it.
 const settled = 2 * time.Minute
 
-// breakFor is for how long things are broken at random: less in a run of CI, all in one of all
-// tests, or as long as SOAK says.
+// breakFor returns the length of a random run: less in CI, all in a run of all tests, or SOAK.
 func breakFor(t *testing.T, less, all string) (length time.Duration, random *rand.Rand) {
 	t.Helper()
 	if sample.All() {
@@ -83,10 +81,11 @@ func (l lab) newFaultRun(t *testing.T, connections []connection) *faultRun {
 }
 
 func (l lab) testFaults(t *testing.T, connections []connection) {
-	length, random := breakFor(t, "1m", "5m") // for half of the faults, and for all
+	length, random := breakFor(t, "1m", "5m") // for half of the faults, or for all
 	r := l.newFaultRun(t, connections)
 	for _, s := range r.senders {
-		// What is measured here are seconds. Dozens of datagrams in each of them, through
+		// Gaps are measured in seconds here. Dozens of datagrams in each second, through three
+		// tunnels in user space, have used all CPU time of a slow machine.
 		// three tunnels in user space, have taken all of a slow machine's time.
 		r.streams = append(r.streams, s.stream(t, 1200, "--interval", "50ms"))
 	}
@@ -123,13 +122,13 @@ func (l lab) testFaults(t *testing.T, connections []connection) {
 	}
 }
 
-// breakThings goes through the faults, shuffled, again and again.
+// breakThings runs through the shuffled faults until time is up.
 func (r *faultRun) breakThings(t *testing.T, random *rand.Rand, length time.Duration) {
 	t.Helper()
 	all := r.faults
 	var deck []int
 	for end := time.Now().Add(length); time.Now().Before(end); {
-		// Two of three times one alone, whose cost can be told.
+		// Two of three times one fault alone, so that its cost is known.
 		count := max(1, random.IntN(5)-1)
 		b := &burst{began: time.Now()}
 		var wait sync.WaitGroup
@@ -152,13 +151,12 @@ func (r *faultRun) breakThings(t *testing.T, random *rand.Rand, length time.Dura
 	}
 }
 
-// inflict applies a fault, the n-th of several within moments, and undoes it
-// after a while.
+// inflict applies a fault, the n-th of several at once, and undoes it after a while.
 func (d damage) inflict(f fault, n int) {
 	if n > 0 {
 		time.Sleep(time.Duration(d.random.IntN(2000)) * time.Millisecond)
 	}
-	for range 20 { // what another fault has removed comes again
+	for range 20 { // another fault may have removed an object for a moment
 		detail, err := f.apply(d)
 		if err == nil {
 			d.t.Logf("%s %s on %s towards %s: %s", time.Now().Format("15:04:05.0"), f.name, d.way.a, d.way.b, detail)
@@ -176,8 +174,8 @@ func (d damage) inflict(f fault, n int) {
 	}
 }
 
-// command runs the program between the clusters of way. What faults keep it
-// from finishing is owed: an admin would repeat it.
+// command runs the program for the clusters of way. If faults keep it from finishing, it is
+// owed: an admin would repeat it.
 func (r *faultRun) command(way connection, name string, flags ...string) (string, error) {
 	r.running.Lock()
 	defer r.running.Unlock()
@@ -191,8 +189,8 @@ func (r *faultRun) command(way connection, name string, flags ...string) (string
 	return told, nil
 }
 
-// ports are the node ports of a connection, from the first of a hundred on: no
-// two connections ever ask for the same.
+// ports returns node ports for a connection. Each connection has a hundred of its own, so no
+// two ever request the same.
 func (r *faultRun) ports(way connection) int {
 	for i, c := range r.connections {
 		if c == way || c == way.ways()[1] {
@@ -238,12 +236,11 @@ func (r *faultRun) settle(t *testing.T) {
 	}
 }
 
-// longTime is what no single fault costs, but those whose kubelet has to restart
-// a container first.
+// longTime is longer than the outage of any single fault, except one after which a kubelet
+// restarts a container.
 const longTime = 8 * time.Second
 
-// gateways is what there is to see of both gateways of a connection that does
-// not work.
+// gateways describes both gateways of a connection that does not work.
 func (r *faultRun) gateways(t *testing.T, way connection) string {
 	t.Helper()
 	var out strings.Builder
@@ -269,14 +266,14 @@ func (r *faultRun) gateways(t *testing.T, way connection) string {
 	return out.String()
 }
 
-// cost is what one kind of fault cost at its worst.
+// cost is the worst outage of one kind of fault.
 type cost struct {
 	times, alone   int
-	longest, after time.Duration // without answers, and how much of it after the fault was over
+	longest, after time.Duration // without answers, and the part of it after the fault was over
 }
 
-// table says for every kind of fault how often it occurred and, of those times
-// when it was the only one, the longest gap.
+// table shows for every kind of fault how often it occurred, and the longest gap among the
+// times when it was alone.
 func (r *faultRun) table(stalls []stall) string {
 	costs := map[string]cost{}
 	const several = "several at once"
@@ -293,8 +290,8 @@ func (r *faultRun) table(stalls []stall) string {
 		c := costs[kind]
 		c.alone++
 		for _, s := range stalls {
-			// One that began before has another reason. What is broken may show in
-			// the packet that was sent just before.
+			// A gap that began before has another reason. But the packet that was sent just
+			// before the fault may already be lost.
 			if s.Last.Before(b.began.Add(-100*time.Millisecond)) || s.Last.After(b.works) {
 				continue
 			}
@@ -317,8 +314,8 @@ func (r *faultRun) table(stalls []stall) string {
 	return out.String()
 }
 
-// worksBetween asks a pod of every node of b from a pod of every node of a, and
-// what both clusters say of the connection.
+// worksBetween asks a pod of every node of b from a pod of every node of a, and compares both
+// clusters' reports about the connection.
 func (l lab) worksBetween(t *testing.T, way connection) error {
 	t.Helper()
 	state, err := l.try(t, "kubectl", way.a, "get", "connections", "-n", "liqo-tenant-"+way.b, "-o", "jsonpath={.items[*].status.value}")

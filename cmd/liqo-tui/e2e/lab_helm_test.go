@@ -36,7 +36,7 @@ func (l lab) helm(t *testing.T, cluster string, args ...string) string {
 // helmInstall installs the chart, and waits as Helm does.
 func (l lab) helmInstall(t *testing.T, cluster, image string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "values") // that of a test has its name, and Helm splits it at the comma
+	dir, err := os.MkdirTemp("", "values") // a test's own folder has its name with a comma, at which Helm splits
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,8 @@ func (l lab) helmInstall(t *testing.T, cluster, image string) {
 	l.helm(t, cluster, "install", "liqo-tui", "../../../charts/liqo-tui", "-f", values, "--wait", "--timeout", "60s")
 }
 
-// testHelms: what another program manages is not changed behind its back.
+// testHelms checks that our program does not change an installation that Helm
+// manages.
 func (l lab) testHelms(t *testing.T) {
 	l.helm(t, "rome", "test", "liqo-tui", "--timeout", "60s")
 	before := l.objects(t, "rome")
@@ -66,7 +67,7 @@ func (l lab) testHelms(t *testing.T) {
 }
 
 // noDrift asks the API server whether an apply of the release's manifest would change
-// anything, which is what Argo CD and Flux ask again and again.
+// anything. Argo CD and Flux ask the same at intervals.
 func (l lab) noDrift(t *testing.T, cluster string) {
 	t.Helper()
 	cmd := l.command(t, "kubectl", cluster, "diff", "--server-side", "--field-manager", "helm", "-n", "liqo", "-f", "-")
@@ -76,7 +77,8 @@ func (l lab) noDrift(t *testing.T, cluster string) {
 	if err != nil && (!ok || failed.ExitCode() != 1) { // 1 is for differences
 		t.Fatalf("kubectl diff: %v\n%s", err, out)
 	}
-	// Helm says on each object whose it is, which its manifest does not.
+	// Helm writes on each object that it belongs to Helm. The manifest does not have
+	// this.
 	helms := []string{"meta.helm.sh/release-", "app.kubernetes.io/managed-by: ", "  annotations:", "  generation: "}
 	for line := range strings.Lines(string(out)) {
 		differs := strings.HasPrefix(line, "+") && !strings.HasPrefix(line, "+++ ") || strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "--- ")
@@ -101,7 +103,7 @@ func (l lab) testHelmUpgrade(t *testing.T) {
 
 func (l lab) testHelmUninstall(t *testing.T, before []string) {
 	l.helm(t, "rome", "uninstall", "liqo-tui", "--wait", "--timeout", "60s")
-	ours := func(name string) bool { // what has the CRDs' kinds, too: Helm knows nothing of it
+	ours := func(name string) bool { // other objects of the CRDs' kinds, which Helm does not know
 		kind, _, _ := strings.Cut(name, " ")
 		return strings.HasSuffix(name, ".liqo.io") && (kind == "CustomResourceDefinition" || kind == "APIService") || kind == "InternalNode" || kind == "Network"
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// TestLabLending has rome run a Deployment on milan, both with our operators, and takes
-// everything away again: with an API server of milan's that rome's pods reach, through
-// the tunnel, and by an admin of rome's who has nothing of milan but a peering user's file.
-// Or each of the two runs a Deployment on the other.
+// TestLabLending runs a Deployment of rome on milan, both with our operators, and takes
+// everything away again: over an address of milan's API server that rome's pods reach, or
+// through the tunnel, or by an admin of rome who has no access to milan except the file of a
+// peering user. Or each of the two runs a Deployment on the other.
 func TestLabLending(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
@@ -52,8 +52,8 @@ func TestLabLending(t *testing.T) {
 	}
 }
 
-// testLending tells peers of an API server at an address, gives peer more flags, and says
-// how access is described then.
+// testLending sets the provider's URL of its API server, gives peer more flags, and compares
+// the description of the access.
 func (l lab) testLending(t *testing.T, apiServer, access string, invited bool, more ...string) {
 	const consumer, provider, namespace = "rome", "milan", "lent"
 	peering := func(cluster string, args ...string) {
@@ -66,7 +66,7 @@ func (l lab) testLending(t *testing.T, apiServer, access string, invited bool, m
 		peering(consumer, "--peering", "none")
 		peering(provider, "--peering", "none")
 	})
-	eventually(t, 30*time.Second, func() error { // of the installation, and made by the operator
+	eventually(t, 30*time.Second, func() error { // the installation's, which the operator makes
 		_, err := l.try(t, "kubectl", provider, "-n", "liqo", "get", "ips.ipam.liqo.io", "api-server-proxy")
 		return err
 	})
@@ -92,7 +92,7 @@ func (l lab) testLending(t *testing.T, apiServer, access string, invited bool, m
 	began = time.Now()
 	l.must(t, "kubectl", consumer, "-n", namespace, "create", "configmap", "settings", "--from-literal=A=b")
 	l.must(t, "kubectl", consumer, "-n", namespace, "create", "secret", "generic", "password", "--from-literal=password=x")
-	// Without the two its container does not start.
+	// Without the ConfigMap and the Secret its container does not start.
 	l.apply(t, consumer, strings.Replace(abroad(lentWeb(namespace)), "      containers:\n      - name: web\n", `      volumes: [{name: password, secret: {secretName: password}}]
       containers:
       - name: web
@@ -108,7 +108,7 @@ func (l lab) testLending(t *testing.T, apiServer, access string, invited bool, m
 	t.Run("its Service answers pods of the consumer", func(t *testing.T) { l.asks(t, consumer, namespace) })
 	t.Run("with a pod in each cluster it answers from both, in both", func(t *testing.T) { l.answersFromBoth(t, consumer, provider, namespace) })
 	t.Run("logs, exec and port-forward", func(t *testing.T) { l.kubectlReaches(t, consumer, provider, namespace) })
-	t.Run("the provider's operator gets another pod", func(t *testing.T) { // in-band, the proxy does
+	t.Run("the provider's operator gets another pod", func(t *testing.T) { // in-band, the proxy gets another pod, too
 		l.must(t, "kubectl", provider, "-n", "liqo", "delete", "pods", "-l", "app.kubernetes.io/name=liqo-tui-operator", "--timeout=60s")
 		l.must(t, "kubectl", consumer, "-n", namespace, "scale", "deployment/web", "--replicas=2")
 		l.must(t, "kubectl", consumer, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=90s")
@@ -161,13 +161,13 @@ func (l lab) testLending(t *testing.T, apiServer, access string, invited bool, m
 	t.Logf("unpeer:\n%s%s", got.err, got.out)
 	if invited {
 		l.tui("delete", "peering-user", "--consumer-cluster-id", consumer, "--kubeconfig", l.kubeconfig, "--context", "lab-"+provider, "--yes").want(t, exit.OK)
-		l.tui(pair("peer")...).want(t, exit.Unreachable) // the file is good for nothing any more
+		l.tui(pair("peer")...).want(t, exit.Unreachable) // the file gives no access any more
 	}
 	l.isAsBefore(t, before)
 }
 
 // invitedUser is the file that the provider's admin has made for the consumer's. It is good
-// for the consumer's peering, and for nothing else.
+// for lending to this consumer, and for nothing else.
 func (l lab) invitedUser(t *testing.T, consumer, provider, apiServer string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "invited")
@@ -189,7 +189,7 @@ func (l lab) invitedUser(t *testing.T, consumer, provider, apiServer string) (fi
 		"list nodes": "no",
 	} {
 		args := append([]string{"--kubeconfig", file, "auth", "can-i"}, strings.Fields(question)...)
-		out, _ := exec.CommandContext(t.Context(), "../../../bin/kubectl", args...).Output() // it fails where the answer is no
+		out, _ := exec.CommandContext(t.Context(), "../../../bin/kubectl", args...).Output() // kubectl fails if the answer is no
 		if got := strings.TrimSpace(string(out)); got != want {
 			t.Errorf("can-i %s: got %q, want %s", question, got, want)
 		}
@@ -197,12 +197,13 @@ func (l lab) invitedUser(t *testing.T, consumer, provider, apiServer string) (fi
 	return file
 }
 
-// faultsWhileLending breaks what carries a peering, while there are ever other pods. When all
-// works again, there are as many pods here as there, and none twice.
+// faultsWhileLending breaks the parts that lending needs, while pods are created and deleted.
+// When everything works again, both clusters have the same number of pods, and no pod exists
+// twice.
 func (l lab) faultsWhileLending(t *testing.T, c connection, namespace string) {
 	length, random := breakFor(t, "15s", "3m")
 	r := l.newFaultRun(t, []connection{c})
-	// Who runs network connect wants the network for itself, and unpeer leaves it.
+	// network connect keeps the network for itself, and unpeer would leave it.
 	r.faults = slices.DeleteFunc(r.faults, func(f fault) bool { return f.connects })
 	scale := func(replicas int) error {
 		_, err := l.try(t, "kubectl", c.a, "--request-timeout=5s", "-n", namespace, "scale", "deployment/web", fmt.Sprintf("--replicas=%d", replicas))
@@ -213,7 +214,7 @@ func (l lab) faultsWhileLending(t *testing.T, c connection, namespace string) {
 	scaled := rand.New(rand.NewPCG(random.Uint64(), 0)) //nolint:gosec // it has to be the same again
 	scaling.Go(func() {
 		for ctx.Err() == nil {
-			_ = scale(scaled.IntN(8)) // the API server may be what is broken
+			_ = scale(scaled.IntN(8)) // the API server may be broken at this time
 			time.Sleep(time.Duration(scaled.IntN(3000)) * time.Millisecond)
 		}
 	})
@@ -252,8 +253,9 @@ func (l lab) faultsWhileLending(t *testing.T, c connection, namespace string) {
 	l.must(t, "kubectl", c.a, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=90s")
 }
 
-// saysWhatIsLent compares what the program says of a peering with what there is, when it is
-// fine and while a pod is refused; and has it keep the network from being taken away.
+// saysWhatIsLent compares the program's view of lending with the objects, when everything
+// works and while a pod is refused. It also checks that the program refuses to remove the
+// network.
 func (l lab) saysWhatIsLent(t *testing.T, consumer, provider, namespace, access string) {
 	t.Helper()
 	info := func(cluster, peer string, want ...string) {
@@ -298,8 +300,8 @@ spec:
 	}
 }
 
-// answersFromBoth adds a pod at home to a Service whose other one is on the provider, and
-// asks the Service in both clusters.
+// answersFromBoth adds a pod on the consumer to a Service whose other pod is on the provider,
+// and asks the Service in both clusters.
 func (l lab) answersFromBoth(t *testing.T, consumer, provider, namespace string) {
 	t.Helper()
 	l.apply(t, consumer, `apiVersion: v1
@@ -335,7 +337,7 @@ spec:
 	l.must(t, "kubectl", consumer, "-n", namespace, "delete", "pod", "at-home")
 }
 
-// kubectlReaches uses a pod on the provider through the consumer's API server.
+// kubectlReaches uses kubectl on a pod on the provider through the consumer's API server.
 func (l lab) kubectlReaches(t *testing.T, consumer, provider, namespace string) {
 	t.Helper()
 	lent := l.must(t, "kubectl", consumer, "-n", namespace, "get", "pods", "-l", "app=web", "--field-selector", "spec.nodeName="+provider, "-o", "jsonpath={.items[0].metadata.name}")
@@ -371,7 +373,7 @@ spec:
 	}
 	defer func() {
 		_ = forward.Process.Kill()
-		_ = forward.Wait() // killed
+		_ = forward.Wait() // it was killed
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n') // Forwarding from 127.0.0.1:40123 -> 8080
 	address, _, _ := strings.Cut(strings.TrimPrefix(line, "Forwarding from "), " ")
@@ -394,7 +396,7 @@ spec:
 	}
 }
 
-// apiServer is where the kubeconfig says that a cluster's API is.
+// apiServer is the address of a cluster's API server in the kubeconfig.
 func (l lab) apiServer(t *testing.T, cluster string) string {
 	t.Helper()
 	return l.must(t, "kubectl", cluster, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
@@ -403,8 +405,8 @@ func (l lab) apiServer(t *testing.T, cluster string) string {
 // exposed are the URLs of an API server behind a Service.
 type exposed struct{ nodePort, balanced string }
 
-// exposes puts an API server behind a Service of an admin's, as where nobody outside of the
-// cluster's network reaches it.
+// exposes makes an admin's Service for an API server, for a cluster whose API server can't be
+// reached from outside of its network.
 func (l lab) exposes(t *testing.T, cluster string) exposed {
 	t.Helper()
 	server := l.apiServer(t, cluster)
@@ -427,7 +429,7 @@ addressType: IPv4
 endpoints: [{addresses: [ADDRESS], conditions: {ready: true}}]
 ports: [{name: https, port: PORT}]
 `
-	balanced := l.wan(t, map[string]byte{"rome": 127, "milan": 143}[cluster]).String() // in its certificate
+	balanced := l.wan(t, map[string]byte{"rome": 127, "milan": 143}[cluster]).String() // an address in its certificate
 	l.apply(t, cluster, strings.NewReplacer("BALANCED", balanced, "ADDRESS", address, "PORT", port).Replace(service))
 	nodePort := l.must(t, "kubectl", cluster, "get", "service", "api-server-for-peers", "-o", "jsonpath={.spec.ports[0].nodePort}")
 	return exposed{nodePort: "https://" + net.JoinHostPort(address, nodePort), balanced: "https://" + balanced}

@@ -19,9 +19,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// besideAPeering has liqoctl peer two clusters with Liqo and offload a namespace, and
-// then the program works on both of them. Of all objects that were there nothing may
-// differ afterwards, and the offloaded pod still answers.
+// besideAPeering lets liqoctl peer two clusters with Liqo and offload a namespace. Then the
+// program works on both of them. Afterwards all objects from before are the same, and the
+// offloaded pod still answers.
 func (l lab) besideAPeering(t *testing.T, c connection, work func()) {
 	t.Helper()
 	const namespace = "abroad"
@@ -52,15 +52,15 @@ func (l lab) besideAPeering(t *testing.T, c connection, work func()) {
 	l.liqoctl(t, append(consumer, "unoffload", "namespace", namespace, "--skip-confirm")...)
 	l.must(t, "kubectl", c.a, "delete", "namespace", namespace, "--timeout=120s")
 	l.liqoctl(t, l.argsOf(c, "unpeer", "--skip-confirm")...)
-	// It keeps the tenant namespaces, of which a Renew holds one, with nonces and certificates
-	// that our next unpeer would remove.
+	// It keeps the tenant namespaces. One holds a Renew, with nonces and certificates that our
+	// next unpeer would remove.
 	for _, way := range c.ways() {
 		l.must(t, "kubectl", way.a, "-n", "liqo-tenant-"+way.b, "delete", "secrets", "--all")
 	}
 }
 
-// testPeeringOfOthers walks through what happens to connections of a third cluster with
-// the two that liqoctl has peered, killed at random changes. What would break the peering
+// testPeeringOfOthers runs commands for connections between a third cluster and the two that
+// liqoctl has peered, and kills them at random changes. A command that would break the peering
 // is refused.
 func (l lab) testPeeringOfOthers(t *testing.T, peered connection) {
 	for _, command := range []string{"reset", "rotate-keys", "delegate"} {
@@ -77,7 +77,7 @@ func (l lab) testPeeringOfOthers(t *testing.T, peered connection) {
 		var said []string
 		life := lifeBeside(rnd)
 		for i, command := range life {
-			last := i == len(life)-1 // it ends the connection, and is not killed
+			last := i == len(life)-1 // the last command ends the connection, and is not killed
 			change := 0
 			if !last && rnd.IntN(2) == 0 {
 				change = 1 + rnd.IntN(6)
@@ -96,13 +96,14 @@ func (l lab) testPeeringOfOthers(t *testing.T, peered connection) {
 		t.Error("no command was killed: this test shows little of it")
 	}
 	for cluster := range before {
-		// Liqo v1.2 leaves this if a GatewayServer is deleted while it makes the gateway.
+		// Liqo v1.2 leaves this behind if a GatewayServer is deleted while Liqo makes the
+		// gateway.
 		l.must(t, "kubectl", cluster, "delete", "clusterrolebinding", "liqo-gateway-liqo-tenant-napoli-napoli", "--ignore-not-found")
 	}
 	l.isAsBefore(t, before)
 }
 
-// lifeBeside are the commands in the life of a connection, with parts left out at random.
+// lifeBeside returns the commands in the life of a connection, with parts left out at random.
 func lifeBeside(rnd *rand.Rand) [][]string {
 	connect := []string{"connect", "--server-service-type", "NodePort", "--server-location", []string{"local", "remote"}[rnd.IntN(2)]}
 	if rnd.IntN(2) == 0 {
@@ -120,8 +121,8 @@ func lifeBeside(rnd *rand.Rand) [][]string {
 	return append(life, []string{"reset", "--yes", "--timeout", "120s"})
 }
 
-// runUntil runs the program, and kills it a while after it has made its n-th change, if it
-// makes that many: it ends between or in the middle of two requests, and can't notice.
+// runUntil runs the program, and kills it a while after its n-th change, if it makes that
+// many. So it ends between two requests or during one, and can't react.
 func runUntil(t *testing.T, n int, while time.Duration, args ...string) (_ result, killed bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program(t), append(args, "-o", "ndjson")...)
@@ -135,7 +136,7 @@ func runUntil(t *testing.T, n int, while time.Duration, args ...string) (_ resul
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(events)
-	lines.Buffer(nil, 16<<20) // the program would wait for ever at a line that nobody reads
+	lines.Buffer(nil, 16<<20) // the program would block for ever if nobody read a long line
 	for lines.Scan() {
 		out.WriteString(lines.Text() + "\n")
 		if !strings.Contains(lines.Text(), `"type":"change"`) || n == 0 {
@@ -146,12 +147,12 @@ func runUntil(t *testing.T, n int, while time.Duration, args ...string) (_ resul
 			killed = cmd.Process.Kill() == nil
 		}
 	}
-	_ = cmd.Wait() // its exit code tells
+	_ = cmd.Wait() // the exit code is enough
 	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}, killed && cmd.ProcessState.ExitCode() < 0
 }
 
-// contents are all objects of some clusters but for those that come and go by
-// themselves, without what controllers report on them.
+// contents returns all objects of some clusters, without those that come and go by themselves,
+// and without the controllers' reports in them.
 func (l lab) contents(t *testing.T, clusters ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -163,10 +164,10 @@ func (l lab) contents(t *testing.T, clusters ...string) map[string]string {
 		}
 		for _, o := range list.Items {
 			if o.GetKind() == "RouteConfiguration" && o.GetNamespace() == "liqo" {
-				continue // Liqo's routes of a node to all peers, in the order of a Go map
+				continue // Liqo's routes of a node to all peers, in random order
 			}
 			unstructured.RemoveNestedField(o.Object, "status")
-			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "virtual-kubelet.io/last-applied-node-status") // with its heartbeat
+			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "virtual-kubelet.io/last-applied-node-status") // it has a heartbeat
 			o.SetManagedFields(nil)
 			o.SetResourceVersion("")
 			text, err := json.MarshalIndent(o.Object, "", " ")

@@ -10,16 +10,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// lending is how a consumer comes to a provider's resources.
+// lending is a way in which a consumer gets a provider's resources.
 type lending struct {
 	name  string
 	flags []string
-	// invited: the consumer's admin has what the provider's one made with liqoctl, and
-	// no other rights on the provider.
+	// invited: the consumer's admin has the file that the provider's admin made with
+	// liqoctl, and no other rights on the provider.
 	invited bool
 }
 
-// lendings are all ways. A run of CI goes one of them.
+// lendings are all ways. A run of CI uses one of them.
 func lendings() []lending {
 	return []lending{
 		{name: "past the tunnel"},
@@ -28,7 +28,7 @@ func lendings() []lending {
 	}
 }
 
-// testPeer has a consumer run a Deployment on a provider, both with Liqo, and then
+// testPeer runs a Deployment of a consumer on a provider, both with Liqo, and then
 // takes everything away again.
 func (l lab) testPeer(t *testing.T, consumer, provider string, how lending) {
 	remote := []string{"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-" + provider}
@@ -69,8 +69,8 @@ func (l lab) testPeer(t *testing.T, consumer, provider string, how lending) {
 		t.Errorf("the Deployment's pod is on %q, want %s", on, provider)
 	}
 	l.besideGateway(t, consumer, provider, namespace)
-	// The lab has no DNS: a Service is asked by its address, which each cluster has
-	// its own of.
+	// The lab has no DNS, so a Service is asked by its address, which differs between
+	// the clusters.
 	for _, from := range []struct{ cluster, namespace string }{{consumer, namespace}, {provider, namespace + "-" + consumer}} {
 		l.asks(t, from.cluster, from.namespace)
 	}
@@ -85,8 +85,8 @@ func (l lab) testPeer(t *testing.T, consumer, provider string, how lending) {
 	}
 }
 
-// peeringUser is a kubeconfig as liqoctl makes it for a consumer's admin, and may do
-// what rbac says that peer needs besides.
+// peeringUser returns a kubeconfig that liqoctl makes for a consumer's admin, with the
+// additional rights that rbac prints for peer.
 func (l lab) peeringUser(t *testing.T, consumer, provider string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "peering-user")
@@ -108,8 +108,9 @@ func (l lab) peeringUser(t *testing.T, consumer, provider string) (file string) 
 	return file
 }
 
-// besideGateway gives the offloaded pod another address if it has the one of the
-// consumer's gateway pod: Liqo's gateway takes packets to that address for its own.
+// besideGateway moves the offloaded pod to another address if it has that of the
+// consumer's gateway pod: Liqo's gateway would keep packets to that address for
+// itself.
 func (l lab) besideGateway(t *testing.T, consumer, provider, namespace string) {
 	t.Helper()
 	gateway, _ := l.gatewayPod(t, consumer, provider)
@@ -122,7 +123,7 @@ func (l lab) besideGateway(t *testing.T, consumer, provider, namespace string) {
 	l.must(t, "kubectl", consumer, "-n", namespace, "rollout", "status", "deployment/web", "--timeout=180s")
 }
 
-// asks has an ordinary pod of a cluster ask the Service of the offloaded Deployment.
+// asks asks the Service of the offloaded Deployment from an ordinary pod of a cluster.
 func (l lab) asks(t *testing.T, cluster, namespace string) {
 	t.Helper()
 	var address string
@@ -137,7 +138,7 @@ func (l lab) asks(t *testing.T, cluster, namespace string) {
 	})
 }
 
-// workers are the nodes that are no virtual ones.
+// workers are the nodes that are not virtual.
 func (l lab) workers(t *testing.T, cluster string) []string {
 	t.Helper()
 	return strings.Fields(l.must(t, "kubectl", cluster, "get", "nodes", "-l", "!liqo.io/type", "-o", "jsonpath={.items[*].metadata.name}"))

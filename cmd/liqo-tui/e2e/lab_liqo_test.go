@@ -18,8 +18,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// useLiqo makes a lab where Liqo's own controllers run in two clusters, of the same
-// release or of two, and ours in the third.
+// useLiqo makes a lab in which two clusters run Liqo's own controllers, of the same release
+// or of two, and the third runs ours.
 func useLiqo(t *testing.T, milan string) lab {
 	t.Helper()
 	l := makeShape(t, "--clusters", "rome,milan,napoli", "--liqo", "rome=1.2,milan="+milan, "--load", "../../../bin/images/liqo-gateway.tar")
@@ -30,9 +30,9 @@ func useLiqo(t *testing.T, milan string) lab {
 // beside is two clusters of which at least one runs Liqo.
 type beside struct {
 	connection
-	server  string // where the tunnel's server is to be
-	rotates bool   // a gateway is ours, and replaces its key
-	older   bool   // one runs a release with which the liqoctl of these tests does not work
+	server  string // the side with the tunnel's server
+	rotates bool   // one gateway is ours, and replaces its key
+	older   bool   // one cluster runs a release that does not work with the liqoctl of these tests
 }
 
 func TestBesideLiqo(t *testing.T) {
@@ -82,15 +82,15 @@ func testBesideLiqo(t *testing.T, l lab, milan string) {
 	}
 }
 
-// testPeerOfLiqo has a consumer with our operator use resources of a provider with Liqo. The
-// other way round is refused.
+// testPeerOfLiqo lets a consumer with our operator use resources of a provider with Liqo.
+// The other direction is refused.
 func (l lab) testPeerOfLiqo(t *testing.T) {
 	install := func(role string) {
 		l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-napoli", "--peering", role).want(t, exit.OK)
 	}
 	install("consumer")
 	t.Cleanup(func() { install("none") })
-	eventually(t, 30*time.Second, func() error { // of the installation, and made by the operator
+	eventually(t, 30*time.Second, func() error { // the installation's, which the operator makes
 		_, err := l.try(t, "kubectl", "napoli", "-n", "liqo", "get", "secret", "authentication-keys")
 		return err
 	})
@@ -101,7 +101,7 @@ func (l lab) testPeerOfLiqo(t *testing.T) {
 	}
 }
 
-// testBeside goes through the commands that a connection meets.
+// testBeside runs the commands for a connection, one after the other.
 func (l lab) testBeside(t *testing.T, b beside) {
 	before := l.everything(t, b.a, b.b)
 	flags := []string{"--server-service-type", "NodePort", "--server-location", b.server, "--yes", "--timeout", "120s"}
@@ -206,7 +206,7 @@ func (l lab) testBeside(t *testing.T, b beside) {
 		t.Helper()
 		l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
 		l.isAsBefore(t, before)
-		l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK) // nothing there is no error
+		l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK) // a missing connection is no error
 	}
 	t.Run("reset leaves what was there before", reset)
 	if b.server == "Remote" {
@@ -221,7 +221,7 @@ func (l lab) testBeside(t *testing.T, b beside) {
 			if got := l.between(b.connection, "connect", flags...).want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 				t.Errorf("got %q, want it to start with No changes.\n%s", got.out, got.err)
 			}
-			// Who made the namespaces removes them, which is kubectl here.
+			// The program that made the namespaces removes them: here kubectl.
 			l.between(b.connection, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
 			for _, way := range b.ways() {
 				l.must(t, "kubectl", way.a, "delete", "namespace", "liqo-tenant-"+way.b, "--timeout=180s")
@@ -231,10 +231,10 @@ func (l lab) testBeside(t *testing.T, b beside) {
 	}
 }
 
-// byKubectl has kubectl apply what export writes, until all of it was known.
+// byKubectl applies the output of export by kubectl, until export knows all values.
 func (l lab) byKubectl(t *testing.T, c connection) {
 	t.Helper()
-	made, err := os.MkdirTemp("", "export") // that of a test has its name, and kubectl splits it at the comma
+	made, err := os.MkdirTemp("", "export") // a test's own folder has its name with a comma, at which kubectl splits
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,11 +250,11 @@ func (l lab) byKubectl(t *testing.T, c connection) {
 		if strings.Count(folder, "-next") == 30 {
 			t.Fatalf("after 30 rounds export still says:\n%s%s", got.out, got.err)
 		}
-		time.Sleep(time.Second) // the operators name what is missing
+		time.Sleep(time.Second) // export waits for values of the operators
 	}
 }
 
-// both runs a command of two clusters that is none of network's.
+// both runs a command for two clusters that is not one of network's.
 func (l lab) both(c connection, command ...string) result { return l.tui(l.argsOf(c, command...)...) }
 
 func (l lab) argsOf(c connection, command ...string) []string {
@@ -262,7 +262,7 @@ func (l lab) argsOf(c connection, command ...string) []string {
 		"--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-"+c.b)
 }
 
-// testSaid compares what info says of a peer with the objects.
+// testSaid compares info's output about a peer with the objects.
 func (l lab) testSaid(t *testing.T, way connection) {
 	t.Helper()
 	said := map[string]string{}
@@ -280,7 +280,7 @@ func (l lab) testSaid(t *testing.T, way connection) {
 	}
 }
 
-// versionsOf are the objects of the connection, with their versions of the spec.
+// versionsOf returns the objects of the connection, with the versions of their specs.
 func (l lab) versionsOf(t *testing.T, c connection) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -291,7 +291,7 @@ func (l lab) versionsOf(t *testing.T, c connection) map[string]string {
 	return out
 }
 
-// everything is the objects of some clusters.
+// everything returns the names of all objects of some clusters.
 func (l lab) everything(t *testing.T, clusters ...string) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -301,7 +301,7 @@ func (l lab) everything(t *testing.T, clusters ...string) map[string][]string {
 	return all
 }
 
-// isAsBefore waits until there is nothing more and nothing less than before.
+// isAsBefore waits until the clusters have exactly the objects from before.
 func (l lab) isAsBefore(t *testing.T, before map[string][]string) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() error {
@@ -312,8 +312,8 @@ func (l lab) isAsBefore(t *testing.T, before map[string][]string) {
 	})
 }
 
-// objects are the names of all objects of a cluster, but of those that come and
-// go by themselves.
+// objects returns the names of all objects of a cluster, without those that come and go by
+// themselves.
 func (l lab) objects(t *testing.T, cluster string) []string {
 	t.Helper()
 	names := strings.Split(l.must(t, "kubectl", cluster, "get", strings.Join(l.kinds(t, cluster), ","), "-A", "--ignore-not-found",
@@ -322,7 +322,7 @@ func (l lab) objects(t *testing.T, cluster string) []string {
 	return names
 }
 
-// kinds are all whose objects stay as they are.
+// kinds returns the kinds whose objects stay.
 func (l lab) kinds(t *testing.T, cluster string) []string {
 	t.Helper()
 	// Liqo keeps a ForeignCluster of each cluster that it ever knew.

@@ -11,15 +11,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// A turn is a command of the released liqoctl or of ours, and what is there afterwards.
+// A turn is a command of the released liqoctl or of ours, with the expected result.
 type turn struct {
 	who, command string
 	args         []string
 	connects     bool
 }
 
-// testTurns has liqoctl and our program change one connection in turn, in any order.
-// After each of them packets pass, or no gateway is left.
+// testTurns changes one connection by liqoctl and our program in turn, in any order. After
+// each turn packets pass, or no gateway is left.
 func (l lab) testTurns(t *testing.T, c connection) {
 	serverFlags := []string{"--gw-server-service-type", "NodePort"}
 	turns := []turn{
@@ -31,11 +31,11 @@ func (l lab) testTurns(t *testing.T, c connection) {
 		{"liqo-tui", "reset", []string{"--yes", "--timeout", "60s"}, false},
 	}
 	random := rand.New(rand.NewPCG(sample.Seed(t), 0)) //nolint:gosec // it has to be the same again
-	// All: 200 of the three pairs that do so.
+	// All: 200 turns of the three pairs for which this test runs.
 	for step := range sample.Of(6, 67) {
 		next := turns[random.IntN(len(turns))]
 		if step%2 == 0 {
-			next = turns[random.IntN(2)] // else most turns would find nothing to remove
+			next = turns[random.IntN(2)] // otherwise most turns would find nothing to remove
 		}
 		began := time.Now()
 		if next.who == "liqoctl" {
@@ -58,7 +58,7 @@ func (l lab) testTurns(t *testing.T, c connection) {
 				return err
 			})
 		}
-		for _, way := range c.ways() { // liqoctl fails where a namespace ends
+		for _, way := range c.ways() { // liqoctl fails while a namespace is being deleted
 			eventually(t, 30*time.Second, func() error {
 				ending, err := l.try(t, "kubectl", way.a, "get", "namespaces", "-o", `jsonpath={.items[?(@.status.phase=="Terminating")].metadata.name}`)
 				if err == nil && ending != "" {
@@ -68,8 +68,8 @@ func (l lab) testTurns(t *testing.T, c connection) {
 			})
 		}
 	}
-	// What comes next begins with namespaces of ours: who made them removes them, and that
-	// was liqoctl if it connected first after a reset.
+	// The next test expects namespaces of ours. The program that made them removes them:
+	// that was liqoctl, if it connected first after a reset.
 	l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
 	for _, way := range c.ways() {
 		l.must(t, "kubectl", way.a, "delete", "namespace", "liqo-tenant-"+way.b, "--ignore-not-found", "--timeout=60s")

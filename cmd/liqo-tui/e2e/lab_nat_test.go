@@ -13,9 +13,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// What routers that translate addresses let through, and what is said of what they don't.
-// Rome can be dialled; milan and napoli are each behind a router that lets
-// answers in and nothing else.
+// Connections through routers that translate addresses, and advice where these let
+// nothing through. Rome can be dialled. Milan and napoli are each behind a router that
+// lets only answers in.
 func TestBehindNAT(t *testing.T) {
 	l := makeShape(t, "--clusters", "rome,milan,napoli", "--nat", "milan,napoli", "--load", "../../../bin/images/liqo-gateway.tar")
 	l.clusters = []string{"rome", "milan", "napoli"}
@@ -65,8 +65,8 @@ func TestBehindNAT(t *testing.T) {
 	t.Run("two that can't be dialled, by a relay that both dial", func(t *testing.T) { l.testByRelay(t, both) })
 }
 
-// testBehindNAT connects, until packets have passed from pod to pod both ways, and
-// removes it.
+// testBehindNAT connects, until packets have passed from pod to pod both ways, and then
+// removes the connection.
 func (l lab) testBehindNAT(t *testing.T, c connection, flags ...string) {
 	t.Helper()
 	defer l.removed(t, c)
@@ -79,14 +79,14 @@ func (l lab) testBehindNAT(t *testing.T, c connection, flags ...string) {
 	l.both(c, "check").want(t, exit.OK)
 }
 
-// testRouterMoves connects, and gives the router of the client's cluster another
-// address while pods of the server's cluster send: they are the ones that can't know
-// where the client is now. The kernel forgets what it translated to the old address.
+// testRouterMoves connects, and gives the router of the client's cluster another address
+// while pods of the server's cluster send: they can't know the client's new address. The
+// kernel forgets its translations to the old address.
 func (l lab) testRouterMoves(t *testing.T, c connection, bound time.Duration) {
 	defer l.removed(t, c)
 	l.between(c, "connect", "--server-location", "Local", "--yes", "--wait=verified", "--timeout", "60s").want(t, exit.OK)
 	state := l.state(t)
-	before, after := state.wan(12), state.wan(202) // see the lab's program for who has which
+	before, after := state.wan(12), state.wan(202) // the lab's program lists the owners of addresses
 	router, wan := state.Name+"-"+c.b+"-nat", state.Name+"-wan"
 	in := func(namespace, command string) string {
 		t.Helper()
@@ -121,7 +121,7 @@ func (l lab) testRouterMoves(t *testing.T, c connection, bound time.Duration) {
 	o.report(t, "router of "+c.b+" has another address", moved, bound)
 }
 
-// testClosed has the client dial what its router does not let in.
+// testClosed lets the client dial a port that its router does not let in.
 func (l lab) testClosed(t *testing.T, c connection) {
 	defer l.removed(t, c)
 	got := l.between(c, "connect", "--server-location", "Remote", "--yes", "--timeout", "15s")
@@ -153,7 +153,7 @@ func (l lab) testByRelay(t *testing.T, c connection) {
 	}
 	stop := func(cmd *exec.Cmd) {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed, as it was told
+		_ = cmd.Wait() // it was killed
 	}
 	running := start()
 	defer func() { stop(running) }()
@@ -180,7 +180,7 @@ func (l lab) testByRelay(t *testing.T, c connection) {
 	t.Logf("%.1fs after the relay was back pods reached each other", time.Since(back).Seconds())
 }
 
-// removed removes the connection, and waits for what Kubernetes removes in its own time.
+// removed removes the connection, and waits until Kubernetes has removed its objects.
 func (l lab) removed(t *testing.T, c connection) {
 	t.Helper()
 	l.between(c, "reset", "--yes", "--timeout", "60s").want(t, exit.OK)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// usualStart is what `liqo-tui version` takes on the machines that the bounds of tests
-// are from.
+// usualStart is the duration of `liqo-tui version` on the machines that the tests'
+// bounds were measured on.
 const usualStart = 30 * time.Millisecond
 
-// slowness is how many times longer this machine takes, now, to start a program; at
+// slowness is how many times longer this machine takes now to start a program; at
 // least 1.
 func slowness(t *testing.T) float64 {
 	t.Helper()
@@ -27,8 +27,8 @@ func slowness(t *testing.T) float64 {
 	return max(1, float64(took[len(took)/2])/float64(usualStart))
 }
 
-// atMost fails if something took longer than it may, where the machine is as fast as
-// those that the bound is from; on others it may take as many times longer as they do.
+// atMost fails if something took longer than its bound. On a slow machine, the bound
+// is longer by [slowness].
 func atMost(t *testing.T, what string, took, bound time.Duration) {
 	t.Helper()
 	if took <= bound {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A provider stands for AWS: its load balancers have a name, and answer at an address
-// that is no node's. It is this machine.
+// This machine stands for a provider like AWS: its load balancers have a name, and an
+// address that no node has.
 
 // wan is an address of the network between the lab's clusters.
 func (l lab) wan(t *testing.T, last byte) netip.Addr {
@@ -23,7 +23,7 @@ func (l lab) wan(t *testing.T, last byte) netip.Addr {
 	return netip.AddrFrom4(ip)
 }
 
-// serve has a function answer datagrams at an address until the test ends.
+// serve answers datagrams at an address by a function until the test ends.
 func serve(t *testing.T, at netip.AddrPort, answer func(c *net.UDPConn, from netip.AddrPort, packet []byte)) netip.AddrPort {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
@@ -46,8 +46,8 @@ func serve(t *testing.T, at netip.AddrPort, answer func(c *net.UDPConn, from net
 	return c.LocalAddr().(*net.UDPAddr).AddrPort()
 }
 
-// balance passes on what comes to a port of the provider's address to a node, once that
-// is known.
+// balance passes packets to a port of the provider's address on to a node, once target
+// is set.
 func (l lab) balance(t *testing.T, port uint16, target *atomic.Pointer[netip.AddrPort]) {
 	t.Helper()
 	inside := map[netip.AddrPort]*net.UDPConn{} // by client
@@ -71,7 +71,7 @@ func (l lab) balance(t *testing.T, port uint16, target *atomic.Pointer[netip.Add
 					if err != nil {
 						return
 					}
-					_, _ = outside.WriteToUDPAddrPort(answer[:n], from) // lost like any other
+					_, _ = outside.WriteToUDPAddrPort(answer[:n], from) // a lost answer is like any lost packet
 				}
 			}()
 		}
@@ -79,8 +79,8 @@ func (l lab) balance(t *testing.T, port uint16, target *atomic.Pointer[netip.Add
 	})
 }
 
-// resolves has pods of a cluster find one name, at the DNS server that the lab promises
-// them (RFC 1035), until that is undone.
+// resolves lets pods of a cluster resolve one name, at the DNS server that the lab
+// offers them (RFC 1035), until undo.
 func (l lab) resolves(t *testing.T, cluster, name string, address netip.Addr) (undo func()) {
 	t.Helper()
 	var wanted []byte
@@ -103,7 +103,7 @@ func (l lab) resolves(t *testing.T, cluster, name string, address netip.Addr) (u
 		copy(reply[4:], []byte{0, 1, 0, 0, 0, 0, 0, 0})
 		if question == string(wanted) {
 			binary.BigEndian.PutUint16(reply[2:], found)
-			reply[7] = 1 // answer: the name of byte 12, for a second
+			reply[7] = 1 // one answer: the name at byte 12, valid for a second
 			reply = append(append(reply, 0xc0, header, 0, typeA, 0, 1, 0, 0, 0, 1, 0, 4), address.AsSlice()...)
 		}
 		_, _ = c.WriteToUDPAddrPort(reply, from)
@@ -126,8 +126,8 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 	}
 }
 
-// passOn has a port of this machine lead to a cluster's API server, until the test ends,
-// and counts who comes.
+// passOn forwards a port of this machine to a cluster's API server until the test ends,
+// and counts the connections.
 func (l lab) passOn(t *testing.T, name, cluster string) (url string, passed *atomic.Int64) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", netip.AddrPortFrom(l.wan(t, 1), 0).String())

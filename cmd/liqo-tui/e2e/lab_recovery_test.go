@@ -8,9 +8,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// testEndpointMoves changes where b's server is reached, with nobody to tell
-// a's client but the operators, and measures from the moment at which the new
-// endpoint is known.
+// testEndpointMoves changes the endpoint of b's server. Only the operators can
+// send it to a's client. It measures from the moment at which the new endpoint is
+// known.
 func (l lab) testEndpointMoves(t *testing.T, way connection, bound time.Duration) {
 	t.Helper()
 	l.between(way, "delegate", "--yes", "--timeout", "60s").want(t, exit.OK)
@@ -38,13 +38,13 @@ func (l lab) testEndpointMoves(t *testing.T, way connection, bound time.Duration
 		}
 		return nil
 	})
-	// The field is kubectl's now. The admin takes it back.
+	// kubectl owns the field now. The admin takes it back.
 	port := []string{"connect", "--node-port", "30346", "--yes", "--timeout", "60s"}
 	l.between(way, port[0], port[1:]...).want(t, exit.Conflict)
 	l.between(way, port[0], append(port[1:], "--force-conflicts")...).want(t, exit.OK)
 }
 
-// dials is where a's client dials b's server.
+// dials is the endpoint at which a's client dials b's server.
 func (l lab) dials(t *testing.T, way connection) string {
 	t.Helper()
 	return l.must(t, "kubectl", way.a, "get", "gatewayclient", "-n", "liqo-tenant-"+way.b, way.b, "-o",

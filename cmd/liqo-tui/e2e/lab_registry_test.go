@@ -23,8 +23,8 @@ const (
 	registryPassword = "lovelace-1815"
 )
 
-// TestFromARegistry installs on nodes that have nothing of ours: they pull the image from
-// a registry, with TLS and a password.
+// TestFromARegistry installs on nodes that have no image of ours: they pull it from a
+// registry, with TLS and a password.
 func TestFromARegistry(t *testing.T) {
 	mayMakeLab(t)
 	l := makeShape(t, "--nodes", "2", "--images", onlyThePod(t))
@@ -62,10 +62,10 @@ func TestFromARegistry(t *testing.T) {
 	t.Run("helm uninstall leaves the CRDs and what was there before", func(t *testing.T) { l.testHelmUninstall(t, before) })
 }
 
-// onlyThePod is a folder of images without ours.
+// onlyThePod returns a folder of images without ours.
 func onlyThePod(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "images") // not a test's own folder: nodes mount it, and this test ends before them
+	dir, err := os.MkdirTemp("/tmp", "images") // not a test's own folder: nodes mount it, and this test ends before they do
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +85,8 @@ func onlyThePod(t *testing.T) string {
 	return dir
 }
 
-// registries is where nodes look for whom to trust, and host is where they find this
-// machine.
+// registries is the folder in which nodes find the CAs of registries, and host is the name
+// of this machine for nodes.
 func (l lab) registries() string {
 	return filepath.Join(filepath.Dir(l.kubeconfig), "registries")
 }
@@ -95,7 +95,7 @@ func (l lab) host(t *testing.T, port int) string {
 	return fmt.Sprintf("%s:%d", l.state(t).wan(1), port)
 }
 
-// registry starts one with our image as liqo-gateway:v1, and returns its address.
+// registry starts a registry with our image as liqo-gateway:v1, and returns its address.
 func (l lab) registry(t *testing.T) string {
 	t.Helper()
 	address := l.host(t, 5443)
@@ -109,14 +109,14 @@ func (l lab) registry(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("start the registry (make bin/registry): %v", err)
 	}
-	t.Cleanup(func() { _ = cmd.Wait() }) // its context has ended, and it with that
+	t.Cleanup(func() { _ = cmd.Wait() }) // the end of its context ends it
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
 		t.Fatalf("the registry said %q, %v, want ready", line, err)
 	}
 	return address
 }
 
-// hangingRegistry takes connections, and answers nothing.
+// hangingRegistry accepts connections, and answers nothing.
 func (l lab) hangingRegistry(t *testing.T) string {
 	t.Helper()
 	address := l.host(t, 5444)
@@ -140,7 +140,7 @@ func (l lab) hangingRegistry(t *testing.T) string {
 	return address
 }
 
-// podSettings is a file that names a pull secret.
+// podSettings returns a file that names a pull secret.
 func podSettings(t *testing.T, secret string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pods.yaml")
@@ -158,7 +158,7 @@ func (l lab) installFromRegistry(t *testing.T, cluster, image, secret string, ar
 	}, args...)...)
 }
 
-// testUnpulled has the node's own words be what is said.
+// testUnpulled compares the program's message with the node's own text.
 func (l lab) testUnpulled(t *testing.T, image string) {
 	before := l.objects(t, "rome")
 	for name, c := range map[string]struct{ image, secret, name, words string }{
@@ -192,14 +192,15 @@ func (l lab) testUnpulled(t *testing.T, image string) {
 	}
 }
 
-// What is promised is the chart's: 6 to 7 s were measured. By install, which has a pod try
+// The chart promises this: 6 to 7 s were measured. With install, which first tries the
+// image in a pod, it was 10 to 13 s.
 // the image first, it was 10 to 13 s.
 const (
 	longestChart   = 10 * time.Second
 	longestInstall = 20 * time.Second
 )
 
-// testPulled measures from the command to an operator that runs, where a node has nothing
+// testPulled measures from the command until the operator runs, on a node that has no part
 // of the image.
 func (l lab) testPulled(t *testing.T, image string) {
 	for cluster, by := range map[string]struct {

@@ -11,14 +11,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// setReplicas has every gateway of a cluster consist of so many pods.
+// setReplicas sets the number of pods of each gateway of a cluster.
 func (l lab) setReplicas(t *testing.T, cluster, replicas string) {
 	t.Helper()
 	l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--image", labImage, "--gateway-replicas", replicas).want(t, exit.OK)
 }
 
-// leader is the pod that holds the tunnel of cluster to peer, its node and its
-// address; "" if that is nobody, or a pod that is gone.
+// leader returns the pod that holds the tunnel of cluster to peer, its node and
+// its address; "" if there is none, or the pod is gone.
 func (l lab) leader(t *testing.T, cluster, peer string) (pod, node, address string) {
 	t.Helper()
 	pod, err := l.try(t, "kubectl", cluster, "get", "lease", "-n", "liqo-tenant-"+peer, "gw-"+peer, "-o", "jsonpath={.spec.holderIdentity}")
@@ -33,7 +33,7 @@ func (l lab) leader(t *testing.T, cluster, peer string) (pod, node, address stri
 	return pod, node, address
 }
 
-// testReplicas gives both gateways of a connection a second pod, loses the one
+// testReplicas gives both gateways of a connection a second pod. It loses the pod
 // that holds the tunnel in several ways, or in one that the seed picks, and
 // measures from the moment of the loss.
 func (l lab) testReplicas(t *testing.T, c connection, bound time.Duration) {
@@ -46,9 +46,9 @@ func (l lab) testReplicas(t *testing.T, c connection, bound time.Duration) {
 	}
 	ways := c.ways()
 	for _, way := range some(t, ways[:], 1) {
-		for _, loss := range some(t, l.losses(t, way), 1) { // each takes half a minute, most of it until the Lease has settled
+		for _, loss := range some(t, l.losses(t, way), 1) { // each takes half a minute, most of it a wait for the Lease
 			if loss.what == lostNode {
-				l.leadOn(t, way, way.b+"-2") // the other one runs the API server, without which nobody takes over
+				l.leadOn(t, way, way.b+"-2") // the other one runs the API server, which a takeover needs
 			}
 			l.testLoss(t, way, loss.what, bound, loss.lose)
 		}
@@ -74,7 +74,7 @@ type loss struct {
 	lose func(pod, node string) (back func())
 }
 
-// losses are those of b's gateway.
+// losses are the ways to lose the leader of b's gateway.
 func (l lab) losses(t *testing.T, way connection) []loss {
 	return []loss{
 		{"deleted", func(pod, _ string) func() {
@@ -94,7 +94,7 @@ func (l lab) losses(t *testing.T, way connection) []loss {
 	}
 }
 
-// leadOn has b's gateway hold the tunnel on a node.
+// leadOn moves the tunnel of b's gateway to a pod on a node.
 func (l lab) leadOn(t *testing.T, way connection, node string) {
 	t.Helper()
 	if pod, is, _ := l.leader(t, way.b, way.a); is != node {
@@ -108,8 +108,8 @@ func (l lab) leadOn(t *testing.T, way connection, node string) {
 	})
 }
 
-// settled reports whether cluster's pod has held the tunnel to peer for a while,
-// so that its loss is not taken for a machine that is too busy.
+// settled reports whether cluster's pod has held the tunnel to peer for a while.
+// Otherwise its loss would look like a busy machine.
 func (l lab) settled(t *testing.T, cluster, peer string) error {
 	t.Helper()
 	times := strings.Fields(l.must(t, "kubectl", cluster, "get", "lease", "-n", "liqo-tenant-"+peer, "gw-"+peer,
@@ -136,7 +136,7 @@ func (l lab) testLoss(t *testing.T, way connection, what string, bound time.Dura
 	target := ""
 	for _, n := range l.nodes(t, way.b) {
 		if n != node {
-			target = n // what runs on a lost node is lost as well
+			target = n // programs on a lost node are lost, too
 		}
 	}
 	var lost time.Time
@@ -145,7 +145,7 @@ func (l lab) testLoss(t *testing.T, way connection, what string, bound time.Dura
 		if t.Failed() {
 			l.tellLoss(t, way)
 		}
-		back() // a node that stays lost fails what comes after, too
+		back() // a node that stays lost would fail later tests, too
 	}()
 	o := l.senderBetween(t, way, way.a+"-2", target).during(t, 8, 12*time.Second, func() {
 		lost = time.Now()
@@ -164,7 +164,7 @@ func (l lab) testLoss(t *testing.T, way connection, what string, bound time.Dura
 		}
 	}
 	atMost(t, what+": without answers", gap, beyond*bound)
-	if now == pod && what != "killed" { // a process that was killed may be back before the Lease is over
+	if now == pod && what != "killed" { // a killed process may be back before the Lease has expired
 		t.Errorf("%s: pod %s still holds the tunnel", what, pod)
 	}
 	eventually(t, 90*time.Second, func() error {
@@ -172,7 +172,7 @@ func (l lab) testLoss(t *testing.T, way connection, what string, bound time.Dura
 	})
 }
 
-// tellLoss says what a takeover of b's gateway needs, a line each.
+// tellLoss describes the parts that a takeover of b's gateway needs, a line each.
 func (l lab) tellLoss(t *testing.T, way connection) {
 	t.Helper()
 	in := func(cluster, peer string, args ...string) {
@@ -189,8 +189,8 @@ func (l lab) tellLoss(t *testing.T, way connection) {
 	in(way.b, way.a, "get", "pods", "-n", "liqo", "-o", "wide")
 }
 
-// gatewayPods are those of cluster to peer that don't end, as name, node, state
-// and whether they are active.
+// gatewayPods lists the pods of the gateway of cluster to peer that are not
+// ending: name, node, state, and whether they are active.
 func (l lab) gatewayPods(t *testing.T, cluster, peer string) (pods []string) {
 	t.Helper()
 	text := l.must(t, "kubectl", cluster, "get", "pods", "-n", "liqo-tenant-"+peer, "-l", "networking.liqo.io/component=gateway",
@@ -203,8 +203,8 @@ func (l lab) gatewayPods(t *testing.T, cluster, peer string) (pods []string) {
 	return pods
 }
 
-// hasStandby says what is missing: two pods on two nodes, of which the one with
-// the Lease is active, and nodes that know that one.
+// hasStandby returns what is missing: two pods on two nodes, the pod with the
+// Lease is active, and nodes know that pod.
 func (l lab) hasStandby(t *testing.T, cluster, peer string) error {
 	t.Helper()
 	pods := l.gatewayPods(t, cluster, peer)

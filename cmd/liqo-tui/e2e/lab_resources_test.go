@@ -11,22 +11,22 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// What Liqo's documents promise their users that a cluster's programs cost, with one
-// peer and 100 pods that use it.
+// Liqo's documents promise these costs of a cluster's programs, with one peer and 100
+// pods that use it.
 const (
 	promisedCPUs   = 0.5
 	promisedMemory = 200 << 20
-	promisedRate   = 5e6 // bits per second between clusters, for itself
+	promisedRate   = 5e6 // bits per second between clusters, for the programs themselves
 )
 
-// usage is what all programs of ours in a cluster have used so far.
+// usage is the usage of all our programs in a cluster so far.
 type usage struct {
 	cpu    time.Duration
 	memory int64 // bytes
 }
 
-// costs adds up the processes of all nodes. Those of a node share the pages of their
-// file, of which the largest count.
+// costs adds up the processes of all nodes. Processes of a node share the pages of their
+// file, so only the largest of these counts.
 func (l lab) costs(t *testing.T, cluster string) (c usage) {
 	t.Helper()
 	const tick = 10 * time.Millisecond // USER_HZ
@@ -64,8 +64,8 @@ func (l lab) costs(t *testing.T, cluster string) (c usage) {
 	return c
 }
 
-// TestLabResources measures what our programs cost while the clusters are connected, and
-// while pods of one ask pods of the other 100 times a second.
+// TestLabResources measures the costs of our programs while the clusters are connected,
+// and while pods of one ask pods of the other 100 times a second.
 func TestLabResources(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
@@ -106,7 +106,7 @@ func TestLabResources(t *testing.T) {
 	}
 }
 
-// meter counts the bytes between rome's nodes and milan's, until that is undone.
+// meter counts the bytes between rome's nodes and milan's until undo.
 func (l lab) meter(t *testing.T) (sent func() int64, undo func()) {
 	t.Helper()
 	others := strings.Join(strings.Fields(l.must(t, "kubectl", "milan", "get", "nodes", "-l", "!liqo.io/type", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`)), ", ")

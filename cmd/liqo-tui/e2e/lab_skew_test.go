@@ -11,8 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// nextImage is the present code under another name. beforeImage and beforeProgram are of
-// the last commit of which all tests passed.
+// nextImage is the present code under another name. beforeImage and beforeProgram are of the
+// last commit whose tests have all passed.
 const (
 	previousImage = "lab.local/liqo-gateway:previous"
 	nextImage     = "lab.local/liqo-gateway:next"
@@ -20,11 +20,11 @@ const (
 	beforeProgram = "../../../bin/before-liqo-tui"
 )
 
-// TestSkew has this program work with operators, agents and gateways of an earlier commit
-// (bin/previous.tar), of both clusters and of one, and then brings them up to date and
-// back, under traffic.
+// TestSkew uses this program with operators, agents and gateways of an earlier commit
+// (bin/previous.tar), in both clusters and in one. Then it upgrades them and goes back, under
+// traffic.
 func TestSkew(t *testing.T) {
-	l := useShape(t, "--nodes", "2", "--cni", "milan=ptp") // that of TestLab and its like
+	l := useShape(t, "--nodes", "2", "--cni", "milan=ptp") // the shape of TestLab's lab
 	next := filepath.Join(t.TempDir(), "next.tar")
 	if out, err := exec.CommandContext(t.Context(), "../../../bin/image", "-o", next, "-tag", nextImage, "../../../bin/liqo-gateway=/liqo-gateway", "--", "/liqo-gateway").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -45,7 +45,8 @@ func TestSkew(t *testing.T) {
 			l.testSkew(t, c.server)
 		})
 	}
-	// Rights and policies come with the program that installs, what they bound with the image.
+	// Rights and policies come from the program that installs, the programs that they bound
+	// from the image.
 	t.Run("an operator of the commit before under policies of this one", func(t *testing.T) {
 		l.installImage(t, "rome", beforeImage)
 		l.installImage(t, "milan", labImage)
@@ -76,7 +77,7 @@ func installation(l lab, cluster, image string, args ...string) []string {
 	}, args...)
 }
 
-// testSkew goes through what a connection meets.
+// testSkew runs the commands for a connection, one after the other.
 func (l lab) testSkew(t *testing.T, server string) {
 	c := connection{"rome", "milan"}
 	l.between(c, "connect", "--server-service-type", "NodePort", "--server-location", server, "--yes", "--timeout", "120s").want(t, exit.OK)
@@ -90,8 +91,8 @@ func (l lab) testSkew(t *testing.T, server string) {
 	l.waitForNamespacesGone(t)
 }
 
-// testUpgrade replaces everything of rome while datagrams pass, by this version and by
-// the one before again, without a standby and with one.
+// testUpgrade replaces all programs of rome while datagrams pass, by this version and by the
+// earlier one again, without a standby and with one.
 func (l lab) testUpgrade(t *testing.T) {
 	c := connection{"rome", "milan"}
 	l.installImage(t, "rome", previousImage)
@@ -121,12 +122,12 @@ func (l lab) testUpgrade(t *testing.T) {
 	l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
 }
 
-// Bounds. Measured were 0.1 to 0.4 s, 0.63 to 1.55 s (ten times) on the way back to an image
-// that does not know that another pod holds the tunnel, and 0.3 to 0.4 s with a standby: 2.04 s
-// once where the pod that ended was of the former image, which does not give its Lease of 2 s
-// back if it ends while it renews it. It was up to 14 s where an operator of the former image
-// replaced the gateway, and 8 to 11 s where a pod ended that had held the Lease for less than
-// 20 s, and did not give it back.
+// Bounds. Measured were 0.1 to 0.4 s; 0.63 to 1.55 s (ten times) on the way back to an image
+// that does not know that another pod holds the tunnel; and 0.3 to 0.4 s with a standby. Once
+// it was 2.04 s, when a pod of the former image ended: that image does not give its Lease of 2
+// s back if it ends while it renews it. It was up to 14 s when an operator of the former image
+// replaced the gateway, and 8 to 11 s when a pod ended that had held the Lease for less than 20
+// s, and did not give it back.
 const (
 	longestUpgrade     = time.Second
 	longestWayBack     = 3 * time.Second

@@ -13,38 +13,39 @@ import (
 	"time"
 )
 
-// process is the newest one, by its ID on the node, whose command line matches
-// the regular expression and whose pod has this name, if one is given; "" if
+// process is the ID of the newest process on the node whose command line matches
+// the regular expression, and whose pod has this name, if one is given; "" if
 // there is none. A pod's name is the host name of its processes.
 func (l lab) process(t *testing.T, cluster, node, pattern, pod string) string {
 	t.Helper()
-	out, _ := l.try(t, "exec", cluster, node, "--", "sh", "-c", // a process may end while it is looked at
+	out, _ := l.try(t, "exec", cluster, node, "--", "sh", "-c", // a process may end meanwhile
 		`for p in $(pgrep -f '`+pattern+`'); do [ -z "`+pod+`" ] || grep -qz '^HOSTNAME=`+pod+`$' /proc/$p/environ && echo $p; done 2>/dev/null | tail -1`)
 	return out
 }
 
-// inside is the command line that runs a program of the node in the network of
-// one of its processes. The API server isn't asked, which may be what fails.
+// inside is the command line that runs a program of the node in the network
+// namespace of one of its processes. It does not need the API server, which may
+// be down.
 func (l lab) inside(cluster, node, pid string, command ...string) []string {
 	return append([]string{"exec", cluster, node, "--", "nsenter", "--target=" + pid, "--net", "--"}, command...)
 }
 
-// sender is a pod of way.a, its process, and where it finds a pod of way.b.
+// sender is a pod of way.a, its process, and the address of a pod of way.b.
 type sender struct {
 	lab
 	way           connection
 	node, pid, to string
-	program       string // lab.local/pod's, as nodes see it
+	program       string // the path of lab.local/pod's program on nodes
 }
 
-// sender is a pod on the second node of way.a; the first one's is that of the
-// control plane. It asks one on the second node of way.b.
+// sender returns a pod on the second node of way.a, because the first one is that
+// of the control plane. It asks a pod on the second node of way.b.
 func (l lab) sender(t *testing.T, way connection) sender {
 	t.Helper()
 	return l.senderBetween(t, way, way.a+"-2", way.b+"-2")
 }
 
-// senderBetween is the same with pods of these nodes.
+// senderBetween returns a sender with pods of these nodes.
 func (l lab) senderBetween(t *testing.T, way connection, from, to string) sender {
 	t.Helper()
 	program, err := filepath.Abs("../../../bin/pod")
@@ -69,7 +70,7 @@ func (s sender) works(t *testing.T) error {
 	return nil
 }
 
-// answers reports whether a stream of datagrams of so many bytes ends with an
+// answers reports whether a stream of datagrams of size bytes ends with an
 // answer.
 func (s sender) answers(t *testing.T, size int) error {
 	t.Helper()
@@ -91,12 +92,12 @@ type stream struct {
 	in     io.Closer
 	cmd    *exec.Cmd
 	errs   strings.Builder
-	read   chan error // reading has ended
+	read   chan error // gets a value when reading has ended
 	mu     sync.Mutex
 	stalls []stall
 }
 
-// stream starts one of datagrams of so many bytes. Who starts it has to stop it.
+// stream starts a stream of datagrams of size bytes. The caller has to stop it.
 func (s sender) stream(t *testing.T, size int, flags ...string) *stream {
 	t.Helper()
 	st := &stream{way: s.way, read: make(chan error, 1)}
@@ -132,7 +133,8 @@ func (st *stream) follow(out io.Reader) error {
 	}
 }
 
-// stop ends the stream, which must be getting answers, and returns its stalls.
+// stop ends the stream and returns its stalls. The test fails if the stream gets
+// no answers at the end.
 func (st *stream) stop(t *testing.T) []stall {
 	t.Helper()
 	st.in.Close()
@@ -143,32 +145,32 @@ func (st *stream) stop(t *testing.T) []stall {
 	return st.stalls
 }
 
-// outage is how long pods could not talk, as seen by a stream of datagrams from
-// a pod of way.a to one of way.b while something is broken and comes back.
+// outage is how long pods could not talk, as seen by a stream of datagrams from a
+// pod of way.a to one of way.b while something is broken and repaired.
 type outage struct {
 	longest time.Duration
-	end     time.Time // of the longest
+	end     time.Time // of the longest stall
 }
 
-// after is how much of it was left when what had been broken was back.
+// after is the part of the outage after the repair.
 func (o outage) after(back time.Time) time.Duration {
 	return max(min(o.end.Sub(back), o.longest), 0)
 }
 
-// during streams while it breaks something, for so long at least, and until
-// answers come again.
+// during sends a stream while it breaks something, for at least length, and until
+// answers arrive again.
 func (l lab) during(t *testing.T, way connection, length time.Duration, breakIt func()) outage {
 	t.Helper()
 	return l.sender(t, way).during(t, 8, length, breakIt)
 }
 
-// during is the same with datagrams of so many bytes.
+// during does the same with datagrams of size bytes.
 func (s sender) during(t *testing.T, size int, length time.Duration, breakIt func()) outage {
 	t.Helper()
 	stream := s.stream(t, size)
 	enough := time.Now().Add(length)
 	breakIt()
-	time.Sleep(time.Until(enough)) // an outage may begin late, when an old pod has ended
+	time.Sleep(time.Until(enough)) // an outage may begin late, with the end of an old pod
 	s.untilItWorks(t)
 	eventually(t, time.Minute, func() error { return s.answers(t, size) })
 	var o outage
@@ -180,8 +182,8 @@ func (s sender) during(t *testing.T, size int, length time.Duration, breakIt fun
 	return o
 }
 
-// untilItWorks waits for answers of several full packets. If they don't come,
-// it says what the gateways see.
+// untilItWorks waits for answers of several full packets. If they don't arrive,
+// it prints the state of the gateways.
 func (s sender) untilItWorks(t *testing.T) {
 	t.Helper()
 	var err error
@@ -196,8 +198,8 @@ func (s sender) untilItWorks(t *testing.T) {
 	t.Fatalf("not within a minute: %v", err)
 }
 
-// inspect is what the kernel has of way.a's gateway to way.b, and what the
-// gateway says of it.
+// inspect returns the kernel state of way.a's gateway to way.b, and the gateway's
+// own report.
 func (l lab) inspect(t *testing.T, way connection) string {
 	t.Helper()
 	var out []string

@@ -19,22 +19,22 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// example is how one of the examples of gateway templates, or two that belong together,
-// is deployed.
+// example is the deployment of one of the examples of gateway templates, or of two that
+// belong together.
 type example struct {
 	server string // template, on milan
 	client string // template, on rome; "": ours
 	flags  []string
-	// before prepares the clusters, and takes that back.
+	// before prepares the clusters. undo reverts that.
 	before func(*testing.T) (undo func())
-	// shows compares what the example is an example of.
+	// shows compares the feature that the example shows.
 	shows func(*testing.T)
 }
 
-// examples are all of them. The lab's load balancers stand for those of clouds; what is
-// theirs alone are annotations that nobody reads here.
+// examples are all examples. The lab's load balancers stand for those of clouds.
+// Annotations that only clouds read have no effect here.
 func (l lab) examples(t *testing.T) []example {
-	given := l.wan(t, 142).String() // one of milan's load balancers: see the lab's program
+	given := l.wan(t, 142).String() // one of milan's load balancers: the lab's program lists them
 	const noLB = "--server-service-type=NodePort"
 	endpoint := func(t *testing.T, want string) {
 		t.Helper()
@@ -133,7 +133,7 @@ func (l lab) examples(t *testing.T) []example {
 const providedName = "k8s-gateway.elb.aws.example"
 
 // TestLabTemplates deploys the examples of gateway templates, two of them or all, and
-// has packets pass from pod to pod.
+// sends packets from pod to pod.
 func TestLabTemplates(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
@@ -189,8 +189,8 @@ func (l lab) testExample(t *testing.T, e example) {
 	e.shows(t)
 }
 
-// onlyUDP closes all between the nodes of the two clusters, and from one's to the
-// other's load balancers, but a UDP port.
+// onlyUDP closes everything between the nodes of the two clusters, and from nodes to the
+// other's load balancers, except a UDP port.
 func (l lab) onlyUDP(port int) func(*testing.T) func() {
 	return func(t *testing.T) func() {
 		for i, cluster := range l.clusters {
@@ -215,8 +215,8 @@ func (l lab) onlyUDP(port int) func(*testing.T) func() {
 	}
 }
 
-// provide gives the Service of milan's gateway a load balancer that has a name and no
-// address, once there is a Service of the class that the lab's load balancers leave to
+// provide gives the Service of milan's gateway a load balancer with a name and without an
+// address, once there is a Service of a class that the lab's load balancers leave to
 // others.
 func (l lab) provide(t *testing.T) func() {
 	undo := l.resolves(t, "rome", providedName, l.wan(t, 1))
@@ -247,8 +247,8 @@ func (l lab) provide(t *testing.T) func() {
 	return func() { wait.Wait(); undo() }
 }
 
-// testAnotherTunnel has another program make both gateways, of its own kinds of templates,
-// whose tunnel is no WireGuard.
+// testAnotherTunnel lets another program make both gateways from its own kinds of
+// templates, with a tunnel that is not WireGuard.
 func (l lab) testAnotherTunnel(t *testing.T) {
 	began := time.Now()
 	l.must(t, "load", "../../../bin/udptunnel.tar")
@@ -258,7 +258,7 @@ func (l lab) testAnotherTunnel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, 20*time.Second, func() error { // a kind is served a moment after it was defined
+			eventually(t, 20*time.Second, func() error { // a kind is served shortly after its definition
 				cmd := l.command(t, "kubectl", cluster, "apply", "-f", "-")
 				cmd.Stdin = bytes.NewReader(text)
 				if out, err := cmd.CombinedOutput(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/terminaltest"
 )
 
-// terminal is the program on a terminal, with what people do on its screens.
+// terminal is the program on a terminal, with the user's actions on its screens.
 type terminal struct {
 	*terminaltest.Terminal
 	t *testing.T

@@ -23,8 +23,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// lab is the two real clusters that `make lab-up` brings up, both with pods in
-// 10.244.0.0/16.
+// lab is the two real clusters of `make lab-up`, both with pods in 10.244.0.0/16.
 type lab struct {
 	kubeconfig string
 	clusters   []string
@@ -36,8 +35,8 @@ const (
 	labPodCIDR = "10.244.0.0/16"
 )
 
-// useLab gives the lab to a test, as fresh as it was when it came up. Whatever the test
-// makes of it is gone when it ends, or the test fails.
+// useLab gives the lab to a test in its first state. When the test ends, its changes have to be undone, or
+// the test fails.
 func useLab(t *testing.T) lab {
 	t.Helper()
 	l := findLab(t)
@@ -45,8 +44,8 @@ func useLab(t *testing.T) lab {
 	return l
 }
 
-// useShape is useLab for a lab of another shape, given as the flags of `lab up`. It takes the
-// place of the one that is there, if that has not the same.
+// useShape is useLab for a lab of another shape, given as the flags of `lab up`. It replaces the present lab
+// if that has another shape.
 func useShape(t *testing.T, shape ...string) lab {
 	t.Helper()
 	l := makeShape(t, append(shape, "--load", "../../../bin/images/liqo-gateway.tar")...)
@@ -54,8 +53,7 @@ func useShape(t *testing.T, shape ...string) lab {
 	return l
 }
 
-// makeShape is useShape where images are loaded by the test, and where nothing is compared
-// when it ends.
+// makeShape is useShape for tests that load images, without the comparison at the end.
 func makeShape(t *testing.T, shape ...string) lab {
 	t.Helper()
 	mayMakeLab(t)
@@ -64,7 +62,7 @@ func makeShape(t *testing.T, shape ...string) lab {
 	return findLab(t)
 }
 
-// mayMakeLab skips a test where a lab may be up that is somebody's.
+// mayMakeLab skips a test if somebody's lab may be up.
 func mayMakeLab(t *testing.T) {
 	t.Helper()
 	if os.Getenv("REQUIRE_LAB") == "" {
@@ -72,11 +70,11 @@ func mayMakeLab(t *testing.T) {
 	}
 }
 
-// fresh tells of the lab in labDir that the test before has left nothing there.
+// fresh has the folder of a lab that the last test has left as it was.
 var fresh struct{ labDir string }
 
-// begin leads the lab back to how it was when it was fresh, and does so again when the test
-// ends. A lab that nobody has marked is taken for fresh.
+// begin restores the lab's first state, and does so again when the test ends. A lab without a mark counts as
+// fresh.
 func (l lab) begin(t *testing.T) {
 	t.Helper()
 	dir := filepath.Dir(l.kubeconfig)
@@ -88,8 +86,8 @@ func (l lab) begin(t *testing.T) {
 	l.end(t)
 }
 
-// end has the test fail if it leaves anything in the lab that our own commands and an admin's
-// do not remove. Pods, namespaces and the like are an admin's.
+// end fails the test if the lab has leftovers that neither our own commands nor an admin removes. Pods,
+// namespaces and the like are an admin's.
 func (l lab) end(t *testing.T) {
 	fresh.labDir = ""
 	t.Cleanup(func() {
@@ -106,7 +104,7 @@ func (l lab) end(t *testing.T) {
 	})
 }
 
-// uninstall removes what there is of ours, by our own commands.
+// uninstall removes our objects by our own commands.
 func (l lab) uninstall(t *testing.T) {
 	t.Helper()
 	connected := false
@@ -129,7 +127,7 @@ func (l lab) uninstall(t *testing.T) {
 	})
 }
 
-// each runs the program for all clusters side by side: it waits most of the time.
+// each runs the program for all clusters side by side, because it waits most of the time.
 func (l lab) each(t *testing.T, work func(cluster string) result) {
 	t.Helper()
 	results := make([]result, len(l.clusters))
@@ -145,7 +143,7 @@ func (l lab) each(t *testing.T, work func(cluster string) result) {
 	}
 }
 
-// findLab gives the lab to a test as it is. Where it must run it can't be skipped.
+// findLab returns the present lab. If a lab is required, the test fails without one instead of being skipped.
 func findLab(t *testing.T) lab {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), labProgram, "kubeconfig").CombinedOutput()
@@ -160,10 +158,10 @@ func findLab(t *testing.T) lab {
 	return lab{}
 }
 
-// labState is what the lab itself keeps of its shape.
+// labState is the lab's own record of its shape.
 type labState struct {
 	Name string       `json:"name"` // prefix of its network namespaces
-	WAN  netip.Prefix `json:"wan"`  // this machine has its first address, the clusters' follow from 11 on
+	WAN  netip.Prefix `json:"wan"`  // this machine has the first address, the clusters' begin at 11
 }
 
 // wan is an address of the network between the clusters, a /24.
@@ -191,8 +189,7 @@ type result struct {
 	out, err string
 }
 
-// built is the program as people run it. With GOCOVERDIR it writes there which of its
-// statements ran.
+// built is the program as users run it. With GOCOVERDIR it writes its coverage there.
 var built = sync.OnceValues(func() (_ string, err error) {
 	if builtIn, err = os.MkdirTemp("", "liqo-tui-e2e-"); err != nil {
 		return "", err
@@ -208,7 +205,7 @@ var built = sync.OnceValues(func() (_ string, err error) {
 	return file, nil
 })
 
-var builtIn string // its folder; "" before
+var builtIn string // its folder; "" before the build
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -227,7 +224,7 @@ func program(t *testing.T) string {
 	return file
 }
 
-// tui runs the program as a script would: without a terminal.
+// tui runs the program without a terminal, like a script.
 func (l lab) tui(args ...string) result {
 	file, err := built()
 	if err != nil {
@@ -236,7 +233,7 @@ func (l lab) tui(args ...string) result {
 	var out, errs bytes.Buffer
 	cmd := exec.Command(file, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // its exit code tells
+	_ = cmd.Run() // the exit code is enough
 	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
@@ -280,8 +277,8 @@ func (l lab) try(t *testing.T, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// command is one of the lab's program. It would only become kubectl: that is
-// started at once, which is half of the work.
+// command is a command of the lab's program. It starts kubectl directly, because the lab's program would only
+// do the same: that saves half of the work.
 func (l lab) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	if args[0] != "kubectl" {
@@ -292,9 +289,8 @@ func (l lab) command(t *testing.T, args ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), filepath.Join(dir, "bin", "kubectl"), append([]string{config}, args[2:]...)...)
 }
 
-// eventually repeats check until it succeeds: for what others do in their own
-// time, such as a node's kube-proxy. Where looking takes long, it rests as long:
-// what is waited for needs the machine, too.
+// eventually repeats check until it succeeds, for actions of other programs, such as a node's kube-proxy.
+// After a slow check it rests for as long, because the other programs need the machine, too.
 func eventually(t *testing.T, within time.Duration, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(terminaltest.Patience * within)
@@ -340,7 +336,7 @@ func (l lab) prepare(t *testing.T) {
 	l.runPods(t)
 }
 
-// runPods has a pod run on each node.
+// runPods creates a pod on each node.
 func (l lab) runPods(t *testing.T) {
 	t.Helper()
 	for _, cluster := range l.clusters {
@@ -375,14 +371,14 @@ func (l lab) testRefusals(t *testing.T) {
 	}
 }
 
-// nodes are the names of a cluster's nodes. One of them runs the gateway; pods
-// on the others are the normal case.
+// nodes are the names of a cluster's nodes. One of them runs the gateway. Pods on the others are the normal
+// case.
 func (l lab) nodes(t *testing.T, cluster string) []string {
 	t.Helper()
 	return strings.Fields(l.must(t, "kubectl", cluster, "get", "nodes", "-l", "!liqo.io/type", "-o", "jsonpath={.items[*].metadata.name}")) // not virtual ones
 }
 
-// webPod is the demo's pod, on one node and named after it.
+// webPod is the demonstration's pod on one node, named after the node.
 func webPod(t *testing.T, node string) string {
 	t.Helper()
 	manifest, err := os.ReadFile("../../../testdata/demo/web.yaml")
@@ -406,15 +402,15 @@ func (l lab) apply(t *testing.T, cluster, manifest string) {
 	}
 }
 
-// testConnection connects, and has the pods of every node, and the nodes, talk
-// to the pods of every node of the other cluster, both ways.
+// testConnection connects, and lets the pods of every node, and the nodes, talk to the pods of every node of
+// the other cluster, both ways.
 func (l lab) testConnection(t *testing.T, serviceType string) {
 	got := l.connect("--server-service-type", serviceType, "--yes").want(t, exit.OK)
 	t.Logf("connect:\n%s%s", got.err, got.out)
 	l.testPaths(t)
 }
 
-// testPaths has everybody talk to everybody of the other cluster.
+// testPaths tests all paths between the two clusters.
 func (l lab) testPaths(t *testing.T) {
 	t.Helper()
 	for _, cluster := range l.clusters {
@@ -432,8 +428,8 @@ func (l lab) testPaths(t *testing.T) {
 	}
 }
 
-// testPath asks the pod on one node from the pod on another cluster's node, and
-// from that node itself, and compares the addresses they are seen under.
+// testPath asks the pod on one node from the pod on another cluster's node, and from that node itself. It
+// compares the source addresses in the answers.
 func (l lab) testPath(t *testing.T, cluster, node, peer, peerNode string) {
 	url := fmt.Sprintf("http://%s:8080/", l.seenFrom(t, cluster, peer, peerNode))
 	seen := l.client(t, l.must(t, "kubectl", cluster, "exec", web(node), "--", "/pod", "get", "--timeout", "10s", url))
@@ -446,7 +442,7 @@ func (l lab) testPath(t *testing.T, cluster, node, peer, peerNode string) {
 	}
 }
 
-// client is the address from which the answer says that it was asked.
+// client is the source address of the request, as the answer has it.
 func (l lab) client(t *testing.T, answer string) netip.Addr {
 	t.Helper()
 	var body struct{ Client string }
@@ -460,8 +456,7 @@ func (l lab) client(t *testing.T, answer string) netip.Addr {
 	return ap.Addr()
 }
 
-// remapped is the prefix under which cluster sees the pods, or the external
-// range, of peer.
+// remapped is the prefix under which cluster sees the pods, or the external range, of peer.
 func (l lab) remapped(t *testing.T, cluster, peer, kind string) netip.Prefix {
 	t.Helper()
 	text := l.must(t, "kubectl", cluster, "get", "configurations", "-A", "-l", "liqo.io/remote-cluster-id="+peer,
@@ -473,7 +468,7 @@ func (l lab) remapped(t *testing.T, cluster, peer, kind string) netip.Prefix {
 	return p
 }
 
-// seenFrom is where cluster's pods find the pod on a node of peer.
+// seenFrom is the address under which cluster's pods reach the pod on a node of peer.
 func (l lab) seenFrom(t *testing.T, cluster, peer, node string) netip.Addr {
 	t.Helper()
 	ip := netip.MustParseAddr(l.must(t, "kubectl", peer, "get", "pod", web(node), "-o", "jsonpath={.status.podIP}"))
@@ -484,7 +479,7 @@ func (l lab) seenFrom(t *testing.T, cluster, peer, node string) netip.Addr {
 	return seen
 }
 
-// testColumns compares with what Liqo's documentation shows.
+// testColumns compares the columns with those in Liqo's documentation.
 func (l lab) testColumns(t *testing.T) {
 	for _, c := range []struct {
 		cluster, kind, header string
@@ -522,8 +517,8 @@ func (l lab) testSecondRun(t *testing.T) {
 	}
 }
 
-// versions are the resource versions of what connect applies. A write that
-// changes nothing leaves them as they are, so this finds real changes.
+// versions are the resource versions of the objects that connect applies. They show real changes, because a
+// write without a change keeps them.
 func (l lab) versions(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -550,10 +545,10 @@ func (l lab) testReset(t *testing.T, before map[string]string) {
 		}
 		return nil
 	})
-	l.reset().want(t, exit.OK) // nothing there is no error
+	l.reset().want(t, exit.OK) // a missing connection is no error
 }
 
-// testBesideLiqo gives milan what Liqo's controller-manager is known by.
+// testBesideLiqo gives milan the Deployment by which Liqo's controller-manager is known.
 func (l lab) testBesideLiqo(t *testing.T) {
 	manager := []string{"kubectl", "milan", "-n", "liqo"}
 	l.must(t, append(manager, "create", "deployment", "liqo-controller-manager", "--image", "none", "--replicas", "0")...)
@@ -602,9 +597,8 @@ func (l lab) waitForNamespacesGone(t *testing.T) {
 	}
 }
 
-// kernels is the state of every node's kernel that networking consists of,
-// without what belongs to single pods, and without IPv6: an interface gets its
-// own address a second or two after it is made.
+// kernels is the kernel state of every node as far as networking depends on it, without parts of single pods,
+// and without IPv6: an interface gets its own IPv6 address a second or two after its creation.
 func (l lab) kernels(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}

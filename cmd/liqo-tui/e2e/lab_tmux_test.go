@@ -16,14 +16,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// wizard opens the real program on the lab, for nobody but arrows and enter.
+// wizard opens the real program on the lab, for the arrow keys and Enter alone.
 func (l lab) wizard(t *testing.T, program string, width, height int, args ...string) *terminal {
 	t.Helper()
 	args = append([]string{"wizard", "--kubeconfig", l.kubeconfig, "--image", labImage}, args...)
 	return openTerminal(t, width, height, nil, program, args...)
 }
 
-// choosePair goes from the list of clusters to the plan of a NodePort.
+// choosePair uses the list of clusters and the form, until it shows the plan of a
+// NodePort.
 func (s *terminal) choosePair() {
 	s.t.Helper()
 	s.Wait(20*time.Second, "lab-milan", "lab-rome", "Choose the first")
@@ -36,7 +37,7 @@ func (s *terminal) choosePair() {
 
 func TestLabWizard(t *testing.T) {
 	l := useLab(t)
-	// Nothing is installed on milan: that is a part of the plan.
+	// Nothing is installed on milan: the plan includes the installation.
 	l.installImage(t, "rome", labImage)
 	l.runPods(t)
 	program := program(t)
@@ -44,7 +45,7 @@ func TestLabWizard(t *testing.T) {
 		s := l.wizard(t, program, 80, 24)
 		s.Wait(20*time.Second, "lab-milan", "nothing installed", "ready")
 		s.WaitWithout(20*time.Second, "asking")
-		s.Press("Enter") // milan is the first
+		s.Press("Enter") // milan is the first entry
 		s.Wait(30*time.Second, "Choose the other cluster")
 		s.Press("Down", "Enter")
 		s.Wait(30*time.Second, "Preflight", "passed", "may do all")
@@ -54,7 +55,7 @@ func TestLabWizard(t *testing.T) {
 		s.Wait(30*time.Second, " Apply:", "what it means")
 		s.Press("Enter")
 		s.Wait(30*time.Second, "Apply these changes?", "▸ Yes, apply")
-		time.Sleep(time.Second) // an Enter that comes at once may belong to the one before, and is none
+		time.Sleep(time.Second) // an Enter that comes at once may repeat the one before, and is ignored
 		s.Press("Enter")
 		s.Wait(30*time.Second, "Apply", "done", "now:")
 		s.Wait(120*time.Second, "each gateway gets answers")
@@ -95,7 +96,7 @@ func TestLabWizard(t *testing.T) {
 		s.Wait(20*time.Second, "done     ", "waiting")
 		s.Press("C-c")
 		s.Wait(15*time.Second, "stopped", "continue where it stopped", "remove what was applied")
-		s.Press("Down", "Enter") // keep it so, and leave
+		s.Press("Down", "Enter") // keep the connection, and leave
 		if code := s.Exit(30 * time.Second); code != "130" {
 			t.Errorf("got exit code %s, want 130", code)
 		}
@@ -104,7 +105,8 @@ func TestLabWizard(t *testing.T) {
 		again := l.wizard(t, program, 100, 30)
 		again.choosePair()
 		again.continueToLive()
-		// It goes on while the terminal is resized, down to where nothing fits.
+		// The run continues while the terminal is resized, down to sizes that fit
+		// nothing.
 		for i, size := range [][2]int{{120, 40}, {40, 12}, {20, 5}, {1, 1}, {60, 20}, {80, 24}} {
 			again.Resize(size[0], size[1])
 			if i%2 == 0 {
@@ -139,7 +141,7 @@ func TestLabWizard(t *testing.T) {
 	})
 }
 
-// toForm goes on from the checks, if they are shown, to the settings.
+// toForm continues from the checks, if they are shown, to the settings.
 func (s *terminal) toForm() {
 	s.t.Helper()
 	s.Wait(30*time.Second, "Preflight", "passed", "may do all")
@@ -147,7 +149,7 @@ func (s *terminal) toForm() {
 	s.Wait(30*time.Second, "Gateway server on")
 }
 
-// chooseNodePort is the second field, whatever it was.
+// chooseNodePort sets the second field, whatever its value was.
 func (s *terminal) chooseNodePort() {
 	s.t.Helper()
 	for range 10 {
@@ -167,7 +169,7 @@ func (s *terminal) chooseNodePort() {
 	s.Wait(30*time.Second, "(•) NodePort", "Node port")
 }
 
-// continueToLive finds what an earlier run has left, and goes on with it.
+// continueToLive finds an interrupted run, and continues it.
 func (s *terminal) continueToLive() {
 	s.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -181,15 +183,15 @@ func (s *terminal) continueToLive() {
 			strings.Contains(screen, "Gateway server on"), strings.Contains(screen, "2 Preflight"):
 			s.Press("Enter")
 		case strings.Contains(screen, " of "):
-			return // it is being applied
+			return // the plan is being applied
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
 	s.t.Fatalf("it does not go on:\n%s", s.Screen())
 }
 
-// detour is a kubeconfig whose way to one API server leads through this test,
-// which can close it.
+// detour is a kubeconfig whose connection to one API server leads through this
+// test, which can close it.
 type detour struct {
 	kubeconfig, target string
 	address            string

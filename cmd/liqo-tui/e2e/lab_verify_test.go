@@ -14,7 +14,7 @@ import (
 )
 
 // TestLabVerify measures between pods of two connected clusters, on a good path
-// and on one that loses everything.
+// and on one that loses every packet.
 func TestLabVerify(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
@@ -26,7 +26,8 @@ func TestLabVerify(t *testing.T) {
 		if !v.Verified() || v.Verdict() != verify.Works {
 			t.Fatalf("got %s", v.Verdict())
 		}
-		// 7 to 9 s, most of it the pods' start: far beyond that it waits in vain.
+		// 7 to 9 s, most of it the pods' start. A much longer time means a wait
+		// in vain.
 		atMost(t, "verification", took, 30*time.Second)
 		for side, w := range v.Directions {
 			if w.Avg <= 0 || w.Largest < 1280 || w.Largest > 1440 {
@@ -55,7 +56,8 @@ func TestLabVerify(t *testing.T) {
 				t.Errorf("way %d: got loss %.2f, %q", side, w.Loss, w.Problem)
 			}
 		}
-		// 7 to 9 s, most of it the pods' start: far beyond that it waits in vain.
+		// 7 to 9 s, most of it the pods' start. A much longer time means a wait
+		// in vain.
 		atMost(t, "verification", took, 30*time.Second)
 		l.wantNoProbes(t)
 	})

@@ -13,17 +13,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// What the dashboard may take until it says what pods find: that nothing passes any more,
-// and that it passes again.
+// Bounds for the dashboard to show what pods experience: that no packet passes any more, and
+// that packets pass again.
 const (
 	watchedCut   = 10 * time.Second
 	watchedAgain = 20 * time.Second
-	// watchedFault is how long a fault stays that is not over at once.
+	// watchedFault is the duration of a fault that is not over at once.
 	watchedFault = 25 * time.Second
 )
 
-// TestLabDashboardWatchesFaults has the dashboard watch while things break, and records
-// what it says each second. No second has a claim that pods, which send all the time, refute.
+// TestLabDashboardWatchesFaults lets the dashboard watch while things break, and records its
+// text each second. No text may contradict the pods, which send all the time.
 func TestLabDashboardWatchesFaults(t *testing.T) {
 	l := useLab(t)
 	l.prepare(t)
@@ -75,7 +75,7 @@ func TestLabDashboardWatchesFaults(t *testing.T) {
 	w.judge(t, stalls)
 }
 
-// labWatch is what a dashboard said, second by second.
+// labWatch is the text of a dashboard, second by second.
 type labWatch struct {
 	*terminal
 	fault string
@@ -92,7 +92,7 @@ type saying struct {
 
 func (w *labWatch) begin(fault string) { w.fault = fault }
 
-// record notes each second until something is over.
+// record notes the text each second until over is closed.
 func (w *labWatch) record(over <-chan struct{}) {
 	for {
 		w.note()
@@ -118,7 +118,7 @@ func (w *labWatch) note() {
 		if !ok {
 			continue
 		}
-		_, row, _ = strings.Cut(row, " ") // its sign
+		_, row, _ = strings.Cut(row, " ") // without the sign
 		for state := range view.States {
 			if strings.HasPrefix(row, state.String()+" ") {
 				s.state = state
@@ -128,7 +128,7 @@ func (w *labWatch) note() {
 	w.said = append(w.said, s)
 }
 
-// judge compares what was said with when pods got no answers.
+// judge compares the texts with the times without answers.
 func (w *labWatch) judge(t *testing.T, stalls []stall) {
 	t.Helper()
 	var told []string
@@ -151,7 +151,7 @@ func (w *labWatch) judge(t *testing.T, stalls []stall) {
 	t.Logf("%d seconds were watched%s", len(w.said), strings.Join(told, " "))
 }
 
-// wrong is why a saying is, "" if it is not.
+// wrong is the reason that a text contradicts the pods; "" if it does not.
 func (s saying) wrong(stalls []stall) string {
 	cut := slices.ContainsFunc(stalls, func(x stall) bool { return s.at.After(x.Last.Add(watchedCut)) && s.at.Before(x.First) })
 	lately := slices.ContainsFunc(stalls, func(x stall) bool { return s.at.After(x.Last) && s.at.Before(x.First.Add(watchedAgain)) })

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// wizardOn is the wizard on a terminal of another kind, and of two clusters that
-// are named.
+// wizardOn is the wizard on a terminal of another kind, for two named clusters.
 func (l lab) wizardOn(t *testing.T, program string, env ...string) *terminal {
 	t.Helper()
 	return openTerminal(t, 100, 30, env, program, "wizard", "--kubeconfig", l.kubeconfig, "--image", labImage,
 		"--context", "lab-rome", "--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-milan")
 }
 
-// agree applies the plan that is shown.
+// agree applies the shown plan.
 func (s *terminal) agree() {
 	s.t.Helper()
 	s.Wait(30*time.Second, " Apply:")
@@ -23,7 +22,7 @@ func (s *terminal) agree() {
 	s.Press("y")
 }
 
-// testOtherTerminals changes, ends and makes the connection that there is, on
+// testOtherTerminals changes, removes and makes the present connection, on
 // terminals that can do less than usual.
 func (l lab) testOtherTerminals(t *testing.T, program string) {
 	t.Run("over SSH, a live connection is changed", func(t *testing.T) {

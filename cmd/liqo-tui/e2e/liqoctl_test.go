@@ -18,8 +18,8 @@ import (
 
 const liqoctlProgram = "../../../bin/liqoctl"
 
-// TestLabLiqoctl has the released liqoctl, unmodified, and our program work on
-// the same clusters, which run our operator: what one made, the other uses.
+// TestLabLiqoctl uses the released liqoctl, unmodified, and our program on the same clusters, which run our
+// operator: each uses the objects of the other.
 func TestLabLiqoctl(t *testing.T) {
 	l := useLab(t)
 	if _, err := os.Stat(liqoctlProgram); err != nil {
@@ -34,7 +34,7 @@ func TestLabLiqoctl(t *testing.T) {
 	})
 	t.Run("what liqoctl connected, we use as it is", func(t *testing.T) {
 		made := l.uids(t)
-		// Liqoctl's Configurations do not say which cluster the peer is. That is written there, and nothing else.
+		// Liqoctl's Configurations do not have the peer's UID. Our program writes it, and nothing else.
 		l.connect("--server-service-type", "NodePort", "--yes").want(t, exit.OK)
 		if diff := cmp.Diff(made, l.uids(t)); diff != "" {
 			t.Errorf("objects were made anew (-before +after):\n%s", diff)
@@ -79,7 +79,7 @@ func TestLabLiqoctl(t *testing.T) {
 	t.Run("liqoctl creates each part by itself, and packets flow", l.testCreate)
 	t.Run("what liqoctl created, we use and remove", func(t *testing.T) {
 		before := l.uids(t)
-		l.connect("--yes").want(t, exit.OK) // writes which cluster the peer is
+		l.connect("--yes").want(t, exit.OK) // writes the peer's UID
 		if got := l.connect("--yes").want(t, exit.OK); !strings.HasPrefix(got.out, "No changes.\n") {
 			t.Errorf("got %q, want it to start with No changes.\n%s", got.out, got.err)
 		}
@@ -90,8 +90,8 @@ func TestLabLiqoctl(t *testing.T) {
 	})
 }
 
-// uids tell whether objects are the same ones: liqoctl writes them all again,
-// with its own empty fields in the specs, so their versions change.
+// uids are the objects' UIDs. liqoctl writes all objects again, with its own empty fields in the specs, so
+// their versions change.
 func (l lab) uids(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -102,7 +102,7 @@ func (l lab) uids(t *testing.T) map[string]string {
 	return out
 }
 
-// testInfo reads what liqoctl makes of the ForeignClusters that our operator keeps.
+// testInfo reads liqoctl's output about the ForeignClusters that our operator keeps.
 func (l lab) testInfo(t *testing.T) {
 	var local struct {
 		Local    struct{ ClusterID string }
@@ -139,10 +139,10 @@ func (l lab) liqoctlJSON(t *testing.T, into any, args ...string) {
 	}
 }
 
-// testCreate goes liqoctl's way without a kubeconfig of both clusters: each
-// admin makes their part, and hands on what the other one needs.
+// testCreate uses liqoctl without a kubeconfig of both clusters: each admin makes their part, and sends the
+// other one the values that it needs.
 func (l lab) testCreate(t *testing.T) {
-	const gateway = "by-hand" // names need not be the peer's
+	const gateway = "by-hand" // the two names may differ
 	on := func(cluster, peer string, args ...string) string {
 		return l.liqoctl(t, append(args, "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "-n", "liqo-tenant-"+peer)...)
 	}
@@ -166,8 +166,7 @@ func (l lab) testCreate(t *testing.T) {
 	l.testPaths(t)
 }
 
-// inNamespace is a manifest that liqoctl generated, for a namespace: the admin
-// who applies it chooses.
+// inNamespace is a manifest of liqoctl for a namespace: the admin who applies it chooses the namespace.
 func inNamespace(t *testing.T, manifest, namespace string) string {
 	t.Helper()
 	var o map[string]any

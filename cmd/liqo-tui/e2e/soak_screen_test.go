@@ -15,10 +15,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// screenRow is what the dashboard's row of rome and milan says.
+// screenRow is the dashboard's row of rome and milan.
 type screenRow struct {
 	state string
-	// roundTrips are what the cluster's gateway measures, by cluster.
+	// roundTrips are the gateways' measurements, by cluster.
 	roundTrips map[wire.ClusterID]string
 	loss       string
 	text       string // the whole line
@@ -29,7 +29,7 @@ func (r screenRow) String() string { return cmp.Or(r.text, "no row") }
 var rowPattern = regexp.MustCompile(`(down|one-sided|unreachable|stale|degraded|unknown|connecting|starting|untested|no gateways|connected)( \S+)? +` +
 	`(rome|milan) +(rome|milan) +[AB-] +(\S+) +(\S+) .* (\S+) +\S+/?\S* +\d+ +\S+$`)
 
-// row is what is on the screen now.
+// row is the present row on the screen.
 func (s *soak) row() screenRow {
 	for line := range strings.Lines(s.screen.Screen()) {
 		line = strings.TrimSpace(line)
@@ -43,15 +43,15 @@ func (s *soak) row() screenRow {
 	return screenRow{}
 }
 
-// infoOfBoth is what `info peer -o json` says, by cluster; one that does not
-// answer is missing.
+// infoOfBoth is the output of `info peer -o json`, by cluster. A cluster that
+// does not answer is missing.
 type infoOfBoth map[wire.ClusterID]*info.Cluster
 
-// fromBad are the words of the dashboard from the worst to the best. What one
-// side sees is what counts.
+// fromBad are the words of the dashboard from the worst to the best. The worse
+// side counts.
 var fromBad = []string{"down", "one-sided", "unreachable", "stale", "degraded", "unknown", "connecting", "starting", "untested", "no gateways", "connected"}
 
-// state is the word that the dashboard must have for it.
+// state is the word that the dashboard must show for i.
 func (i infoOfBoth) state() string {
 	var words []string
 	gateways := 0
@@ -80,7 +80,7 @@ func (i infoOfBoth) state() string {
 	return words[0]
 }
 
-// peer is what a cluster says of the only other one.
+// peer is a cluster's report about its only peer.
 func (i infoOfBoth) peer(cluster wire.ClusterID) *info.Peer {
 	if i[cluster] == nil {
 		return nil
@@ -91,7 +91,7 @@ func (i infoOfBoth) peer(cluster wire.ClusterID) *info.Peer {
 	return nil
 }
 
-// fresh is the same, if its figures are of now.
+// fresh is the same, if its figures are from now.
 func (i infoOfBoth) fresh(cluster wire.ClusterID) *info.Peer {
 	if p := i.peer(cluster); p != nil && p.State != flows.StateStale && p.Network.Connection != nil {
 		return p
@@ -120,7 +120,7 @@ func (i infoOfBoth) matches(row screenRow) bool {
 	return row.state == i.state() && row.loss == loss
 }
 
-// roundTripText is how the dashboard writes one.
+// roundTripText is a round trip as the dashboard writes it.
 func roundTripText(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:

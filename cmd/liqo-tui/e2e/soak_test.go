@@ -30,29 +30,29 @@ import (
 
 const (
 	sampleInterval = 30 * time.Second
-	// agreeWithin is how long the screen may differ from what `info peer` says:
-	// an API server that stops answering is asked every 5 s, and has 5 s to.
+	// agreeWithin is how long the screen may differ from `info peer`: the
+	// dashboard asks a silent API server every 5 s, and waits 5 s for an answer.
 	agreeWithin = 15 * time.Second
-	// settleFor is the time after which the dashboard must not grow, and growth
-	// what it may by the end.
+	// settleFor is the time after which the dashboard must not grow. growth is
+	// its tolerance at the end.
 	settleFor = 10 * time.Minute
 	growth    = 1 << 20 // bytes
 )
 
-// soak is a dashboard that is left running while things change.
+// soak is a dashboard that runs while things change.
 type soak struct {
 	lab
 	t        *testing.T
 	contexts map[string]string // by cluster
-	folder   string            // where the program weighs itself
+	folder   string            // where the program writes its size
 	screen   *terminal
 }
 
-// TestDashboardSoak leaves the dashboard running for SOAK=1h, in a lab of its
-// own (build/soak-tui.sh), while connections break, gateways are replaced and
-// API servers go away, in an order that SEED repeats. Every 30 s it compares the
-// screen with what `info peer -o json` says of both clusters; in the end, the
-// heap with that after ten minutes.
+// TestDashboardSoak lets the dashboard run for SOAK=1h, in a lab of its own
+// (build/soak-tui.sh), while connections break, gateways are replaced and API
+// servers stop, in an order that SEED repeats. Every 30 s it compares the screen
+// with `info peer -o json` of both clusters. At the end it compares the heap with
+// the heap after ten minutes.
 func TestDashboardSoak(t *testing.T) {
 	length, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "1h"))
 	if err != nil {
@@ -69,7 +69,7 @@ func TestDashboardSoak(t *testing.T) {
 
 	ctx, stop := context.WithTimeout(t.Context(), length)
 	var disturbing sync.WaitGroup
-	defer func() { stop(); disturbing.Wait() }() // it writes to the test's log
+	defer func() { stop(); disturbing.Wait() }() // the goroutine writes to the test's log
 	disturbing.Go(func() { s.disturb(ctx, rand.New(rand.NewPCG(seed, 0))) })
 	count, longest := map[string]int{}, time.Duration(0)
 	for began := time.Now(); ctx.Err() == nil; pauseFor(ctx, sampleInterval) {
@@ -106,7 +106,7 @@ func newSoak(t *testing.T) *soak {
 		t.Fatal(err)
 	}
 	for name := range config.Contexts {
-		_, cluster, _ := strings.Cut(name, "-") // the lab's name comes first
+		_, cluster, _ := strings.Cut(name, "-") // the name of the lab comes first
 		s.contexts[cluster] = name
 	}
 	return s
@@ -133,7 +133,7 @@ func (s *soak) network(command string) []string {
 	return words
 }
 
-// open starts the dashboard, in a build that weighs itself.
+// open starts the dashboard, in a build that records its size.
 func (s *soak) open() {
 	s.t.Helper()
 	program := filepath.Join(s.t.TempDir(), "liqo-tui")
@@ -165,7 +165,7 @@ func (s *soak) disturb(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// disturbance is something that happens to a cluster, and may last.
+// disturbance is a change of a cluster, which may last.
 type disturbance struct {
 	name       string
 	begin, end func(cluster string) error
@@ -184,8 +184,8 @@ func (s *soak) changes() []disturbance {
 			return s.do("exec", cluster, "--", "sh", "-c", "kill -"+name+" $(pgrep -x "+process+")")
 		}
 	}
-	// An operator that lost its API server several times is started again by the
-	// kubelet only after minutes.
+	// The kubelet restarts an operator that has lost its API server several times
+	// only after minutes.
 	run := func(command string) func(string) error {
 		return func(string) error {
 			var r result
@@ -208,7 +208,7 @@ func (s *soak) changes() []disturbance {
 	}
 }
 
-// do runs the lab's program, to its end also when the time is up.
+// do runs the lab's program to its end, also when the time is up.
 func (s *soak) do(args ...string) error {
 	_, err := s.try(s.t, args...)
 	return err
@@ -223,16 +223,16 @@ func pauseFor(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// agree looks at both until they say the same.
+// agree compares both until they are equal.
 func (s *soak) agree() (row screenRow, told infoOfBoth, took time.Duration, ok bool) {
 	began := time.Now()
-	// Three times at least: an API server that stands still takes its time.
+	// At least three times: an API server that does not answer takes its time.
 	for n := 1; ; n++ {
 		before := s.row()
 		told = s.info()
 		row = s.row()
 		switch took = time.Since(began); {
-		case told.matches(row), told.matches(before): // it may have changed in between
+		case told.matches(row), told.matches(before): // the state may have changed in between
 			return row, told, took, true
 		case took > agreeWithin && n >= 3:
 			return row, told, took, false
@@ -241,7 +241,7 @@ func (s *soak) agree() (row screenRow, told infoOfBoth, took time.Duration, ok b
 	}
 }
 
-// info asks both clusters at once, as a script would.
+// info asks both clusters at once, like a script.
 func (s *soak) info() infoOfBoth {
 	told := infoOfBoth{}
 	var mu sync.Mutex
@@ -266,7 +266,7 @@ func (s *soak) info() infoOfBoth {
 	return told
 }
 
-// weights are what the program said of itself so far.
+// weights are the sizes that the program has recorded so far.
 func (s *soak) weights() []weight.Weight {
 	f, err := os.Open(filepath.Join(s.folder, "heap"))
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *soak) weights() []weight.Weight {
 	var all []weight.Weight
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var w weight.Weight
-		if json.Unmarshal(lines.Bytes(), &w) == nil { // the last line may be half written
+		if json.Unmarshal(lines.Bytes(), &w) == nil { // the last line may be incomplete
 			all = append(all, w)
 		}
 	}
@@ -293,8 +293,8 @@ func (s *soak) latestWeight() weight.Weight {
 }
 
 // checkGrowth compares the heap at the end with that after ten minutes, or a
-// third of a shorter run. One figure is the mean of two minutes: what is held
-// differs with what happens.
+// third of a shorter run. Each figure is the mean of two minutes, because the
+// heap varies with the events.
 func (s *soak) checkGrowth(length time.Duration) {
 	s.t.Helper()
 	all := s.weights()

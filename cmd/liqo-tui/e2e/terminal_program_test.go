@@ -32,7 +32,7 @@ func deadKubeconfig(t *testing.T, contexts int) string {
 	return file
 }
 
-// TestTheProgramOnATerminal is what needs no cluster.
+// TestTheProgramOnATerminal tests the parts that need no cluster.
 func TestTheProgramOnATerminal(t *testing.T) {
 	program, kubeconfig := program(t), deadKubeconfig(t, 50)
 
@@ -83,7 +83,7 @@ func TestTheProgramOnATerminal(t *testing.T) {
 	})
 }
 
-// processesOf counts the processes of a program's file that are left.
+// processesOf counts the remaining processes of a program's file.
 func processesOf(t *testing.T, shell int, program string) int {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
