@@ -23,9 +23,8 @@ import (
 // fieldManager is the operator's.
 const fieldManager = wire.OperatorName
 
-// Allocator gives Networks their ranges. What it gave is kept in the Networks'
-// status; here it is remembered too, because the cache is late, and listing
-// every Network for each new one took 4 s for 200 peers.
+// Allocator gives Networks their ranges. The Networks' statuses have them. Allocator remembers them too,
+// because the cache is late, and a list of every Network for each new one took 4 s for 200 peers.
 type Allocator struct {
 	reader       client.Reader // not cached
 	surroundings *Surroundings
@@ -35,8 +34,8 @@ type Allocator struct {
 	taken map[types.NamespacedName]netip.Prefix // nil before the first use
 }
 
-// NewAllocator gives ranges of pools, by default those of package ipam. The reader
-// is not cached.
+// NewAllocator returns an allocator of ranges from pools; the default is package ipam's. The reader is not
+// cached.
 func NewAllocator(reader client.Reader, around *Surroundings, pools []netip.Prefix) *Allocator {
 	if len(pools) == 0 {
 		pools = ipam.DefaultPools()
@@ -44,10 +43,9 @@ func NewAllocator(reader client.Reader, around *Surroundings, pools []netip.Pref
 	return &Allocator{reader: reader, surroundings: around, pools: pools}
 }
 
-// Assign chooses a range for n, which must exist: the one that it was given
-// before, or one that overlaps nothing that the cluster has or needs, and none of
-// left. The caller records it in n's status. The error may satisfy errors.Is for
-// ipam's.
+// Assign chooses a range for n, which must exist: the one that it had before, or one that overlaps none of
+// left, and nothing that the cluster has or needs. The caller records it in n's status. The error may
+// satisfy errors.Is for ipam's.
 func (a *Allocator) Assign(ctx context.Context, n *ipamv1alpha1.Network, left ...netip.Prefix) (networkingv1beta1.CIDR, error) {
 	want, err := netip.ParsePrefix(string(n.Spec.CIDR))
 	if err != nil {
@@ -60,7 +58,7 @@ func (a *Allocator) Assign(ctx context.Context, n *ipamv1alpha1.Network, left ..
 	}
 	key := client.ObjectKeyFromObject(n)
 	if had, ok := a.taken[key]; ok && had.Bits() == want.Bits() {
-		return networkingv1beta1.CIDR(had.String()), nil // recording it failed, or the Network was deleted and made again
+		return networkingv1beta1.CIDR(had.String()), nil // the former record failed, or the Network was deleted and made again
 	}
 	reserved, err := a.reserved(ctx)
 	if err != nil {
@@ -83,7 +81,7 @@ func (a *Allocator) Assign(ctx context.Context, n *ipamv1alpha1.Network, left ..
 	return networkingv1beta1.CIDR(got.String()), nil
 }
 
-// reserved are all ranges that nobody else may have. The caller has the lock.
+// reserved are all ranges that are taken. The caller has the lock.
 func (a *Allocator) reserved(ctx context.Context) ([]ipam.Reservation, error) {
 	reserved, err := a.surroundings.Reserved(ctx)
 	if err != nil {
@@ -95,8 +93,8 @@ func (a *Allocator) reserved(ctx context.Context) ([]ipam.Reservation, error) {
 	return reserved, nil
 }
 
-// Fix records that n has the range that it asks for, whatever else has it. The error satisfies errors.Is for
-// [ipam.ErrInvalid] if the range can't be read; any other may be gone at the next try.
+// Fix records that n has the range in its spec, even if others have it, too. The error satisfies errors.Is
+// for [ipam.ErrInvalid] if the range can't be read; any other may be gone at the next attempt.
 func (a *Allocator) Fix(ctx context.Context, n *ipamv1alpha1.Network) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,9 +109,9 @@ func (a *Allocator) Fix(ctx context.Context, n *ipamv1alpha1.Network) error {
 	return nil
 }
 
-// Release forgets the range of a Network, if there is none of this name.
+// Release forgets the range of a Network if the Network does not exist.
 func (a *Allocator) Release(ctx context.Context, key types.NamespacedName) error {
-	a.mu.Lock() // also while asking: nobody may make it again and be given a range meanwhile
+	a.mu.Lock() // also during the request: a Network of this name may be made meanwhile, and get a range
 	defer a.mu.Unlock()
 	err := a.reader.Get(ctx, key, &ipamv1alpha1.Network{})
 	if apierrors.IsNotFound(err) {
@@ -147,7 +145,7 @@ func (a *Allocator) load(ctx context.Context) error {
 	return nil
 }
 
-// Record writes the range that n was given into its status.
+// Record writes a Network's range into its status.
 func Record(ctx context.Context, c client.Client, n *ipamv1alpha1.Network, cidr networkingv1beta1.CIDR) error {
 	before := n.DeepCopy()
 	n.Status.CIDR = cidr

@@ -13,15 +13,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Bounds of the ranges of one peer. Each takes a range of the same length here, out of those
-// for all peers, a Network, and a route of every node. render's policies.yaml has them too.
+// Bounds of the ranges of one peer. Each range takes a range of the same length from the
+// pools for all peers, a Network, and a route of every node. render's policies.yaml has
+// these bounds, too.
 const (
 	maxRanges  = 16
 	widestBits = 8
 )
 
-// Bounded says why a peer has more ranges than it may, or a larger one. What it has already,
-// it keeps.
+// Bounded returns an error if a peer has too many ranges, or one that is too large. Ranges
+// that are remapped already stay.
 func Bounded(c *networkingv1beta1.Configuration) error {
 	pods, external := c.Spec.Remote.CIDR.Pod, c.Spec.Remote.CIDR.External
 	if s := c.Status.Remote; s != nil && len(s.CIDR.Pod) == len(pods) && len(s.CIDR.External) == len(external) {
@@ -38,8 +39,9 @@ func Bounded(c *networkingv1beta1.Configuration) error {
 	return nil
 }
 
-// Grown reports whether a cluster has all ranges that it had, and others. What it had
-// counts only if it is as written: else an admin has said which addresses a peer reaches.
+// Grown reports whether a cluster has all its former ranges, and more. The former ones count
+// only if they are as written: otherwise an admin has chosen the addresses that a peer
+// reaches.
 func Grown(written string, had, has networkingv1beta1.ClusterConfigCIDR) bool {
 	return written == wire.RangesText(had) && written != wire.RangesText(has) &&
 		containsAll(has.Pod, had.Pod) && containsAll(has.External, had.External)
@@ -49,10 +51,10 @@ func containsAll(all, some []networkingv1beta1.CIDR) bool {
 	return !slices.ContainsFunc(some, func(c networkingv1beta1.CIDR) bool { return !slices.Contains(all, c) })
 }
 
-// Additional are the ranges of pods that a peer has besides those that an admin has
-// agreed to. Whoever may say them draws traffic: so none goes, none is larger than
-// those that there are, and the caller gives each another range here. The error says
-// why nothing is taken over.
+// Additional are a peer's ranges of pods in addition to those that an admin has agreed to. A
+// peer could draw traffic by them. So none may be missing or larger than the agreed ones,
+// and the caller gives each another range here. The error is the reason that none is
+// accepted.
 func Additional(agreed, said networkingv1beta1.ClusterConfigCIDR) (more []networkingv1beta1.CIDR, err error) {
 	switch {
 	case !containsAll(said.Pod, agreed.Pod):

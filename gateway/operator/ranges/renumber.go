@@ -23,14 +23,14 @@ import (
 
 // Pair are the Networks of one range of a peer.
 type Pair struct {
-	Current *ipamv1alpha1.Network // under which the cluster sees it
+	Current *ipamv1alpha1.Network // the range under which the cluster sees the peer
 	Other   *ipamv1alpha1.Network // the next one, or the former; nil: neither
 }
 
-// Swap makes the other one the current.
+// Swap makes the other one current.
 func (p *Pair) Swap() { p.Current, p.Other = p.Other, p.Current }
 
-// Step is what to do next with a Pair.
+// Step is the next step for a Pair.
 type Step uint8
 
 // The steps, in the order in which a renumbering takes them.
@@ -43,8 +43,8 @@ const (
 	Release      // delete the other Network
 )
 
-// Next is the next step of what is asked for. ready says that nodes and gateway have
-// both ranges. Of Keep, again is for how long.
+// Next is the next step of a request. ready means that nodes and gateway have both
+// ranges. again is how long Keep lasts.
 func (p Pair) Next(asked wire.Renumbering, ready bool, now time.Time) (step Step, again time.Duration) {
 	leaves := func(n *ipamv1alpha1.Network) bool {
 		return slices.ContainsFunc(asked.Leave, func(r netip.Prefix) bool { return r.String() == string(n.Status.CIDR) })
@@ -55,7 +55,7 @@ func (p Pair) Next(asked wire.Renumbering, ready bool, now time.Time) (step Step
 	case p.Other == nil:
 		return Rest, 0
 	case leaves(p.Current) && leaves(p.Other):
-		return Release, 0 // so that there is room for a third
+		return Release, 0 // to make room for a third range
 	case leaves(p.Current) && p.Other.Status.CIDR == "":
 		return Begin, 0
 	case leaves(p.Current) && ready:
@@ -65,38 +65,38 @@ func (p Pair) Next(asked wire.Renumbering, ready bool, now time.Time) (step Step
 	}
 	left, err := time.Parse(time.RFC3339, p.Other.Annotations[wire.AnnotationLeft])
 	if again = left.Add(asked.Keep).Sub(now); err != nil || again <= 0 {
-		return Release, 0 // or nobody asks for it any more
+		return Release, 0 // its time is up, or the request is gone
 	}
 	return Keep, again
 }
 
-// Moves is how far the ranges of one peer are.
+// Moves is the progress of the ranges of one peer.
 type Moves struct {
 	Asked wire.Renumbering
-	// Also are both ranges of each pair, as nodes and gateway are to be told.
+	// Also are both ranges of each pair, for nodes and gateway.
 	Also     []wire.Alias
-	Released []*ipamv1alpha1.Network // to be deleted, once nobody is told of them
-	Again    time.Duration           // when to look again
+	Released []*ipamv1alpha1.Network // to be deleted, once they are not announced any more
+	Again    time.Duration           // the time until the next reconciliation
 
-	told    []wire.Alias // both ranges of each pair, as they were told
-	lacking []string     // those of nodes and gateway that don't have all of these
+	told    []wire.Alias // both ranges of each pair, as announced
+	lacking []string     // nodes, and the gateway, that lack some of these
 
-	next, kept []string               // what is prepared, and former ranges
-	until      time.Time              // when the last of these goes
-	failed     error                  // why a range is not left
+	next, kept []string               // ranges in preparation, and former ranges
+	until      time.Time              // the end of the last of these
+	failed     error                  // the reason that a range stays
 	networks   []types.NamespacedName // of this peer
 	seen       []networkingv1beta1.CIDR
 }
 
 const (
-	// compareAgain is how often a peer's ranges are compared with what is not watched:
-	// Services, and the addresses of names. To list them is costly.
+	// compareAgain is how often a peer's ranges are compared with objects that are not
+	// watched: Services, and the addresses of names. It costs much to list them.
 	compareAgain = 2 * time.Minute
-	// prepareAgain is between two looks at what nodes and gateway say.
+	// prepareAgain is the time between two checks of the reports of nodes and gateway.
 	prepareAgain = time.Second
 )
 
-// NewMoves reads what is asked for, and how far it is.
+// NewMoves reads the request, and its progress.
 func NewMoves(ctx context.Context, c client.Reader, conf *networkingv1beta1.Configuration) (*Moves, error) {
 	m := &Moves{Again: compareAgain}
 	if m.Asked, m.failed = wire.ParseRenumbering(conf); m.failed != nil {
@@ -111,7 +111,7 @@ func NewMoves(ctx context.Context, c client.Reader, conf *networkingv1beta1.Conf
 	return m, err
 }
 
-// forever keeps former ranges until somebody says how long in a way that can be read.
+// forever is how long former ranges stay while the request can't be read.
 const forever = 100 * 365 * 24 * time.Hour
 
 // Ready reports whether nodes and gateway have both ranges of a pair.
@@ -119,7 +119,8 @@ func (m *Moves) Ready(p Pair, real networkingv1beta1.CIDR) bool {
 	return p.Other != nil && len(m.lacking) == 0 && !slices.ContainsFunc(aliases(p, real), func(a wire.Alias) bool { return !slices.Contains(m.told, a) })
 }
 
-// Fail notes that there is no room for another range. It reports whether err is that.
+// Fail notes that there is no room for another range. It reports whether that is the
+// meaning of err.
 func (m *Moves) Fail(err error) bool {
 	if !errors.Is(err, ipam.ErrExhausted) {
 		return false
@@ -136,12 +137,13 @@ func aliases(p Pair, real networkingv1beta1.CIDR) []wire.Alias {
 			out = append(out, wire.Alias{Seen: seen, Real: is})
 		}
 	}
-	// The same order before and after the change: nobody has to be told twice.
+	// The order is the same before and after the change, so the announcement does not
+	// change twice.
 	slices.SortFunc(out, func(a, b wire.Alias) int { return a.Seen.Addr().Compare(b.Seen.Addr()) })
 	return out
 }
 
-// Note records what became of a pair by a step.
+// Note records the result of a step for a pair.
 func (m *Moves) Note(p Pair, real networkingv1beta1.CIDR, step Step, again time.Duration, now time.Time) {
 	m.networks = append(m.networks, client.ObjectKeyFromObject(p.Current))
 	m.seen = append(m.seen, p.Current.Status.CIDR)
@@ -169,10 +171,11 @@ func (m *Moves) Note(p Pair, real networkingv1beta1.CIDR, step Step, again time.
 	m.Again = min(m.Again, max(again, time.Millisecond))
 }
 
-// mostNamed are named of what lacks a range.
+// mostNamed is the largest number of names in a message.
 const mostNamed = 5
 
-// Conditions say what comes next, and what is in the way: those that are not true too.
+// Conditions returns the conditions with the next step and its obstacles, also those
+// that are not true.
 func (m *Moves) Conditions(overlaps []wire.Overlap, generation int64) []metav1.Condition {
 	both := []metav1.Condition{
 		{Type: wire.ConditionOverlap, Status: metav1.ConditionFalse, Reason: wire.ReasonNeeded, ObservedGeneration: generation},
@@ -194,7 +197,8 @@ func (m *Moves) Conditions(overlaps []wire.Overlap, generation int64) []metav1.C
 	return both
 }
 
-// waits names whom a change waits for, as the end of a sentence.
+// waits names the nodes and the gateway that a change waits for, as the end of a
+// sentence.
 func (m *Moves) waits() string {
 	if len(m.lacking) == 0 {
 		return ""
@@ -207,8 +211,9 @@ func (m *Moves) waits() string {
 	return text
 }
 
-// lacking names the nodes, and the gateway, that don't have all of the ranges. Nodes
-// that are not ready lead nothing, and a gateway without its peer neither.
+// lacking names the nodes, and the gateway, that lack some of the ranges. Nodes that
+// are not ready don't count, and neither does a gateway without its peer: they carry
+// no packets.
 func lacking(ctx context.Context, c client.Reader, conf *networkingv1beta1.Configuration, told []wire.Alias) ([]string, error) {
 	lacks := func(has []netip.Prefix) bool {
 		return slices.ContainsFunc(told, func(a wire.Alias) bool { return !slices.Contains(has, a.Seen) })
@@ -267,8 +272,8 @@ func lackingNodes(ctx context.Context, c client.Reader, lacks func([]netip.Prefi
 	return out, nil
 }
 
-// Overlaps are what the cluster has or needs in the ranges of a peer, besides its own
-// Networks for them.
+// Overlaps returns the addresses in a peer's ranges that the cluster has or needs,
+// without the Networks for the peer.
 func (a *Allocator) Overlaps(ctx context.Context, m *Moves) ([]wire.Overlap, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -23,11 +23,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Surroundings are the addresses that the cluster, its admins and its tunnels
-// need as they are: a range of a peer that held one would lead it to a gateway.
+// Surroundings are the addresses that the cluster, its admins and its tunnels need
+// unchanged. If a peer's range contained one, nodes would route it to a gateway.
 type Surroundings struct {
-	cache  client.Reader // for Nodes and what they say, gateways, and the API servers' EndpointSlice
-	reader client.Reader // not cached: to mirror every Service would cost more than to list them seldom
+	cache  client.Reader // for Nodes, InternalNodes, gateways, and the API servers' EndpointSlice
+	reader client.Reader // not cached: a mirror of every Service would cost more than a rare list
 	server string        // host by which the operator itself reaches the API server
 	lookUp func(ctx context.Context, network, name string) ([]netip.Addr, error)
 
@@ -40,7 +40,7 @@ type Surroundings struct {
 	version  ofVersion // of both
 }
 
-// ofVersion tells states of the Nodes and InternalNodes apart: what is new or changed
+// ofVersion identifies a state of the Nodes and InternalNodes: a new or changed object
 // has a higher version than all before.
 type ofVersion struct {
 	nodes, said int
@@ -54,7 +54,7 @@ func (v *ofVersion) see(version string) {
 	}
 }
 
-// host is an address or a name, and what is there.
+// host is an address or a name, and its use.
 type host struct{ name, reason string }
 
 type answer struct {
@@ -63,36 +63,37 @@ type answer struct {
 }
 
 const (
-	// servicesAge and namesAge are how long is remembered what has to be asked
-	// for: peers may come by the hundred.
+	// servicesAge and namesAge are how long answers to requests are kept, because
+	// hundreds of peers may appear at once.
 	servicesAge = 10 * time.Second
 	namesAge    = time.Minute
-	// lookUpTime is for all names together. One that is not answered reserves
+	// lookUpTime is the time for all names together. A name without an answer reserves
 	// nothing: a gateway could not dial it either.
 	lookUpTime = 2 * time.Second
 )
 
-// APIServerSlice lists the API servers' addresses. They keep it themselves,
-// under this name.
+// APIServerSlice is the EndpointSlice with the API servers' addresses. The API servers
+// maintain it under this name.
 func APIServerSlice() client.ObjectKey {
 	return client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
 }
 
-// NewSurroundings of the API server of config. Of the two readers the first is cached.
+// NewSurroundings returns those of the API server of config. The first of the two
+// readers is cached.
 func NewSurroundings(cache, reader client.Reader, config *rest.Config) *Surroundings {
 	s := &Surroundings{cache: cache, reader: reader, lookUp: net.DefaultResolver.LookupNetIP}
-	if u, _, err := rest.DefaultServerUrlFor(config); err == nil { // else nothing would have started
+	if u, _, err := rest.DefaultServerUrlFor(config); err == nil { // otherwise nothing would have started
 		s.server = u.Hostname()
 	}
 	return s
 }
 
-// Reserved lists them, each with its reason.
+// Reserved lists all addresses, each with its reason.
 func (s *Surroundings) Reserved(ctx context.Context) ([]ipam.Reservation, error) {
 	return s.known(ctx, servicesAge)
 }
 
-// known are the same; Services may have been listed so long ago.
+// known lists the same. The list of Services may be as old as age.
 func (s *Surroundings) known(ctx context.Context, age time.Duration) ([]ipam.Reservation, error) {
 	out, err := s.nodes(ctx)
 	if err != nil {
@@ -129,8 +130,8 @@ func (s *Surroundings) known(ctx context.Context, age time.Duration) ([]ipam.Res
 	return out, nil
 }
 
-// nodes are the addresses and networks of the nodes. Hundreds of gateways ask for
-// them at once when one node has changed.
+// nodes returns the addresses and networks of the nodes. After a change of one node,
+// hundreds of gateways need them at once.
 func (s *Surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
 	var list corev1.NodeList
 	if err := s.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -138,7 +139,7 @@ func (s *Surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
 	}
 	var said networkingv1beta1.InternalNodeList
 	err := s.cache.List(ctx, &said, client.UnsafeDisableDeepCopy)
-	if err != nil && !meta.IsNoMatchError(err) { // an installation before them: the rest counts
+	if err != nil && !meta.IsNoMatchError(err) { // an older installation has no InternalNodes
 		return nil, fmt.Errorf("list InternalNodes: %w", err)
 	}
 	now := ofVersion{nodes: len(list.Items), said: len(said.Items)}
@@ -157,8 +158,8 @@ func (s *Surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
 	return slices.Clone(s.ofNodes), nil
 }
 
-// Sorted are the nodes, by name, of which the last reservations were. They are
-// shared: callers must not change them.
+// Sorted returns the nodes of the last reservations, by name. They are shared: callers
+// must not change them.
 func (s *Surroundings) Sorted() []corev1.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,15 +179,15 @@ func nodeReservations(nodes []corev1.Node, said []networkingv1beta1.InternalNode
 		}
 		out = append(out, ipam.Node(n.Name, addresses)...)
 	}
-	// Nodes of a cluster are mostly in the same networks.
+	// Most nodes of a cluster are in the same networks.
 	seen := map[netip.Prefix]bool{}
 	for i := range said {
 		n := &said[i]
 		if !there[n.Name] {
 			continue
 		}
-		networks, _ := wire.NodeNetworks(n)            // what can't be read is named by the gateways
-		for _, p := range ipam.Around(networks, nil) { // what it should have said
+		networks, _ := wire.NodeNetworks(n)            // gateways report networks that can't be read
+		for _, p := range ipam.Around(networks, nil) { // the agent reports only such networks
 			if !seen[p] {
 				seen[p] = true
 				out = append(out, ipam.Reservation{Prefix: p, Reason: "a route of node " + n.Name})
@@ -203,7 +204,7 @@ func nodeReservations(nodes []corev1.Node, said []networkingv1beta1.InternalNode
 	return out
 }
 
-// gateways are the ends of this cluster's tunnels, here and at its peers.
+// gateways returns the endpoints of this cluster's tunnels, here and at its peers.
 func (s *Surroundings) gateways(ctx context.Context) ([]host, error) {
 	var clients networkingv1beta1.GatewayClientList
 	if err := s.cache.List(ctx, &clients, client.UnsafeDisableDeepCopy); err != nil {
@@ -257,7 +258,7 @@ func listServices(ctx context.Context, reader client.Reader) ([]host, error) {
 		svc := &list.Items[i]
 		add := func(what string, addresses ...string) {
 			for _, a := range addresses {
-				if _, err := netip.ParseAddr(a); err == nil { // "" and None are none
+				if _, err := netip.ParseAddr(a); err == nil { // "" and None are no addresses
 					out = append(out, host{a, what + " of Service " + svc.Namespace + "/" + svc.Name})
 				}
 			}
@@ -274,7 +275,7 @@ func listServices(ctx context.Context, reader client.Reader) ([]host, error) {
 	return out, nil
 }
 
-// resolve looks the names among hosts up, and forgets others.
+// resolve looks up the names among hosts, and forgets others.
 func (s *Surroundings) resolve(ctx context.Context, hosts []host) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
 	defer cancel()
@@ -301,14 +302,14 @@ func (s *Surroundings) resolve(ctx context.Context, hosts []host) {
 			return err
 		})
 	}
-	_ = g.Wait() // what has no answer reserves nothing
+	_ = g.Wait() // a name without an answer reserves nothing
 	for i, name := range missing {
 		s.names[name] = answer{found[i], time.Now()}
 	}
 }
 
-// Spared are those of the reservations that are one address: what gateways are
-// given must never lead there, also where it came first.
+// Spared returns the reservations of single addresses. Ranges of gateways must never
+// contain these, even if they were assigned earlier.
 func Spared(all []ipam.Reservation) []ipam.Reservation {
 	return slices.DeleteFunc(slices.Clone(all), func(r ipam.Reservation) bool { return !r.Prefix.IsSingleIP() })
 }
