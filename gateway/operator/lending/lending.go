@@ -27,7 +27,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Options say which roles the cluster has in peerings.
+// Options are the cluster's roles in lending, and their settings.
 type Options struct {
 	Role render.PeeringRole
 	// APIServer is the URL of the API server that consumers get; "" for the address that the API servers
@@ -49,8 +49,7 @@ func (o Options) AddToScheme(scheme *runtime.Scheme) error {
 	return errors.Join(authv1beta1.AddToScheme(scheme), certificatesv1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme))
 }
 
-// Prepare tells a manager that is not made yet which objects to cache: of each kind only those that the
-// controllers need.
+// Prepare restricts the caches of a manager, before it is made, to the objects that the controllers need.
 func (o Options) Prepare(m *ctrl.Options) error {
 	if !o.On() {
 		return nil
@@ -58,7 +57,7 @@ func (o Options) Prepare(m *ctrl.Options) error {
 	if err := o.AddToScheme(m.Scheme); err != nil {
 		return err
 	}
-	if o.Role.Provides() { // those of Tenants; other caches have those of namespaces that stand for a consumer's
+	if o.Role.Provides() { // those of Tenants; other caches have those of mapped namespaces
 		notMapped, err := labels.NewRequirement(peering.LabelMapped, selection.DoesNotExist, nil)
 		if err != nil {
 			return err

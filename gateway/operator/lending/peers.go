@@ -41,7 +41,7 @@ const (
 type peers struct {
 	client  client.Client
 	role    render.PeeringRole
-	ask     func(context.Context, *authv1beta1.Identity) error // sends a request to a provider; nil of a cluster that never consumes
+	ask     func(context.Context, *authv1beta1.Identity) error // sends a request to a provider; nil if the cluster never consumes
 	retries workqueue.TypedRateLimiter[reconcile.Request]
 }
 
@@ -68,7 +68,7 @@ func (r *peers) setup(mgr ctrl.Manager) error {
 	return b.Complete(r)
 }
 
-// peer is what this cluster has of a peer, without the network.
+// peer has this cluster's objects of lending with a peer.
 type peer struct {
 	tenant   *authv1beta1.Tenant
 	identity *authv1beta1.Identity // of the control plane

@@ -1,5 +1,5 @@
-// Package secrets tells controllers of Secrets in some namespaces: a watch of all
-// namespaces would take the right to read every Secret of the cluster.
+// Package secrets sends events of Secrets in some namespaces to controllers. A watch
+// of all namespaces would need the right to read every Secret of the cluster.
 package secrets
 
 import (
@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// Watch tells of Secrets. It keeps no more than their metadata. What is in a Secret is
-// read when it is needed.
+// Watch sends events of Secrets. It keeps only their metadata: controllers read the
+// contents when they need them.
 type Watch struct {
 	client   metadata.Interface
 	selector string
@@ -27,20 +27,20 @@ type Watch struct {
 	watching map[string]context.CancelFunc
 }
 
-// New watches Secrets with labels, in no namespace yet.
+// New returns a watch of Secrets with labels, in no namespace yet.
 func New(config *rest.Config, selector string) (*Watch, error) {
 	c, err := metadata.NewForConfig(config)
 	return &Watch{client: c, selector: selector, watching: map[string]context.CancelFunc{}}, err
 }
 
-// Tell returns what tells one more controller. All of it is called before the start.
+// Tell returns the events for one more controller. It must be called before Start.
 func (w *Watch) Tell() <-chan event.GenericEvent {
 	c := make(chan event.GenericEvent)
 	w.told = append(w.told, c)
 	return c
 }
 
-// Start has the watches end with ctx.
+// Start runs the watches until ctx ends.
 func (w *Watch) Start(ctx context.Context) error {
 	w.mu.Lock()
 	w.ctx = ctx
@@ -52,7 +52,7 @@ func (w *Watch) Start(ctx context.Context) error {
 	return nil
 }
 
-// Enter begins to watch a namespace, in which that is allowed.
+// Enter begins to watch a namespace, in which the operator has the right to.
 func (w *Watch) Enter(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func (w *Watch) Leave(namespace string) {
 	}
 }
 
-// begin is called with the lock.
+// begin begins the watch of a namespace. The caller has the lock.
 func (w *Watch) begin(term context.Context, namespace string) {
 	ctx, end := context.WithCancel(term)
 	w.watching[namespace] = end
@@ -96,7 +96,7 @@ func (w *Watch) begin(term context.Context, namespace string) {
 			}
 		}
 	}
-	_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails for one that has ended only
+	_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails only for an informer that has ended
 		AddFunc: say, DeleteFunc: say,
 		UpdateFunc: func(_, o any) { say(o) },
 	})

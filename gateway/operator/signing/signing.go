@@ -1,5 +1,4 @@
-// Package signing tells which certificate authorities a cluster has, and why a request for a certificate
-// was refused.
+// Package signing reads a cluster's certificate authorities, and the reasons of refused certificate requests.
 package signing
 
 import (
@@ -26,7 +25,7 @@ import (
 // keeps its file in the operator's pod up to date.
 type Authority struct {
 	Config *rest.Config
-	// Clients reads the CAs by which the API server verifies client certificates; nil where they don't matter.
+	// Clients reads the CAs by which the API server verifies client certificates; nil if these don't matter.
 	Clients client.Reader
 }
 
@@ -42,9 +41,9 @@ func (a Authority) PEM() ([]byte, error) {
 	return ca, nil
 }
 
-// Mark identifies the CAs, so that a change shows. A certificate signed under other CAs is signed again: a
-// cluster that replaces its CA replaces its signing key, too. The CA for clients may differ from the API
-// server's, and may be replaced alone.
+// Mark identifies the CAs: it differs after a change. A certificate from before a change of the CAs is signed
+// again, because a cluster that replaces its CA replaces its signing key, too. The CA for clients may differ
+// from the API server's, and may be replaced alone.
 func (a Authority) Mark(ctx context.Context) (string, error) {
 	ca, err := a.PEM()
 	if err != nil || a.Clients == nil {
@@ -69,7 +68,7 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // the pod.
 const Every = 10 * time.Second
 
-// News queues everything when the CAs change.
+// News queues all requests when the CAs change.
 func (a Authority) News(every time.Duration, all func(context.Context) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		was, err := a.Mark(ctx)
@@ -103,7 +102,7 @@ func (a Authority) News(every time.Duration, all func(context.Context) []reconci
 // RefusedAgain is how soon a certificate is requested again after a refusal.
 const RefusedAgain = 5 * time.Minute
 
-// Refused says why a request was refused; "" if it was not.
+// Refused returns the reason of a refused request; "" if it was not refused.
 func Refused(r *certificatesv1.CertificateSigningRequest) string {
 	for _, c := range r.Status.Conditions {
 		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
