@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Access says how to reach a cluster.
+// Access is the address of a cluster, and the credentials for it.
 type Access struct {
 	Server string // URL of its API server
 	Proxy  string // URL; "" for the proxy of this process's environment, which usually has none
@@ -52,7 +52,7 @@ type Cluster struct {
 	API    client.Client // only if [Clients] has made the Cluster
 }
 
-// New returns a cluster that is reached by a. wrap is for tests, and may be nil.
+// New returns a cluster with access a. wrap is for tests, and may be nil.
 func New(a Access, wrap transport.WrapperFunc) (*Cluster, error) {
 	config, err := a.Config()
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// CloseIdleConnections implements what [http.Client] looks for.
+// CloseIdleConnections implements the interface that [http.Client] checks for.
 func (c *connections) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(c.current()) }
 
 // Clients keeps one client for each cluster. The caller defines what a key means.
@@ -143,7 +143,7 @@ func (c *Clients) Get(key client.ObjectKey, a Access) (*Cluster, error) {
 	return next, nil
 }
 
-// Forget closes the connections of a key that is no longer used.
+// Forget closes the connections of a key that is not used any more.
 func (c *Clients) Forget(key client.ObjectKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
