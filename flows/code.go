@@ -40,7 +40,7 @@ const (
 	CodeForbidden    Code = "LT-E012" // the user may not do what a step does
 	CodeRefused      Code = "LT-E020" // the API server refused a change
 	CodeNodePort     Code = "LT-E021" // the node port is taken or outside the range
-	CodeNamespace    Code = "LT-E022" // a namespace that is needed is not the peering's own
+	CodeNamespace    Code = "LT-E022" // a namespace that is needed is not the connection's own
 	CodeOwnership    Code = "LT-E031" // another field manager owns what is to be changed
 	CodeUndone       Code = "LT-E032" // a change was undone by somebody else
 	CodeUnnamedPeer  Code = "LT-E033" // the other cluster can't be asked, and it is not clear which one it is

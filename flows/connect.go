@@ -163,7 +163,7 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 type Connection struct {
 	Params Params
 	Facts  Facts
-	Peers  [2]Peer // what each side has of its peering with the other
+	Peers  [2]Peer // each side's objects of its connection with the other
 
 	// Nonce is the invitation's nonce for a gateway server without one; "" if none is needed.
 	Nonce string
@@ -188,7 +188,8 @@ func (c Connection) object(side Side, kind string, live wire.Object) ObjectRef {
 	return ref
 }
 
-// Elsewhere refuses a namespace if the peering is in another one, or if another peering is in it.
+// Elsewhere refuses a namespace if the connection is in another one, or if another connection is in
+// it.
 func (c Connection) Elsewhere(side Side) *Step {
 	want, peer, facts := c.Params.Namespaces[side], c.Peers[side], c.Facts.Sides[side]
 	refuse := func(reason, hint string) *Step {
@@ -206,7 +207,7 @@ func (c Connection) Elsewhere(side Side) *Step {
 	return nil
 }
 
-// TenantNamespace creates the peering's namespace. One that exists is used as it is.
+// TenantNamespace creates the connection's namespace. It uses an existing one as it is.
 func (c Connection) TenantNamespace(side Side) Step {
 	peer := c.Peers[side]
 	ns, want := peer.Namespace, render.TenantNamespace(peer.Tenant)

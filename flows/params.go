@@ -48,24 +48,24 @@ type Params struct {
 	// exist, their values are kept. See [Adopt].
 	Given Fields
 	// Namespaces are the tenant namespaces to use, by side; "" means the namespace of the existing
-	// peering, or else Liqo's default.
+	// connection, or else Liqo's default.
 	Namespaces [2]string
 	// Install installs our operator on a side where nothing manages connections; nil if the admin
 	// does not want that, or has not agreed to it.
 	Install [2]Installation
 	// Wait is what to wait for once everything is applied.
 	Wait WaitLevel
-	// Peering extends the connection to a whole peering, if Liqo runs; nil to connect only.
+	// Peering adds lending to the connection; nil to connect only.
 	Peering Peering
 	// ReplacePeer connects the other cluster in place of the one that had its ID before.
 	ReplacePeer bool
-	// ForPeering marks new objects as part of a whole peering, see [wire.AnnotationForPeering].
+	// ForPeering marks new objects as made for lending, see [wire.AnnotationForPeering].
 	ForPeering bool
 }
 
-// Peering is what a whole peering needs besides the network.
+// Peering is the lending that a plan adds to a connection.
 type Peering interface {
-	// Whole is the plan for the whole peering. network plans the connection.
+	// Whole is the plan for the connection and lending. network plans the connection.
 	Whole(network func(Facts) Plan, namespaces [2]string, f Facts) Plan
 }
 

@@ -19,7 +19,7 @@ type RemoveOptions struct {
 	// Peer is the cluster ID of B if B can't be asked. "" means the ID that B reports, or else the
 	// only peer that A has.
 	Peer wire.ClusterID
-	// Namespaces are the tenant namespaces that the admin gave, by side; "" finds the peering in
+	// Namespaces are the tenant namespaces that the admin gave, by side; "" finds the connection in
 	// any namespace.
 	Namespaces [2]string
 }
@@ -179,8 +179,8 @@ func (o RemoveOptions) peer(f Facts) (wire.ClusterID, *Step) {
 }
 
 // KnownPeers lists the IDs of the clusters with which this one is connected, or has begun to be. A
-// namespace alone is no peering: a reset keeps one that holds objects of others, and Liqo has one
-// for its authentication.
+// namespace alone is no connection: a reset keeps one that holds objects of others, and Liqo has
+// one for its authentication.
 func (c ClusterFacts) KnownPeers() []wire.ClusterID {
 	var ids peerIDs
 	for o := range c.connections() {
@@ -281,7 +281,8 @@ func (c Connection) undrained(side Side) string {
 	return ""
 }
 
-// hasGateway reports whether the pod's gateway still exists: a namespace may hold several peerings.
+// hasGateway reports whether the pod's gateway still exists: a namespace may hold several
+// connections.
 func (c ClusterFacts) hasGateway(pod PodFacts) bool {
 	of := func(o wire.Object) bool { return o.GetNamespace() == pod.Namespace && o.GetName() == pod.Gateway }
 	return slices.ContainsFunc(c.Servers, func(o networkingv1beta1.GatewayServer) bool { return of(&o) }) ||
@@ -298,7 +299,7 @@ func (c Connection) removeConfiguration(side Side) Step {
 	return Remove(side, "configuration", object, c.Peers[side].Configuration, "")
 }
 
-// removeNamespace deletes the peering's namespace if we created it.
+// removeNamespace deletes the connection's namespace if we created it.
 func (c Connection) removeNamespace(side Side) Step {
 	peer := c.Peers[side]
 	rest := peer.Configuration != nil || c.drained(side).Status != Done

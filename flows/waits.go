@@ -126,7 +126,7 @@ func (c Connection) tunnelHint(side Side) string {
 	return hint
 }
 
-// EventsAbout are the side's warnings about objects of the peering.
+// EventsAbout are the side's warnings about objects of the connection.
 func (c Connection) EventsAbout(side Side, kinds []string) []EventFacts {
 	var out []EventFacts
 	for _, e := range c.Facts.Sides[side].Events {

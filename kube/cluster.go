@@ -48,8 +48,8 @@ type Options struct {
 	Cluster   string   // overrides the context's cluster
 	User      string   // overrides the context's user
 	Namespace string   // of Liqo or our operator; default wire.DefaultNamespace
-	// Tenant is the namespace of one peering, for a user who may not see other namespaces.
-	// The default for a peering user is the tenant namespace for which the user was made.
+	// Tenant is the namespace of one connection, for a user who may not see other namespaces. The
+	// default for a peering user is the tenant namespace for which the user was made.
 	Tenant string
 	// Delegation makes Observe read the operators' access to each other, with tokens. Only
 	// upkeep.Delegate needs that.
@@ -57,16 +57,15 @@ type Options struct {
 	// Image is the image of our gateways, for probes on a cluster without our operator; "" if
 	// none is known.
 	Image string
-	// Lending makes Observe read the other objects of peerings, besides the network, into
-	// lending.Facts.
+	// Lending makes Observe read the objects of lending into lending.Facts.
 	Lending Lending
 }
 
-// Lending says how many of the other objects of peerings, besides the network, Observe reads.
+// Lending says how many objects of lending Observe reads.
 type Lending uint8
 
 // LendingShown reads the objects that are shown: no Secrets. LendingOffered reads all that a plan can
-// use. Both read only if the cluster can have a peering, and only objects that the user may read.
+// use. Both read only if the cluster can lend or borrow, and only objects that the user may read.
 // LendingPlanned reads the objects that a plan needs.
 const (
 	LendingIgnored Lending = iota

@@ -148,8 +148,8 @@ func eventFacts(e *corev1.Event) flows.EventFacts {
 	return f
 }
 
-// troubled returns the namespaces that have a problem: those of peerings that don't work, and the
-// operator's if it does not run.
+// troubled returns the namespaces that have a problem: those of connections that don't work, and
+// the operator's if it does not run.
 func troubled(f *flows.ClusterFacts) []string {
 	set := map[string]bool{}
 	if f.Operator.Problem != "" {

@@ -107,8 +107,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	return f, err
 }
 
-// countAccess counts the consumers and the providers of whole peerings, if the operator has a role
-// in them.
+// countAccess counts the consumers and the providers, if the operator has a role in lending.
 func (c *Cluster) countAccess(ctx context.Context, f *flows.InstallationFacts) error {
 	var d appsv1.Deployment
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: wire.OperatorName}, &d)

@@ -180,9 +180,9 @@ func (c *Cluster) startLending() {
 	})
 }
 
-// observeLending adds the other objects of peerings, besides the network, if the options ask for
-// them. If they are only to be shown, it skips clusters that can't have any: there are such
-// objects only with Liqo, or if our operator has a role in whole peerings.
+// observeLending adds the objects of lending, if the options ask for them. If they are only to be shown, it
+// skips clusters that can't have any: there are such objects only with Liqo, or if our operator has a role in
+// lending.
 func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) error {
 	if c.options.Lending == LendingIgnored || c.options.Lending != LendingPlanned && !lends(f) {
 		return nil

@@ -32,7 +32,7 @@ var operatorManifest string
 //go:embed policies.yaml
 var policies string
 
-// Further manifests of clusters that take part in whole peerings.
+// Further manifests of clusters with a role in lending.
 var (
 	//go:embed peering.yaml
 	peeringManifest string
@@ -70,7 +70,7 @@ type InstallParams struct {
 	GatewayReplicas int
 	// OperatorReplicas is the number of the operator's pods. One of them works; default: 1.
 	OperatorReplicas int
-	// Peering is the cluster's role in whole peerings; "" is [PeeringNone].
+	// Peering is the cluster's role in lending; "" is [PeeringNone].
 	Peering PeeringRole
 	// APIServer is the URL at which consumers reach the cluster's API server; default: the
 	// address that the API servers themselves publish.
@@ -86,10 +86,10 @@ type InstallParams struct {
 // AnnounceNone ends an announcement.
 const AnnounceNone = "none"
 
-// PeeringRole is a cluster's role in whole peerings.
+// PeeringRole is a cluster's role in lending.
 type PeeringRole string
 
-// Roles in whole peerings.
+// Roles in lending.
 const (
 	PeeringNone     PeeringRole = "none"
 	PeeringConsumer PeeringRole = "consumer"
@@ -194,7 +194,7 @@ func clusterID(p InstallParams) *corev1.ConfigMap {
 // Liqo's types.
 func CRDs() ([]wire.Object, error) { return copies(parsedCRDs()) }
 
-// peeringCRDs are the further definitions that whole peerings need.
+// peeringCRDs are the further definitions that lending needs.
 func peeringCRDs() ([]wire.Object, error) { return copies(parsedPeeringCRDs()) }
 
 func copies(parsed []wire.Object, err error) ([]wire.Object, error) {
@@ -396,8 +396,8 @@ func services(p InstallParams) []string {
 }
 
 // OperatorParams reads the parameters of an installation from its operator's Deployment: image,
-// pools, the cluster's ranges, role in whole peerings, replicas and the pods' settings. Ranges
-// that the operator chooses or finds itself are empty.
+// pools, the cluster's ranges, role in lending, replicas and the pods' settings. Ranges that the
+// operator chooses or finds itself are empty.
 func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 	p.Pods = rememberedPods(d)
 	if d.Spec.Replicas != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Tenant is one peering on one cluster: the peer, and the namespace and name of its objects.
+// Tenant is one connection on one cluster: the peer, and the namespace and name of its objects.
 type Tenant struct {
 	Namespace string
 	Remote    wire.ClusterID
@@ -21,7 +21,7 @@ type Tenant struct {
 	Name string
 }
 
-// ObjectName is the name of the peering's objects.
+// ObjectName is the name of the connection's objects.
 func (t Tenant) ObjectName() string { return cmp.Or(t.Name, string(t.Remote)) }
 
 func (t Tenant) meta(name string) metav1.ObjectMeta {
@@ -32,8 +32,8 @@ func (t Tenant) labels() map[string]string {
 	return map[string]string{wire.LabelRemoteCluster: string(t.Remote), wire.LabelManagedBy: wire.ManagedBy}
 }
 
-// TenantNamespace is the namespace of a peering. Its pod security level is "privileged": Liqo's
-// gateways are privileged, and ours need NET_ADMIN, which no lower level allows.
+// TenantNamespace is the namespace of a connection. Its pod security level is "privileged":
+// Liqo's gateways are privileged, and ours need NET_ADMIN, which no lower level allows.
 func TenantNamespace(t Tenant) *corev1.Namespace {
 	labels := t.labels()
 	labels[wire.LabelTenantNamespace] = "true"

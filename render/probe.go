@@ -110,7 +110,7 @@ func ParseProbeResult(message string) (ProbeResult, error) {
 
 // ProbeParams describe a probe.
 type ProbeParams struct {
-	Tenant Tenant // without a remote cluster if there is no peering yet
+	Tenant Tenant // without a remote cluster if there is no connection yet
 	Name   string
 	Image  string
 	Token  string      // a secret of both probes, in hexadecimal digits

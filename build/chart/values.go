@@ -20,8 +20,8 @@ import (
 // needed is the setting that the chart can't choose: a release knows no context.
 const needed = "cluster-id"
 
-// settings are those of install that the chart has. It has none of whole peerings: Helm
-// would bring their definitions to every cluster.
+// settings are the settings of install that the chart has, without those of lending:
+// Helm would install lending's definitions on every cluster.
 func settings() []setting.Setting[render.InstallParams] {
 	return slices.DeleteFunc(install.Settings(), func(s setting.Setting[render.InstallParams]) bool {
 		return s.Name == "peering" || s.Name == "api-server" || s.Name == "lend"

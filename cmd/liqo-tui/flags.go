@@ -31,7 +31,7 @@ type clusterFlags struct {
 	delegation bool
 	image      string // of our gateways; "" for that of the release
 	tenant     string // namespace to look in where all may not be seen
-	// lending has what peerings consist of besides the network observed too.
+	// lending selects the objects of lending that are observed, too.
 	lending kube.Lending
 }
 
@@ -127,7 +127,7 @@ func (p *pairFlags) openFor(localOnly bool) (a, b engine.Cluster, closeAll func(
 	return local, remote, func() { local.Close(); remote.Close() }, nil
 }
 
-// addNamespaces says where the peering is.
+// addNamespaces adds the flags for the tenant namespaces.
 func addNamespaces(f *pflag.FlagSet, to *[2]string) {
 	f.StringVarP(&to[flows.A], "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own)")
 	f.StringVar(&to[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: the peering's own)")

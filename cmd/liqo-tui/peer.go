@@ -101,7 +101,7 @@ func consumer(pair *pairFlags, side flows.Side) clusterFlags {
 	return pair.local
 }
 
-// withLending has as much observed of what peerings consist of, too.
+// withLending returns p with these objects of lending observed, too.
 func (p *pairFlags) withLending(l kube.Lending) *pairFlags {
 	lending := *p
 	lending.local.lending, lending.remote.lending = l, l

@@ -54,7 +54,7 @@ func planUser(u *peer.User, plan func(peer.User, flows.Facts) flows.Plan, wrong 
 	return func(f flows.Facts) flows.Plan { return plan(*u, f) }, nil
 }
 
-// observed has all of a peering observed that these plans look at.
+// observed returns pair with all objects observed that these plans need.
 func observed(pair *pairFlags) *pairFlags {
 	p := pair.withLending(kube.LendingShown)
 	p.local.delegation = true

@@ -298,7 +298,7 @@ func connectCommandLine(o *pairFlags, p flows.Params) string {
 	return strings.Join(words, " ")
 }
 
-// peerWords say what is wanted of a whole peering.
+// peerWords are the flags of the wanted lending.
 func peerWords(p peer.Params) (words []string) {
 	for _, s := range peer.Settings() {
 		if value := s.Write(p); value != s.Write(peer.Params{}) {

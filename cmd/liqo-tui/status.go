@@ -11,9 +11,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// printStatus says what the chosen clusters are and how their peerings do, one
-// after the other: one that does not answer hides nothing of the other. Its
-// verdict is exitUnhealthy if a peering that has a gateway does not work.
+// printStatus shows the chosen clusters and the states of their connections, one
+// cluster after the other: a cluster that does not answer hides nothing of the
+// other. Its verdict is exitUnhealthy if a connection with a gateway does not
+// work.
 func printStatus(ctx context.Context, io streams, o *pairFlags) error {
 	sides := []clusterFlags{o.local}
 	if len(o.remote.files) > 0 || o.remote.context != "" {

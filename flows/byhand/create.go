@@ -120,8 +120,8 @@ func (o Object) steps(c flows.Connection, wait bool) []flows.Step {
 	return append(steps, waits...)
 }
 
-// settle decides the namespace: the one that the peering has, else what was asked
-// for, else the kubeconfig's, as kubectl does.
+// settle decides the namespace: that of the connection, or else the wanted one, or
+// else the kubeconfig's, as kubectl does.
 func settle(c *flows.Connection, wanted string) *flows.Step {
 	peer := &c.Peers[flows.A]
 	if peer.Configuration != nil || peer.Server != nil || peer.Client != nil {
@@ -137,7 +137,7 @@ func refuse(kind flows.FailureKind, reason, hint string) *flows.Step {
 	return new(flows.Refuse(flows.A, flows.CodeByHand, "manual step", kind, reason, hint))
 }
 
-// second refuses another object of a kind of which a peering has one.
+// second refuses another object of a kind of which a connection has only one.
 func (o Object) second(c flows.Connection) *flows.Step {
 	p, id := c.Peers[flows.A], c.Facts.Sides[flows.A].ID
 	var live wire.Object

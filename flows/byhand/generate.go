@@ -67,7 +67,7 @@ func (k Kind) Known(g Gateway, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// find is the end of a peering that the gateway is of.
+// find returns the gateway's end of its connection.
 func (g Gateway) find(f flows.ClusterFacts) (peer flows.Peer, refused *flows.Step) {
 	kind := map[flows.Role]Kind{flows.RoleServer: GatewayServer, flows.RoleClient: GatewayClient}[g.Role]
 	var found, others []wire.Object
@@ -104,7 +104,8 @@ func listed(all []wire.Object) string {
 	return strings.Join(text, ", ")
 }
 
-// peerOf is what there is of a gateway's peering, with this gateway of it.
+// peerOf is the end of the connection that gateway o belongs to, with o as its
+// gateway.
 func peerOf(o wire.Object, f flows.ClusterFacts) flows.Peer {
 	peer := flows.Peer{Tenant: render.Tenant{Namespace: o.GetNamespace(), Remote: wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])}}
 	switch o := o.(type) {

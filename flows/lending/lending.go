@@ -1,5 +1,4 @@
-// Package lending has the facts about peerings besides the network: identities, resources, virtual nodes
-// and offloaded namespaces.
+// Package lending has the facts about lending: identities, resources, virtual nodes and offloaded namespaces.
 package lending
 
 import (
@@ -130,7 +129,7 @@ func (l *Facts) addNode(n *corev1.Node) {
 
 func (l *Facts) know(binding string, role rbacv1.RoleRef, subjects []rbacv1.Subject) {
 	if strings.HasPrefix(role.Name, "liqo-") {
-		return // a peering gives these rights
+		return // lending gives these rights
 	}
 	for _, s := range subjects {
 		if s.Kind == rbacv1.ServiceAccountKind || strings.HasPrefix(s.Name, "system:") {
@@ -194,7 +193,7 @@ func (l *Facts) Lent(peer string) (what string, uses bool) {
 	return "", false
 }
 
-// Troubled calls add for each namespace in which a peering is not complete.
+// Troubled calls add for each namespace in which lending is not complete.
 func (l *Facts) Troubled(add func(namespace string)) {
 	for i := range l.Tenants {
 		if l.Tenants[i].Status.AuthParams == nil {

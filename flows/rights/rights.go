@@ -151,9 +151,9 @@ func ToObserve(namespace string) []Permission {
 	return out
 }
 
-// ToPeer are the rights to observe whole peerings, besides those of [ToObserve]. Of
-// Secrets they are for the cluster's own key in namespace, and for those in the tenant
-// namespace; "" where that is not known.
+// ToPeer are the rights to observe lending, in addition to [ToObserve]. Rights over
+// Secrets are for the cluster's own key in namespace, and for the Secrets in the
+// tenant namespace; "" if that is unknown.
 func ToPeer(namespace, tenant string) []Permission {
 	var out []Permission
 	add := func(p Permission) {

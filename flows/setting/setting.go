@@ -51,7 +51,7 @@ type Setting[P any] struct {
 	Sets Fields
 	// Service is the only type of Service that it applies to; "" for all.
 	Service corev1.ServiceType
-	// Peering says that it applies to whole peerings only.
+	// Peering says that it applies to lending only.
 	Peering bool
 	// Inviter says that the side with the gateway server decides it alone.
 	Inviter bool

@@ -78,7 +78,7 @@ type Behaviour struct {
 	Firewalled, Mute bool
 	// APIProblem is what the other cluster's pods meet when they ask the API server.
 	APIProblem string
-	// Lending is how Liqo deviates in the rest of a peering.
+	// Lending is how Liqo deviates in lending.
 	Lending Lending
 
 	// DeletionTicks is how long gateways that were deleted are held by a

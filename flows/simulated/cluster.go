@@ -83,7 +83,7 @@ func (c *Cluster) Be(edit func(*flows.ClusterFacts)) {
 	c.notify()
 }
 
-// Tenant is where our program keeps this cluster's objects of the peering of a pair.
+// Tenant is where our program keeps this cluster's objects of a pair's connection.
 func (c *Cluster) Tenant() render.Tenant {
 	remote := c.world.other(c).Facts().ID
 	return render.Tenant{Namespace: wire.TenantNamespaceName(remote), Remote: remote}

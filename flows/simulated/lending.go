@@ -30,7 +30,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Lending is how Liqo deviates, in what it does for peerings besides the network.
+// Lending is how Liqo deviates in lending.
 type Lending struct {
 	// NoNonces, NoSignatures, NoTenants, NoReplicas, NoSlices, NoNodes keep one of its
 	// controllers from doing anything.

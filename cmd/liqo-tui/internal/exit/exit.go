@@ -26,7 +26,7 @@ const (
 	Unreachable = 5 // nothing changed
 	Apply       = 6 // stopped part-way, run again to continue
 	Timeout     = 7 // objects applied, what was waited for did not come
-	Unhealthy   = 8 // a peering is not healthy; nothing changed
+	Unhealthy   = 8 // a connection is not healthy; nothing changed
 	Conflict    = 9
 	Signal      = 128 // plus the signal's number
 )

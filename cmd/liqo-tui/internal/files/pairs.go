@@ -132,7 +132,7 @@ func readRow[T any](file string, given *pflag.FlagSet, row PairRow[T], defaults,
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		node := values[name]
 		if own, ok := wanted[name]; ok && (line == 0 || own.Line < line) {
-			line = own.Line // where the peering begins
+			line = own.Line // where the connection begins
 		}
 		words, err := config.Scalars(&node)
 		if f.Lookup(name) == nil {

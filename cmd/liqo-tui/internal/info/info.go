@@ -45,7 +45,7 @@ type Network struct {
 	ExternalCIDRs []networkingv1beta1.CIDR `json:"externalCIDRs"`
 }
 
-// Peer is one peering as the cluster sees it.
+// Peer is one connection as the cluster sees it.
 type Peer struct {
 	ClusterID wire.ClusterID `json:"clusterID"`
 	UID       string         `json:"uid,omitempty"` // by which the peer is told from others of its ID
@@ -226,7 +226,7 @@ func (i *Cluster) QueryRoot(peers []string) any {
 	return i
 }
 
-// Healthy reports whether no peering needs an admin.
+// Healthy reports whether no connection needs an admin.
 func (i *Cluster) Healthy() bool {
 	for _, p := range i.Peers {
 		if !p.State.Healthy() {

@@ -88,8 +88,7 @@ func Files(format string, objects []wire.Object, peer wire.ClusterID, missing []
 	return files, nil
 }
 
-// Write writes into folder. A kustomization that is there already lists
-// this peering too, besides others'.
+// Write writes into folder. An existing kustomization gets this connection in addition to others.
 func Write(folder string, files map[string][]byte) error {
 	if err := write(folder, maps.Clone(files)); err != nil {
 		return exit.UsageError{Err: fmt.Errorf("--export: %w", err)}
