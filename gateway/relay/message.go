@@ -9,7 +9,7 @@ const (
 	none       kind = 0
 	initiation kind = 1 // begins a handshake
 	response   kind = 2 // answers it
-	cookie     kind = 3 // asks a sender to prove its address first, in place of an answer
+	cookie     kind = 3 // sent instead of an answer: asks the sender to prove its address first
 	transport  kind = 4
 )
 
@@ -18,17 +18,19 @@ const (
 	initiationLen, responseLen, cookieLen, transportMin = 148, 92, 64, 32
 )
 
-// message is what can be read of a WireGuard message without keys.
+// message is the part of a WireGuard message that can be read without keys.
 type message struct {
 	kind kind
-	// sender is the index that its sender wants to be addressed by (initiation, response).
+	// sender is the index that the message's sender has chosen for answers (initiation,
+	// response).
 	sender uint32
-	// receiver is the index of whom it is for (all but an initiation).
+	// receiver is the index that the message's receiver has chosen (all but an
+	// initiation).
 	receiver uint32
 	counter  uint64 // of a transport message: no two of a session have the same
 }
 
-// read returns a message of kind none if the packet is none of WireGuard's. The three
+// read returns a message of kind none if the packet is not one of WireGuard's. The three
 // bytes after the type are zero in all of them.
 func read(packet []byte) message {
 	if len(packet) < transportMin {

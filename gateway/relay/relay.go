@@ -1,6 +1,6 @@
-// Package relay passes the packets of two gateways on to each other, of which neither
-// can be dialled: each dials a UDP port of its own at the relay. It sees ciphertext
-// alone, and has no key: what it can do to a connection is to end it.
+// Package relay passes on the packets of two gateways of which neither can be dialled:
+// each dials a UDP port of its own at the relay. The relay sees only ciphertext, and has
+// no key: it can do nothing to a connection but end it.
 package relay
 
 import (
@@ -27,7 +27,7 @@ type Config struct {
 
 const longest = 1 << 16
 
-// Run relays until ctx ends. The error says which port can't be listened at.
+// Run relays until ctx ends. An error names the port that can't be opened.
 func Run(ctx context.Context, c Config) error {
 	if c.Listen.Port() == 0 || c.Listen.Port() == 1<<16-1 {
 		return fmt.Errorf("listen at UDP port %d: want a port below 65535 that is not 0, since the next one is needed too", c.Listen.Port())
@@ -45,8 +45,8 @@ func Run(ctx context.Context, c Config) error {
 	return Serve(ctx, c, ends)
 }
 
-// Serve relays between two sockets until ctx ends, and closes them. Of c it does not need
-// Listen.
+// Serve relays between two sockets until ctx ends, and closes them. It does not use
+// c.Listen.
 func Serve(ctx context.Context, c Config, conns [2]*net.UDPConn) error {
 	var ports [2]uint16
 	for i, conn := range conns {
@@ -60,7 +60,7 @@ func Serve(ctx context.Context, c Config, conns [2]*net.UDPConn) error {
 	g.Go(func() error {
 		<-ctx.Done()
 		for _, conn := range conns {
-			_ = conn.Close() // ends what reads it
+			_ = conn.Close() // ends the goroutine that reads it
 		}
 		return nil
 	})
@@ -74,7 +74,7 @@ type relay struct {
 	table *table
 }
 
-// passFrom passes on what comes to a port, until the socket is closed.
+// passFrom passes on the packets that arrive at a port, until the socket is closed.
 func (r *relay) passFrom(port int) error {
 	buffer := make([]byte, longest)
 	for {
@@ -97,8 +97,8 @@ func (r *relay) passFrom(port int) error {
 	}
 }
 
-// machine returns a function that says which addresses this machine has. They are read
-// again after a while, as they may change.
+// machine returns a function that lists this machine's addresses. It reads them again
+// after a while, because they may change.
 func machine() func() []netip.Addr {
 	const good = 5 * time.Second
 	var own []netip.Addr
@@ -106,7 +106,7 @@ func machine() func() []netip.Addr {
 	return func() []netip.Addr {
 		if now := time.Now(); now.Sub(read) > good {
 			read, own = now, own[:0]
-			all, _ := net.InterfaceAddrs() // without them a packet comes back once, and no further
+			all, _ := net.InterfaceAddrs() // without them a packet comes back once, and no more
 			for _, a := range all {
 				if p, err := netip.ParsePrefix(a.String()); err == nil {
 					own = append(own, p.Addr().Unmap())

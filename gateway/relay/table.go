@@ -11,47 +11,49 @@ import (
 )
 
 const (
-	// answerWithin is how long an answer to an initiation is awaited: WireGuard begins
-	// another handshake after 5 s (REKEY_TIMEOUT).
+	// answerWithin is how long an initiation may be answered: WireGuard begins another
+	// handshake after 5 s (REKEY_TIMEOUT).
 	answerWithin = 5 * time.Second
 	// sessionLife is how long WireGuard uses keys (REJECT_AFTER_TIME), and a little more.
 	sessionLife = 190 * time.Second
-	// silentFor ends a session of which one end sends nothing. Gateways ping every 2 s, and
-	// the keepalive of WireGuard alone is 25 s.
+	// silentFor ends a session if one end sends nothing for so long. Gateways ping every 2 s,
+	// and the keepalive of WireGuard alone is 25 s.
 	silentFor = 30 * time.Second
-	// maxSessions bounds them. Two gateways need three: WireGuard keeps the keys before, the
-	// present and the next ones.
+	// maxSessions limits all sessions, perPair those of two gateways: WireGuard keeps the
+	// former, the present and the next keys.
 	maxSessions = 128
 	perPair     = 3
-	// maxDials is how many initiations are remembered, at most: as many as may be passed on
-	// within 2 s, which is above the way to a gateway and back by a satellite.
+	// maxDials is how many initiations are remembered: as many as may be passed on within 2 s,
+	// which is longer than the way to a gateway and back by a satellite.
 	maxDials = 2 * strangersPerSecond
-	// strangersPerSecond bounds the initiations that are passed on of each port, of addresses
-	// without a session: anybody can make some up. knownPerSecond is the same of those that
-	// have one: a stranger's flood keeps no gateway from its next handshake.
+	// strangersPerSecond limits, for each port, the initiations that are passed on from
+	// addresses without a session: anybody can make some up. knownPerSecond limits those from
+	// addresses with a session: so a flood of strangers keeps no gateway from its next
+	// handshake.
 	strangersPerSecond, knownPerSecond = 2000, 200
-	// maxWaiting is how many addresses are kept that dialled and were not answered,
-	// waitFor for how long: gateways dial every 15 s at least.
+	// maxWaiting is how many addresses are kept that dialled without an answer, and waitFor
+	// how long: gateways dial every 15 s at least.
 	maxWaiting = 64
 	waitFor    = 20 * time.Second
-	// newcomers bounds those that have dialled once, per second: made-up addresses do not
-	// come twice, and a gateway does, so a flood of them keeps no gateway out.
+	// newcomersPerSecond limits the addresses that have dialled once. Made-up addresses do not
+	// dial twice, and a gateway does, so a flood of them keeps no gateway out.
 	newcomersPerSecond, newcomersAtOnce = 2, 20
-	// perWaiting is how many initiations a waiting address is sent for each that came from it,
-	// and allWaiting how many at most: a relay is of no use to flood others.
+	// perWaiting is how many initiations are sent to a waiting address for each one that came
+	// from it, and allWaiting their largest number. So nobody can use a relay to flood others.
 	perWaiting, allWaiting = 2, 8
-	// firstNews gateways that come are logged, and then one every newsEvery.
+	// The first firstNews gateways that appear are logged, and then one every newsEvery.
 	firstNews, newsEvery = 20, 10 * time.Second
 )
 
-// table knows who made a handshake with whom through the relay. It is not safe for
-// concurrent use.
+// table has the handshakes that were made through the relay. It is not safe for concurrent
+// use.
 //
-// WireGuard answers nobody who does not have the key. So whoever is answered by the gateway
-// at the other port is that gateway's peer, and what the two send goes to them. A message
-// says by an index which session it is of, and both ends have chosen theirs at random: who
-// makes up a sender's address does not know it. So nobody has a port, and nobody can take
-// one: strangers with sessions of their own are beside the gateways, not in their place.
+// A WireGuard gateway answers only senders with the key. So an address that the gateway at the
+// other port has answered is that gateway's peer, and the two get each other's packets. A
+// message names its session by an index, and both ends have chosen their indices at random. A
+// sender with a made-up address does not know them. So a port belongs to no address, and no
+// address can take one over: strangers with sessions of their own are beside the gateways, not
+// in their place.
 type table struct {
 	ports    [2]uint16
 	allow    []netip.Prefix
@@ -69,9 +71,9 @@ type dialledEnd struct {
 	dials   []dial // a ring
 	oldest  int    // of dials, once that is full
 	byIndex map[uint32]int
-	dialled map[netip.AddrPort]time.Time // when the last of dials came from there
-	waiting []waiting                    // who dialled last is the last
-	// What is left of what may be passed on.
+	dialled map[netip.AddrPort]time.Time // when the last of dials from there came
+	waiting []waiting                    // the address that dialled last is the last
+	// Limits of what is passed on.
 	strangers, known, newcomers budget
 }
 
@@ -80,34 +82,35 @@ type dial struct {
 	from  netip.AddrPort
 	index uint32
 	at    time.Time
-	to    []netip.AddrPort // who may answer still
+	to    []netip.AddrPort // addresses that may still answer
 }
 
-// waiting is an address that dialled, and was not answered.
+// waiting is an address that has dialled, and has no answer.
 type waiting struct {
 	from  netip.AddrPort
 	at    time.Time // the last time
-	again bool      // not only once
-	left  int       // initiations that it may be sent
+	again bool      // it has dialled more than once
+	left  int       // initiations that may still be sent to it
 }
 
-// flow is one direction of a session: what comes from an address, at a port, for an index.
+// flow is one direction of a session: packets from an address, at a port, for an index.
 type flow struct {
 	port  int
 	from  netip.AddrPort
 	index uint32
 }
 
-// session is one handshake, and what was sent with its keys.
+// session is one handshake, with the packets that use its keys.
 type session struct {
-	ends  [2]netip.AddrPort // who sends to each port
-	index [2]uint32         // by which it wants to be addressed
+	ends  [2]netip.AddrPort // the address that sends to each port
+	index [2]uint32         // the index that each end has chosen
 	made  time.Time
 	heard [2]time.Time
-	// passed are counters of what came to each port. WireGuard sends none twice, and drops
-	// what comes twice. A packet that comes back to the relay, by whatever way, is such a one.
+	// passed are the counters of packets that came to each port. WireGuard sends none twice,
+	// and drops repeated ones. A packet that comes back to the relay, by whatever way, is a
+	// repeated one.
 	passed [2]replay.Filter
-	cookie [2]bool // one was passed on
+	cookie [2]bool // a cookie was passed on
 }
 
 func newTable(ports [2]uint16, allow []netip.Prefix, own func() []netip.Addr, log *slog.Logger) *table {
@@ -126,9 +129,9 @@ func newTable(ports [2]uint16, allow []netip.Prefix, own func() []netip.Addr, lo
 	return t
 }
 
-// pass returns where a packet goes that came from an address to a port (0 or 1): out of
-// the other one, to nobody, to one gateway, or, if it begins a handshake, to some that may be
-// its peer.
+// pass returns the destinations of a packet that came from an address to a port (0 or 1). It
+// leaves by the other port: to none, to one gateway or, if it begins a handshake, to a few
+// addresses that may be its peer.
 func (t *table) pass(now time.Time, port int, from netip.AddrPort, packet []byte) []netip.AddrPort {
 	m := read(packet)
 	switch m.kind {
@@ -139,7 +142,7 @@ func (t *table) pass(now time.Time, port int, from netip.AddrPort, packet []byte
 			return []netip.AddrPort{d.from}
 		}
 	case cookie:
-		// Of who answers an initiation, or a response.
+		// It answers an initiation, or a response.
 		if d := t.answered(now, port, from, m.receiver); d != nil {
 			return []netip.AddrPort{d.from}
 		}
@@ -157,12 +160,12 @@ func (t *table) pass(now time.Time, port int, from netip.AddrPort, packet []byte
 	return nil
 }
 
-// begin passes an initiation on, once: WireGuard makes another one each time.
+// begin passes an initiation on once: WireGuard makes a new one each time.
 func (t *table) begin(now time.Time, port int, from netip.AddrPort, index uint32) []netip.AddrPort {
 	end, other := &t.ends[port], &t.ends[1-port]
 	for i := range t.ends {
 		if _, again := t.ends[i].byIndex[index]; again {
-			return nil // it went in a circle
+			return nil // the packet went in a circle
 		}
 	}
 	budget := &end.strangers
@@ -193,7 +196,7 @@ func (t *table) isOwn(a netip.AddrPort) bool {
 	return slices.Contains(t.ports[:], a.Port()) && (a.Addr().IsLoopback() || slices.Contains(t.own(), a.Addr()))
 }
 
-// note remembers an initiation in the place of the oldest one.
+// note remembers an initiation. If the ring is full, it replaces the oldest one.
 func (e *dialledEnd) note(d dial) {
 	slot := len(e.dials)
 	if slot < maxDials {
@@ -211,7 +214,8 @@ func (e *dialledEnd) note(d dial) {
 	e.byIndex[d.index], e.dialled[d.from] = slot, d.at
 }
 
-// wait has an address wait for an answer, and reports whether it does.
+// wait adds an address to those that wait for an answer, and reports whether there was room
+// for it.
 func (e *dialledEnd) wait(now time.Time, from netip.AddrPort, again bool) bool {
 	w := waiting{from: from}
 	if i := slices.IndexFunc(e.waiting, func(w waiting) bool { return w.from == from }); i >= 0 {
@@ -230,9 +234,10 @@ func (e *dialledEnd) wait(now time.Time, from netip.AddrPort, again bool) bool {
 	return true
 }
 
-// choose adds to whom an initiation may be for, of those that wait: of who has dialled
-// several times, the last one, and any other; of the others, the last ones. A gateway that
-// goes from port to port is found by the last, and none can be kept from being chosen at all.
+// choose adds addresses that may be the peer of an initiation's sender: of the waiting ones
+// that have dialled several times, the last one and any other; of the rest, the last ones. The
+// last one finds a gateway that moves from port to port, and the random one gives every
+// gateway a chance.
 func (e *dialledEnd) choose(now time.Time, to []netip.AddrPort) []netip.AddrPort {
 	const most = 2
 	var found []int // in the order of preference
@@ -265,8 +270,8 @@ func (e *dialledEnd) choose(now time.Time, to []netip.AddrPort) []netip.AddrPort
 	return to
 }
 
-// answered returns the initiation that somebody at a port answers, if it was sent there, and
-// has not been answered from there.
+// answered returns the initiation that a packet from address by answers, if it was sent to
+// this address, and was not answered by it before.
 func (t *table) answered(now time.Time, port int, by netip.AddrPort, index uint32) *dial {
 	other := &t.ends[1-port]
 	slot, ok := other.byIndex[index]
@@ -282,14 +287,14 @@ func (t *table) answered(now time.Time, port int, by netip.AddrPort, index uint3
 	return d
 }
 
-// open opens the session that a response makes, and reports whether there was room for it.
+// open opens the session of a response, and reports whether there was room for it.
 func (t *table) open(now time.Time, port int, from netip.AddrPort, m message, d *dial) bool {
 	s := &session{made: now, heard: [2]time.Time{now, now}}
 	s.ends[port], s.index[port] = from, m.sender
 	s.ends[1-port], s.index[1-port] = d.from, d.index
 	for _, f := range s.flows() {
 		if t.session(now, f) != nil {
-			return false // an index is another one's: by chance, or somebody tries
+			return false // another session has this index: by chance, or by an attack
 		}
 	}
 	t.drop(func(o *session) bool { return !o.alive(now) })
@@ -298,7 +303,7 @@ func (t *table) open(now time.Time, port int, from netip.AddrPort, m message, d 
 	if t.count(of) >= perPair {
 		t.dropFirst(of)
 	}
-	// Whoever has a session can have another one: no stranger keeps it from that.
+	// An address with a session can always have another one: no stranger keeps it from that.
 	if len(t.sessions) >= maxSessions && !t.dropFirst(func(o *session) bool { return o.ends[0] == s.ends[0] || o.ends[1] == s.ends[1] }) {
 		return false
 	}
@@ -315,8 +320,7 @@ func (t *table) open(now time.Time, port int, from netip.AddrPort, m message, d 
 	return true
 }
 
-// flows are both directions of a session: who sends to a port names the index of the other
-// end.
+// flows returns both directions of a session: a packet has the index of its receiver.
 func (s *session) flows() [2]flow {
 	return [2]flow{{0, s.ends[0], s.index[1]}, {1, s.ends[1], s.index[0]}}
 }
@@ -325,7 +329,7 @@ func (s *session) alive(now time.Time) bool {
 	return now.Sub(s.made) < sessionLife && now.Sub(s.heard[0]) < silentFor && now.Sub(s.heard[1]) < silentFor
 }
 
-// session returns that of a flow, or nil.
+// session returns the living session of a flow, or nil.
 func (t *table) session(now time.Time, f flow) *session {
 	if s := t.flows[f]; s != nil && s.alive(now) {
 		return s
@@ -342,7 +346,7 @@ func (t *table) count(of func(*session) bool) (n int) {
 	return n
 }
 
-// drop ends the sessions that of says.
+// drop ends the sessions for which of is true.
 func (t *table) drop(of func(*session) bool) {
 	t.sessions = slices.DeleteFunc(t.sessions, func(s *session) bool {
 		gone := of(s)
@@ -357,7 +361,7 @@ func (t *table) drop(of func(*session) bool) {
 	})
 }
 
-// dropFirst ends the oldest of the sessions that of says, and reports whether there is one.
+// dropFirst ends the oldest session for which of is true, and reports whether there is one.
 func (t *table) dropFirst(of func(*session) bool) bool {
 	i := slices.IndexFunc(t.sessions, of)
 	if i >= 0 {
@@ -372,7 +376,7 @@ func (t *table) knows(now time.Time, port int, a netip.AddrPort) bool {
 	return slices.ContainsFunc(t.sessions, func(s *session) bool { return s.ends[port] == a && s.alive(now) })
 }
 
-// lastHeard is the end of a session at a port that was heard last; invalid without one.
+// lastHeard is the address at a port whose session was heard last; invalid if there is none.
 func (t *table) lastHeard(now time.Time, port int) (at netip.AddrPort) {
 	var heard time.Time
 	for _, s := range t.sessions {
@@ -383,7 +387,8 @@ func (t *table) lastHeard(now time.Time, port int) (at netip.AddrPort) {
 	return at
 }
 
-// tell logs, and not without end: whoever can reach the relay brings it about.
+// tell logs within the limit of news, because anybody who reaches the relay can cause these
+// entries.
 func (t *table) tell(now time.Time, text string, args ...any) {
 	if !t.news.take(now) {
 		t.unsaid++
@@ -396,7 +401,7 @@ func (t *table) tell(now time.Time, text string, args ...any) {
 	t.log.Info(text, args...)
 }
 
-// budget is how often something may happen: most times at once, and perSecond in the long
+// budget limits how often something happens: most times at once, and perSecond in the long
 // run.
 type budget struct {
 	most, perSecond float64
