@@ -4,7 +4,8 @@
 //	{"clusterID":"rome","msgType":"PING","timeStamp":"2025-01-02T15:04:05.123456789Z"}
 //
 // The answer is the same object with msgType PONG. clusterID is the ID of the
-// cluster that is asked; timeStamp is the asker's and means nothing to others.
+// cluster that has to answer. timeStamp has a meaning only for the sender of the
+// PING.
 package ping
 
 import (
@@ -32,7 +33,7 @@ type message struct {
 var errMessage = errors.New("not a ping message")
 
 func newPing(clusterID string, now time.Time) ([]byte, error) {
-	// Without the monotonic reading, which is not part of the wall clock that
+	// Without the monotonic reading, which is not part of the time stamp that
 	// comes back.
 	b, err := json.Marshal(message{ClusterID: clusterID, Type: ping, TimeStamp: now.Round(0)})
 	if err != nil {
@@ -49,9 +50,10 @@ func parse(datagram []byte) (message, error) {
 	return m, nil
 }
 
-// answer returns the PONG for a PING: every byte but the value of msgType is
-// kept, because re-encoding could change the time stamp by which the asker
-// recognizes it. It reports false for anything that is not exactly one PING.
+// answer returns the PONG for a PING. It keeps every byte except the value of
+// msgType, because another encoding could change the time stamp by which the
+// sender recognizes the answer. It reports false for anything that is not exactly
+// one PING.
 func answer(datagram []byte) ([]byte, bool) {
 	if !json.Valid(datagram) {
 		return nil, false

@@ -11,10 +11,10 @@ import (
 
 // Config of Run.
 type Config struct {
-	// ListenAddr is the own tunnel address, or 0.0.0.0, and the port.
+	// ListenAddr is the gateway's own tunnel address, or 0.0.0.0, and the port.
 	ListenAddr netip.AddrPort
-	// PeerAddr is the other gateway's tunnel address. Nobody else is answered
-	// or believed.
+	// PeerAddr is the other gateway's tunnel address. Datagrams from other
+	// addresses are ignored.
 	PeerAddr netip.AddrPort
 	// ClusterID is the peer's.
 	ClusterID string
@@ -22,8 +22,8 @@ type Config struct {
 	// Hurry asks for a ping now, but no sooner than 50 ms after the last; may
 	// be nil.
 	Hurry <-chan struct{}
-	// OnChange is called with each new Status: at the start, after each
-	// answer, and when answers stop. Not concurrently; it must not block.
+	// OnChange is called with each new Status: at the start, after each answer,
+	// and when answers stop. Calls are never concurrent. It must not block.
 	OnChange func(Status)
 }
 
@@ -77,7 +77,7 @@ func serve(ctx context.Context, socket *net.UDPConn, c Config) error {
 		case <-c.Hurry:
 			now := time.Now()
 			if early := minInterval - now.Sub(l.sent); early > 0 {
-				next.Reset(early) // whoever is in a hurry must not wait for the next one
+				next.Reset(early) // a hurried caller must not wait for the next one
 				continue
 			}
 			l.ping(now)
@@ -125,12 +125,12 @@ const (
 	answersPerSecond = 100
 )
 
-// wait is until the next ping or the end of the wait for an answer, whichever
-// is sooner: "Error" is then not seen late by up to an interval.
+// wait is the time until the next ping or the end of the wait for an answer,
+// whichever is sooner: so "Error" is not late by up to an interval.
 func (l *loop) wait(now time.Time) time.Duration {
 	w := l.tracker.Interval()
 	if e := l.tracker.Expires(); e.After(now) {
-		// The status changes behind the limit, not at it.
+		// The status changes after the limit, not at it.
 		w = min(w, e.Sub(now)+time.Millisecond)
 	}
 	return w
@@ -143,8 +143,8 @@ func (l *loop) ping(now time.Time) {
 	}
 	l.sent = now
 	l.tracker.Sent(now)
-	// A failure to send, such as a route that is not there yet, is a ping
-	// without answer like any other.
+	// A ping that can't be sent, for example because a route is missing yet, is
+	// like one without an answer.
 	_, _ = l.socket.WriteToUDPAddrPort(b, l.config.PeerAddr)
 }
 

@@ -6,26 +6,26 @@ import (
 )
 
 const (
-	// surelySilent is how long after the last answer whatever is carried tells of the
-	// silence. The next ping leaves after 2 s at the latest, so a path that was cut was cut
-	// by then; and what was on its way has arrived, or never will.
+	// surelySilent is the time after the last answer from which the traffic belongs to the
+	// silence. The next ping leaves after 2 s at the latest. So by then a broken path was
+	// broken, and packets on the way have arrived, or never will.
 	surelySilent = 4 * time.Second
-	// silenceMark is between two moments that are remembered, silenceSpan how old they get.
+	// silenceMark is the time between two marks, silenceSpan their largest age.
 	silenceMark = time.Second
 	silenceSpan = 8 * time.Second
 )
 
-// Silence is what a tunnel carries while its pings are not answered: that tells a path that
-// is cut from a peer that is heard. It is not safe for concurrent use.
+// Silence is the traffic of a tunnel while its pings are not answered. It shows whether the
+// path is cut, or the peer is still heard. It is not safe for concurrent use.
 type Silence struct{ marks []mark }
 
-// mark is what a tunnel had carried by then.
+// mark is the tunnel's traffic until a moment.
 type mark struct {
 	at      time.Time
 	carried Traffic
 }
 
-// Note takes in what the tunnel has carried by now.
+// Note adds the tunnel's traffic until now.
 func (s *Silence) Note(now, lastReply time.Time, carried Traffic) {
 	if lastReply.IsZero() || now.Sub(lastReply) < surelySilent {
 		s.marks = nil
@@ -38,7 +38,7 @@ func (s *Silence) Note(now, lastReply time.Time, carried Traffic) {
 	s.marks = slices.DeleteFunc(s.marks, func(m mark) bool { return now.Sub(m.at) > silenceSpan })
 }
 
-// Moved is what was carried lately, in the silence, and within which time; 0 without one.
+// Moved is the latest traffic in the silence, and its duration; 0 if there is no silence.
 func (s *Silence) Moved(now time.Time, carried Traffic) (Traffic, time.Duration) {
 	if len(s.marks) == 0 {
 		return Traffic{}, 0

@@ -4,33 +4,33 @@ import (
 	"time"
 )
 
-// Value is Liqo's ConnectionStatusConditionType: what a Connection says.
+// Value is Liqo's ConnectionStatusConditionType, the value of a Connection.
 type Value string
 
-// Connecting lasts until the first answer; unlike Liqo, a peer that is not
-// there yet is not an Error.
+// Connecting lasts until the first answer. Unlike in Liqo, a peer that has not appeared yet
+// is not an Error.
 const (
 	Connecting Value = "Connecting"
 	Connected  Value = "Connected"
 	Error      Value = "Error"
 )
 
-// DefaultInterval is between two pings; Liqo's gateways have the same.
+// DefaultInterval is the time between two pings, the same as of Liqo's gateways.
 const DefaultInterval = 2 * time.Second
 
 // Timing of pings. The zero value of a field means its default.
 type Timing struct {
 	// Interval between pings; default DefaultInterval.
 	Interval time.Duration
-	// Eager is the interval until the first answer; default 200 ms, so that a
-	// connection is seen when it is there and not up to 2 s later.
+	// Eager is the interval until the first answer; default 200 ms, so that a new
+	// connection is seen at once, and not up to 2 s later.
 	Eager time.Duration
 	// Threshold is how many intervals without an answer are an Error; default 4. Liqo's
-	// gateways have 5, and lose that many pings. Ours ask more often as soon as nothing
-	// comes back (see Watchdog), so that 8 s of silence are a dozen pings, and who looks at
-	// a screen knows within 10 s what is broken.
+	// gateways have 5, and lose that many pings. Ours ping more often as soon as nothing
+	// comes back (see Watchdog), so that 8 s of silence are a dozen pings, and a screen
+	// shows within 10 s what is broken.
 	Threshold int
-	// Window is over how many pings loss is counted; default 30.
+	// Window is the number of pings over which loss is counted; default 30.
 	Window int
 }
 
@@ -50,7 +50,7 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// Status is what is known about the peer at one moment.
+// Status is the known state of the peer at one moment.
 type Status struct {
 	Value     Value
 	Latency   time.Duration // round trip of the newest ping that was sent after the first answer; 0: none yet
@@ -76,7 +76,7 @@ type sentPing struct {
 // NewTracker starts in Connecting.
 func NewTracker(t Timing) *Tracker { return &Tracker{timing: t.withDefaults()} }
 
-// Interval is how long to wait between pings now.
+// Interval is the present time between pings.
 func (t *Tracker) Interval() time.Duration {
 	if t.newest.IsZero() { // no latency measured yet
 		return t.timing.Eager
@@ -110,11 +110,11 @@ func (t *Tracker) Received(now, sentAt time.Time) bool {
 			t.latency = max(0, now.Sub(p.at))
 		}
 		if t.lastReply.IsZero() {
-			// This ping may have waited in WireGuard's queue for the handshake:
-			// it proves the path, but its time says nothing about it. (Seen:
-			// 1240 ms where the next ping took 1 ms.) The pings before it say
-			// that nobody was there, not that the path is bad, and those after
-			// it may still be in that queue: all are forgotten.
+			// This ping may have waited in WireGuard's queue for the handshake: it proves
+			// the path, but its round trip is too long (seen: 1240 ms, when the next ping
+			// took 1 ms). The pings before it were lost because there was no peer, not
+			// because the path is bad, and later ones may still be in that queue. So all
+			// are forgotten.
 			t.pings = append(t.pings[:0], t.pings[i])
 		}
 		t.lastReply = now
@@ -123,7 +123,7 @@ func (t *Tracker) Received(now, sentAt time.Time) bool {
 	return false
 }
 
-// Status is the state of things at now.
+// Status is the status at now.
 func (t *Tracker) Status(now time.Time) Status {
 	s := Status{Value: Connecting, Latency: t.latency, LastReply: t.lastReply}
 	if t.lastReply.IsZero() {
@@ -135,7 +135,7 @@ func (t *Tracker) Status(now time.Time) Status {
 	}
 	judged, lost := 0, 0
 	for _, p := range t.pings {
-		// One that is still on its way is neither lost nor answered.
+		// A ping on its way is neither lost nor answered.
 		if !p.answered && now.Sub(p.at) < t.timing.Interval {
 			continue
 		}
@@ -150,8 +150,8 @@ func (t *Tracker) Status(now time.Time) Status {
 	return s
 }
 
-// Expires is when the Status changes if nothing is received: the end of the
-// wait for an answer. It is zero if nothing runs out.
+// Expires is when the Status changes if nothing is received: the end of the wait for an
+// answer. It is zero if there is no such wait.
 func (t *Tracker) Expires() time.Time {
 	if t.lastReply.IsZero() {
 		return time.Time{}

@@ -2,29 +2,28 @@ package ping
 
 import "time"
 
-// Traffic is what a tunnel has carried since it was made, in bytes.
+// Traffic is the traffic of a tunnel since it was made, in bytes.
 type Traffic struct{ Sent, Received uint64 }
 
-// Since is how many bytes were carried both ways since then; very many, if the
-// counters began again.
+// Since is the number of bytes both ways since then; very many if the counters began again.
 func (t Traffic) Since(then Traffic) uint64 {
 	return t.Sent - then.Sent + t.Received - then.Received
 }
 
-// Advice is what a Watchdog thinks of a peer.
+// Advice is the advice of a Watchdog about a peer.
 type Advice uint8
 
 // From good to bad.
 const (
 	// Fine: something came back since something was sent, or nothing was sent.
 	Fine Advice = iota
-	// Doubt: something was sent and nothing came back. That is normal for
-	// traffic in one direction, so ask.
+	// Doubt: something was sent and nothing came back. That is normal for traffic in one direction, so
+	// send a ping.
 	Doubt
-	// Wait: nor did answers come, and dialling again would be too soon.
+	// Wait: pings were not answered either, and it is too soon to dial again.
 	Wait
-	// Redial: nor did answers come. A peer that has restarted knows nothing of
-	// the session; WireGuard itself would notice after 15 s.
+	// Redial: pings were not answered either. A peer that has restarted does not know the session.
+	// WireGuard itself would notice after 15 s.
 	Redial
 )
 
@@ -33,30 +32,29 @@ const (
 	doubtAfter = 150 * time.Millisecond
 	// redialAfter leaves time for three pings and their answers.
 	redialAfter = 500 * time.Millisecond
-	// doubtFor is how long to ask more often than every 2 s.
+	// doubtFor is how long pings are sent more often than every 2 s.
 	doubtFor = 3 * time.Second
-	// deafRedial is the wait where packets come, and no answers to pings.
+	// deafRedial is the wait between redials if packets arrive, but no answers to pings.
 	deafRedial = 5 * time.Second
 	// slowRedial is the wait for an answer from the far side of a satellite.
 	// WireGuard forgets a handshake when it begins the next one.
 	slowRedial = 2 * time.Second
-	// slowRedials is how often to wait that long where the latency was known: the
-	// path may be another one now. Rarely, as nothing is heard meanwhile of a peer
-	// that is back.
+	// slowRedials: one of so many redials has that long wait if the latency was known, because the path
+	// may have changed. It is rare, because nothing is heard meanwhile of a peer that is back.
 	slowRedials = 20
-	// firstRedial is the wait at first. Two gateways that are made together start
-	// within a second or two of each other, and so does one that takes the place of
-	// another: who dials before it listens, or where it isn't, should not wait long.
+	// firstRedial is the first wait. Two gateways that are made together start within a second or two of
+	// each other, and so does a gateway that replaces another. If one dials before the other listens, or
+	// at the old place, it should not wait long.
 	firstRedial = 200 * time.Millisecond
-	// firstRedials is how often to dial until a wait is longer: lateRedial, in which an answer arrives
-	// that takes a second. Between machines without free CPU, each answer came after the next redial
-	// for 4.4 s. Longer waits before cost time where both ends dial: they find each other later.
+	// firstRedials is the number of redials before a longer wait: lateRedial, in which an answer arrives
+	// that takes a second. Between machines without free CPU, each answer came after the next redial for
+	// 4.4 s. Longer waits before that cost time if both ends dial: they find each other later.
 	firstRedials = 10
 	lateRedial   = 1100 * time.Millisecond
-	// eagerFor is how long to dial that often. Whoever is away for longer is most often away
-	// for much longer. From then on each wait is twice the one before, from firstSlow to
-	// maxRedial. WireGuard itself repeats a handshake every 5 s meanwhile, so a path that is back is
-	// found within 6 s; maxRedial is the wait where another port or address has to be dialled.
+	// eagerFor is how long redials are that frequent. A peer that is away for longer is most often away
+	// for much longer. From then on each wait is twice the one before, from firstSlow to maxRedial.
+	// WireGuard itself repeats a handshake every 5 s meanwhile, so a path that is back is found within 6
+	// s. maxRedial is the wait if another port or address has to be dialled.
 	eagerFor             = time.Minute
 	firstSlow, maxRedial = 2 * time.Second, 15 * time.Second
 	// muteRedial is the silence after which WireGuard itself begins a handshake:
@@ -68,19 +66,19 @@ const (
 	sessionLife = 3 * time.Minute
 )
 
-// Mute reports whether the peer answers no pings although its WireGuard works:
-// a handshake, which takes packets both ways, was made after a ping had been
-// missed, and its keys are still in use. handshake is the last one. It is of the machine's
-// clock: one that is still to come was made before that was set back, nobody knows when.
+// Mute reports whether the peer answers no pings although its WireGuard works: a handshake, which needs
+// packets both ways, was made after a ping had been missed, and its keys are still in use. handshake is
+// the time of the last one, by the machine's clock. If it is in the future, the clock was set back, and
+// the age of the handshake is unknown.
 func (s Status) Mute(now, handshake time.Time) bool {
 	return !s.LastReply.IsZero() && handshake.Sub(s.LastReply) >= DefaultInterval+redialAfter && !handshake.After(now) && now.Sub(handshake) < sessionLife
 }
 
-// Watchdog finds out that a peer no longer answers, from what the tunnel
-// counts. It sends nothing itself, so an idle tunnel stays idle.
+// Watchdog finds out from the tunnel's counters that a peer does not answer any more. It sends nothing
+// itself, so an idle tunnel stays idle.
 type Watchdog struct {
 	last    Traffic
-	since   time.Time // the first send that nothing has come back after; zero: none
+	since   time.Time // the first send without anything received since; zero: none
 	redials int       // since then
 	slow    int       // of them, after eagerFor
 	next    time.Time // earliest redial
@@ -88,21 +86,21 @@ type Watchdog struct {
 	mute    bool      // the peer answers no pings, and works
 }
 
-// CalmInterval is until the next call of Judge where that may be later than usual.
+// CalmInterval is the time until the next call of Judge if that may be later than usual.
 const CalmInterval = 500 * time.Millisecond
 
-// Calm reports whether Judge may be called as late as after CalmInterval: no
-// answer is awaited, and none to a ping can be overdue by then for so long that
-// Judge would advise to redial before it has advised to ask.
+// Calm reports whether Judge may be called as late as after CalmInterval: no answer is awaited, and until
+// then no answer to a ping can be so overdue that Judge would advise a redial before it has advised a
+// ping.
 func (w *Watchdog) Calm(now time.Time, pings Status) bool {
-	const late = 100 * time.Millisecond // as a timer may be
+	const late = 100 * time.Millisecond // of a timer
 	overdue := now.Sub(pings.LastReply) - DefaultInterval + CalmInterval + late
 	return w.since.IsZero() && !pings.LastReply.IsZero() && (w.mute || overdue < redialAfter)
 }
 
-// Judge is to be called often, every 100 ms unless [Watchdog.Calm]. pings are
-// the last that is known of them; without a latency the path's is unknown.
-// handshake is when the last one was made; zero: none since the last redial.
+// Judge has to be called often: every 100 ms unless [Watchdog.Calm]. pings is their last known status;
+// without a latency, the path's latency is unknown. handshake is the time of the last one; zero: none
+// since the last redial.
 func (w *Watchdog) Judge(now time.Time, t Traffic, pings Status, handshake time.Time) Advice {
 	w.mute = pings.Mute(now, handshake)
 	advice := w.judgeTraffic(now, t, pings.Latency)
@@ -112,9 +110,8 @@ func (w *Watchdog) Judge(now time.Time, t Traffic, pings Status, handshake time.
 	return w.judgePings(now, pings)
 }
 
-// judgePings is for a path that works towards us only: there is always
-// something to hear, and never an answer. A peer may also answer no pings and
-// work all the same. The handshake of one redial tells the two apart.
+// judgePings finds a path that works only towards us: packets arrive, but no answers. A peer may also
+// answer no pings and work all the same. The handshake after one redial distinguishes the two.
 func (w *Watchdog) judgePings(now time.Time, pings Status) Advice {
 	if pings.LastReply.IsZero() {
 		return Fine
@@ -170,16 +167,15 @@ func (w *Watchdog) judgeTraffic(now time.Time, t Traffic, latency time.Duration)
 	return Wait
 }
 
-// Hurry has a peer that is silent be dialled as often as at first: there is news of where or
-// what it is.
+// Hurry makes redials of a silent peer as frequent as at first: its address or identity has changed.
 func (w *Watchdog) Hurry(now time.Time) {
 	if !w.since.IsZero() {
 		w.since, w.redials, w.slow, w.next = now, 0, 0, time.Time{}
 	}
 }
 
-// pause is until the next redial. The first waits are short, and one follows that is long. Later, some are
-// long: every fourth one as long as the path's latency is not known. See eagerFor for the last.
+// pause is the time until the next redial. The first waits are short, and a long one follows. Later, some
+// are long: every fourth one as long as the path's latency is unknown. See eagerFor for the last.
 func (w *Watchdog) pause(latency time.Duration) time.Duration {
 	switch {
 	case w.slow > 0:
