@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Achieved is what a command has done, in a person's words, and what to do next.
+// Achieved is the result of a command, in a person's words, and the next steps.
 type Achieved struct {
 	Text string
 	Next []NextStep
@@ -15,7 +15,7 @@ type Achieved struct {
 // one to take.
 type NextStep struct{ Command, Why string }
 
-// WriteNext writes what to do next, for a person.
+// WriteNext writes the next steps for a person.
 func WriteNext(out io.Writer, next []NextStep) {
 	for i, n := range next {
 		fmt.Fprint(out, [...]string{"next: ", "or:   "}[min(i, 1)], n.Command)
@@ -26,7 +26,7 @@ func WriteNext(out io.Writer, next []NextStep) {
 	}
 }
 
-// firstCommand is what a program is told of next.
+// firstCommand is the next step for a program.
 func firstCommand(next []NextStep) string {
 	if len(next) == 0 {
 		return ""

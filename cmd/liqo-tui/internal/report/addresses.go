@@ -13,22 +13,22 @@ type AddressDocument struct {
 	V      int            `json:"v"`
 	At     time.Time      `json:"at"`
 	Target string         `json:"target"`
-	Of     wire.ClusterID `json:"of"`   // the cluster that has it
+	Of     wire.ClusterID `json:"of"`   // the cluster that the address belongs to
 	From   wire.ClusterID `json:"from"` // the cluster whose pods call
 	Ends   []AddressEnd   `json:"ends"`
 	Note   string         `json:"note,omitempty"`
 }
 
-// AddressEnd is one pod, or the address that was asked for.
+// AddressEnd is one pod, or the requested address.
 type AddressEnd struct {
 	Pod     string `json:"pod,omitempty"`
 	Address string `json:"address,omitempty"` // in its own cluster
-	SeenAs  string `json:"seenAs,omitempty"`  // what to call
+	SeenAs  string `json:"seenAs,omitempty"`  // the address to call
 	Ready   bool   `json:"ready"`
 	Problem string `json:"problem,omitempty"`
 }
 
-// AddressDocumentOf is an answer as a document.
+// AddressDocumentOf returns an answer as a document.
 func AddressDocumentOf(a address.Answer, f flows.Facts) AddressDocument {
 	d := AddressDocument{V: SchemaVersion, At: f.At.UTC(), Target: a.Target.String(), Of: a.Of, From: a.From, Note: a.Note}
 	for _, e := range a.Ends {

@@ -16,12 +16,12 @@ type Check struct {
 	Summary  string            `json:"summary,omitempty"`
 	Evidence []string          `json:"evidence,omitempty"`
 	Fix      []string          `json:"fix,omitempty"`
-	Commands []command.Command `json:"commands,omitempty"` // those of fix
+	Commands []command.Command `json:"commands,omitempty"` // the commands in fix
 	Needs    flows.Code        `json:"needs,omitempty"`    // of what is skipped
 	Root     bool              `json:"root,omitempty"`     // no other failure explains this one
 }
 
-// CheckOf is the result of a check, for a program.
+// CheckOf returns the result of a check for a program.
 func CheckOf(r check.Result) Check {
 	sides := make([]string, len(r.Sides))
 	for i, side := range r.Sides {

@@ -17,11 +17,11 @@ type CheckDocument struct {
 	B      string    `json:"b"`
 	Worst  string    `json:"worst"`
 	Checks []Check   `json:"checks"`
-	// Verification is of --probe.
+	// Verification is the result of --probe.
 	Verification *Verification `json:"verification,omitempty"`
 }
 
-// stateMarks say a state without colour.
+// stateMarks show a state without colour.
 var stateMarks = map[check.State]string{
 	check.Pass: "ok", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "?", check.Skipped: "-", check.Measuring: "...",
 	check.Planned: "plan",
@@ -71,7 +71,7 @@ func writeResults(out io.Writer, results []check.Result) {
 	}
 }
 
-// CheckChanges tells what has changed since the look before.
+// CheckChanges writes the changes since the last observation.
 func (s *Session) CheckChanges(at time.Time, changed, all []check.Result) {
 	if s.Events != nil {
 		for _, r := range changed {

@@ -26,7 +26,7 @@ type outcome struct {
 	Steps   []step   `json:"steps"`
 	Changes []change `json:"changes"`
 	Error   *problem `json:"error,omitempty"`
-	Message string   `json:"message,omitempty"` // what was achieved, as the text says it
+	Message string   `json:"message,omitempty"` // the result, in the words of the text
 	Next    string   `json:"next,omitempty"`    // a command line
 }
 
@@ -36,7 +36,7 @@ type change struct {
 	Object string `json:"object"`
 }
 
-// newOutcome is that of a run which has only begun.
+// newOutcome returns the outcome of a run that has only begun.
 func newOutcome(command string, a, b flows.ContextRef) outcome {
 	return outcome{
 		V: SchemaVersion, Command: command, A: cluster{Context: a.Name}, B: cluster{Context: b.Name},
@@ -64,11 +64,11 @@ type document struct {
 	out    io.Writer
 	format string
 	outcome
-	actions map[string]string // by step, while it was to be done
+	actions map[string]string // by step, from before it was done
 }
 
-// stepsOf are the steps with what they did: of one that is done, a plan says what it
-// would do now.
+// stepsOf returns the steps with the actions that were taken. For a step that is
+// done, the plan has only the action that it would take now.
 func (d *document) stepsOf(p flows.Plan) []step {
 	steps := stepsOf(p)
 	for i, s := range p.Steps {
@@ -94,11 +94,12 @@ func (d *document) Event(e engine.Event) {
 	d.add(e.Changes)
 }
 
-func (d *document) Pending(flows.Plan) {} // the steps say it
+func (d *document) Pending(flows.Plan) {} // the steps have it
 
 func (d *document) End(err error, a Achieved) {
 	d.outcome.End(err, a)
-	// Encoding can't fail for these types; if nobody reads, nobody is to be told.
+	// Encoding can't fail for these types. If nobody reads, an error has no reader
+	// either.
 	_ = WriteDocument(d.out, d.format, d.outcome)
 }
 

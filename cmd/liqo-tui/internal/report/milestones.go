@@ -7,15 +7,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// milestone is a point on the way that facts show and no step of the plan
-// stands for: others bring it about.
+// milestone is a point in the course of a connection that facts show, and that no
+// step of the plan brings: other programs bring it.
 type milestone struct {
 	side     flows.Side
 	id, text string
 }
 
-// milestones are those that facts show: what the clusters are, and how far
-// their operators and gateways have come. The order is that of a connection.
+// milestones returns those that facts show: the clusters, and the progress of
+// their operators and gateways. The order is that of a connection.
 func milestones(f flows.Facts) []milestone {
 	var out []milestone
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -58,10 +58,10 @@ func softwareText(c flows.ClusterFacts) string {
 	return "connected by " + c.Software.String()
 }
 
-// passed keeps the milestones that were told.
+// passed has the milestones that were reported.
 type passed map[milestone]bool
 
-// news are those of f that were not told yet.
+// news returns the milestones of f that were not reported yet.
 func (p *passed) news(f flows.Facts) []milestone {
 	if *p == nil {
 		*p = passed{}

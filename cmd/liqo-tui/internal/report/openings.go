@@ -18,7 +18,7 @@ type OpeningsDocument struct {
 	Openings []Opening `json:"openings"`
 }
 
-// Opening is what a firewall has to let through; answers come the same way back.
+// Opening is traffic that a firewall has to allow. Answers use the same way back.
 type Opening struct {
 	From     string `json:"from"`
 	To       string `json:"to"`
@@ -27,7 +27,7 @@ type Opening struct {
 	For      string `json:"for"`
 }
 
-// OpeningsOf is the list as a document.
+// OpeningsOf returns the list as a document.
 func OpeningsOf(f flows.Facts, open []check.Opening) OpeningsDocument {
 	d := OpeningsDocument{V: SchemaVersion, At: f.At.UTC(), A: string(f.Sides[flows.A].ID), B: string(f.Sides[flows.B].ID)}
 	for _, o := range open {
@@ -36,7 +36,7 @@ func OpeningsOf(f flows.Facts, open []check.Opening) OpeningsDocument {
 	return d
 }
 
-// WriteOpenings writes a rule in two lines, as somebody asks an admin of firewalls for it.
+// WriteOpenings writes a rule in two lines, as a request to an admin of firewalls.
 func WriteOpenings(out io.Writer, open []check.Opening) {
 	for _, o := range open {
 		fmt.Fprintf(out, "allow %s port %d and replies: %s\n    from %s\n    to   %s\n", o.Protocol, o.Port, o.For, o.From, o.To)

@@ -12,11 +12,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// pathShortcuts are what liqoctl calls some paths.
+// pathShortcuts are liqoctl's names of some paths.
 var pathShortcuts = map[string]string{"clusterid": "local.clusterid", "network.podcidr": "network.podcidrs", "network.externalcidr": "network.externalcidrs"}
 
-// WritePath prints what is at a path of v's JSON: names joined by dots, in
-// upper or lower case. A scalar is printed as it is, a list of scalars one a
+// WritePath prints the value at a path of v's JSON: names with dots between them,
+// in upper or lower case. A scalar is printed as it is, a list of scalars one a
 // line, the rest as YAML.
 func WritePath(out io.Writer, v any, path string) error {
 	text, err := json.Marshal(v)
@@ -25,7 +25,7 @@ func WritePath(out io.Writer, v any, path string) error {
 	}
 	var at any
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber() // counters of bytes are no floats
+	decoder.UseNumber() // counters of bytes are not floats
 	if err := decoder.Decode(&at); err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func WritePath(out io.Writer, v any, path string) error {
 	return printValue(out, at)
 }
 
-// longestField finds the field that rest begins with: a cluster's ID may
-// itself have dots, in what others named.
+// longestField finds the field with which rest begins: names of fields that are
+// not ours, such as a cluster's ID, may contain dots.
 func longestField(fields map[string]any, rest string) (key, after string) {
 	for name := range fields {
 		tail, ok := strings.CutPrefix(strings.ToLower(rest), strings.ToLower(name))
@@ -83,7 +83,7 @@ func printValue(out io.Writer, v any) error {
 			return nil
 		}
 	case nil:
-		_, err := fmt.Fprintln(out, "null") // as in the JSON: it is not known
+		_, err := fmt.Fprintln(out, "null") // as in the JSON: unknown
 		return err
 	case map[string]any:
 	default:

@@ -6,12 +6,12 @@ import (
 	"unicode"
 )
 
-// Printable keeps what others have written from commanding the terminal: objects,
-// events, logs and peers' files may hold escape sequences, or characters that turn the
+// Printable keeps texts of others from controlling the terminal: objects, events, logs
+// and peers' files may contain escape sequences, or characters that change the
 // direction of text.
 type Printable struct{ io.Writer }
 
-// Write writes the text without what commands a terminal.
+// Write writes the text without control characters.
 func (p Printable) Write(text []byte) (int, error) {
 	if _, err := io.WriteString(p.Writer, strings.Map(visible, string(text))); err != nil {
 		return 0, err
@@ -19,7 +19,7 @@ func (p Printable) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// visible is r, or what stands for a character that can't be seen.
+// visible returns r, or a substitute for a character that can't be seen.
 func visible(r rune) rune {
 	if r == '\n' || r == '\t' || r == unicode.ReplacementChar || unicode.IsGraphic(r) {
 		return r
@@ -27,7 +27,7 @@ func visible(r rune) rune {
 	return unicode.ReplacementChar
 }
 
-// TerminalOf is the terminal itself, for a program that draws on it.
+// TerminalOf returns the terminal itself, for a program that draws on it.
 func TerminalOf(w io.Writer) io.Writer {
 	if p, ok := w.(Printable); ok {
 		return p.Writer
@@ -35,9 +35,9 @@ func TerminalOf(w io.Writer) io.Writer {
 	return w
 }
 
-// ASCIIOnly reports whether the terminal can't be trusted with other
-// characters: by the locale, as every program decides it, and on the Linux
-// console, whose fonts have few of them.
+// ASCIIOnly reports whether the terminal may not show other characters: by the locale,
+// as other programs decide it, and on the Linux console, whose fonts have few
+// characters.
 func ASCIIOnly(env func(string) string, os string) bool {
 	if os == "windows" {
 		return false // it has no locale in the environment

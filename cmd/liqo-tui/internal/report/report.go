@@ -1,4 +1,4 @@
-// Package report tells a run, or one result, to a person or to a program: as text, as
+// Package report writes a run, or one result, for a person or a program: as text, as
 // one document, or as a stream of events.
 package report
 
@@ -20,33 +20,33 @@ const (
 	EventStream = "ndjson"
 )
 
-// Formats are all that a command takes.
+// Formats are all formats.
 var Formats = []string{Text, JSON, YAML, EventStream}
 
 // FormatHelp is the help of --output.
 const FormatHelp = "text for people; json or yaml: one document at the end; ndjson: one JSON object a line"
 
-// wantFormat is what is wrong with a format that is none of them.
+// wantFormat is the error for an unknown format.
 func wantFormat(format string) error {
 	return exit.UsageError{Err: fmt.Errorf("--output %q: want text, json, yaml or ndjson", format)}
 }
 
-// Reporter tells a run to a person or to a program.
+// Reporter writes a run for a person or a program.
 type Reporter interface {
 	Begin(command string, a, b flows.ContextRef)
-	// Observed is called with what both clusters are before the event that is
-	// made of it.
+	// Observed is called with the facts of both clusters before the event that is
+	// made from them.
 	Observed(flows.Facts)
 	Event(engine.Event)
-	// Pending is what a dry run would change.
+	// Pending writes the changes that a dry run would make.
 	Pending(flows.Plan)
-	// End is called once, at last, with what the run achieved. After an error that
-	// is only what to do next.
+	// End is called once, at the end, with the result of the run. After an error, a
+	// has only the next steps.
 	End(err error, a Achieved)
 	HasChanged() bool
 }
 
-// New is the reporter of an output format. Results go to out.
+// New returns the reporter of an output format. Results go to out.
 func New(out, progress io.Writer, format string) (Reporter, error) {
 	switch format {
 	case Text:
@@ -59,10 +59,10 @@ func New(out, progress io.Writer, format string) (Reporter, error) {
 	return nil, wantFormat(format)
 }
 
-// Heartbeat bounds the silence of a run that waits.
+// Heartbeat is the longest silence of a run that waits.
 const Heartbeat = 30 * time.Second
 
-// heartbeats are what a run still waits for, if nothing was said for long.
+// heartbeats returns the open waits of a run, if nothing was written for long.
 func heartbeats(e engine.Event, spoken time.Time) []engine.Record {
 	if spoken.IsZero() || e.At.Sub(spoken) < Heartbeat {
 		return nil
@@ -78,8 +78,8 @@ func heartbeats(e engine.Event, spoken time.Time) []engine.Record {
 	return out
 }
 
-// Told is an error of a run whose reporter has ended: what a program reads of
-// it is written.
+// Told is an error of a run whose reporter has ended: the output for programs is
+// complete.
 type Told struct{ Err error }
 
 func (t Told) Error() string { return t.Err.Error() }

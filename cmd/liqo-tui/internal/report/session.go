@@ -8,20 +8,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// Session is a command that runs no plan and says one thing, in any format.
+// Session is a command without a plan and with one result, in any format.
 type Session struct {
 	Out, Err   io.Writer // results, everything else
 	Format     string
-	Afterwards func(error) []NextStep // what to do after an error
+	Afterwards func(error) []NextStep // the next steps after an error
 	Events     *NDJSON                // of -o ndjson
 	told       bool                   // the document of -o json or yaml is written
-	made       outcome                // what that is if nothing else is
+	made       outcome                // the document if work writes none
 	Next       []NextStep
-	unwritten  error // why the document is not written
+	unwritten  error // the reason that the document was not written
 }
 
-// Run frames what work does: in the lines of NDJSON, or by a document also where
-// work has failed before it had one.
+// Run runs work between the first and the last line of NDJSON, or writes a
+// document even if work has failed without one.
 func (s *Session) Run(command string, a, b flows.ContextRef, work func(*Session) error) (err error) {
 	s.made = newOutcome(command, a, b)
 	switch s.Format {
@@ -55,7 +55,7 @@ func (s *Session) Run(command string, a, b flows.ContextRef, work func(*Session)
 	return err
 }
 
-// Observed tells programs who the clusters are.
+// Observed adds the clusters' IDs, for programs.
 func (s *Session) Observed(f flows.Facts) {
 	s.made.A.introduce(f.Sides[flows.A])
 	s.made.B.introduce(f.Sides[flows.B])
@@ -64,7 +64,7 @@ func (s *Session) Observed(f flows.Facts) {
 	}
 }
 
-// Result says it: a document, a line, or what text prints.
+// Result writes the result: a document, a line, or by text.
 func (s *Session) Result(kind string, doc any, text func()) {
 	switch s.Format {
 	case Text:
@@ -76,13 +76,13 @@ func (s *Session) Result(kind string, doc any, text func()) {
 	}
 }
 
-// Document is what the command says, as -o json or -o yaml.
+// Document writes the result as -o json or -o yaml.
 func (s *Session) Document(doc any) {
 	s.told = true
 	s.unwritten = errors.Join(s.unwritten, WriteDocument(s.Out, s.Format, doc))
 }
 
-// Raw is the result of a command that has written what it says by itself.
+// Raw notes that a command without an error has written its result itself.
 func (s *Session) Raw(err error) error {
 	s.told = s.told || err == nil
 	return err

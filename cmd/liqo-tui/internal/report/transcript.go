@@ -36,7 +36,7 @@ func (t *transcript) Event(e engine.Event) {
 	}
 	for _, r := range engine.Narrate(t.last, e) {
 		if r.Type == engine.RecordStart {
-			continue // the line that says it is done follows at once
+			continue // the next line reports its end
 		}
 		t.record(e.Plan, r)
 	}
@@ -47,7 +47,7 @@ func (t *transcript) Event(e engine.Event) {
 	t.last = e
 }
 
-// preamble is what an admin has to know of a plan before it begins.
+// preamble writes the parts of a plan that an admin has to know before it begins.
 func (t *transcript) preamble(p flows.Plan) {
 	for _, kept := range p.Kept {
 		fmt.Fprintf(t.err, "         %s\n", kept)
@@ -83,7 +83,7 @@ func (t *transcript) End(err error, a Achieved) {
 		if exit.Code(err) == exit.Pending {
 			WriteNext(t.out, a.Next)
 		}
-		return // main says the rest, for every command alike
+		return // main writes the rest, for every command alike
 	}
 	if !t.changed {
 		fmt.Fprintln(t.out, "No changes.")
@@ -97,7 +97,7 @@ func (t *transcript) End(err error, a Achieved) {
 
 func (t *transcript) HasChanged() bool { return t.changed }
 
-// Diffs is all that a plan changes, object by object.
+// Diffs returns all changes of a plan, object by object.
 func Diffs(p flows.Plan) string {
 	var b strings.Builder
 	for _, s := range p.Steps {

@@ -16,7 +16,7 @@ type Verification struct {
 	At      time.Time      `json:"at"`
 	A       wire.ClusterID `json:"a"`
 	B       wire.ClusterID `json:"b"`
-	Between verify.Ends    `json:"between"` // what was measured between: "pods" or "gateways"
+	Between verify.Ends    `json:"between"` // the ends of the measurement: "pods" or "gateways"
 	Reason  string         `json:"reason,omitempty"`
 	Hint    string         `json:"hint,omitempty"` // how to have pods measure
 	Verdict verify.Verdict `json:"verdict"`
@@ -26,7 +26,7 @@ type Verification struct {
 	BToA     Way  `json:"bToA"`
 }
 
-// Way is what was measured from one cluster to the other.
+// Way is the measurement from one cluster to the other.
 type Way struct {
 	From     string `json:"from"`
 	To       string `json:"to"`
@@ -43,7 +43,7 @@ type Way struct {
 	Problem          string   `json:"problem,omitempty"`
 }
 
-// VerificationOf is v as a document.
+// VerificationOf returns v as a document.
 func VerificationOf(v verify.Result) Verification {
 	way := func(w verify.Direction) Way {
 		return Way{
@@ -58,7 +58,7 @@ func VerificationOf(v verify.Result) Verification {
 	}
 }
 
-// WriteVerification writes it below checks.
+// WriteVerification writes v below checks.
 func WriteVerification(out io.Writer, v verify.Result) {
 	fmt.Fprintln(out)
 	for _, line := range v.Lines() {
@@ -66,7 +66,7 @@ func WriteVerification(out io.Writer, v verify.Result) {
 	}
 }
 
-// Known is v, nil where it stands for nothing that was measured.
+// Known returns v, or nil if it was not measured.
 func Known[T any](v T, ok bool) *T {
 	if !ok {
 		return nil

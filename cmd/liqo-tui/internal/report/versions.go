@@ -16,37 +16,38 @@ type Versions struct {
 	Clusters []ClusterVersions `json:"clusters,omitempty"`
 }
 
-// ProgramVersion is of this program.
+// ProgramVersion is the version of this program.
 type ProgramVersion struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
-	// Image is what install uses without --image; none for a development build.
+	// Image is the image that install uses without --image; none for a development
+	// build.
 	Image    string `json:"image,omitempty"`
-	Liqo     string `json:"liqoAPI"` // the release whose API it speaks
+	Liqo     string `json:"liqoAPI"` // the release whose API it uses
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// ClusterVersions are of what runs on a cluster.
+// ClusterVersions are the versions of our programs or Liqo's on a cluster.
 type ClusterVersions struct {
 	Context    string         `json:"context"`
 	ClusterID  wire.ClusterID `json:"clusterID,omitempty"`
 	Kubernetes string         `json:"kubernetes,omitempty"`
-	// Software is "none", "Liqo" or "liqo-tui operator", and Version that of it.
+	// Software is "none", "Liqo" or "liqo-tui operator", and Version its version.
 	Software string           `json:"software"`
 	Version  string           `json:"version,omitempty"`
 	Gateways []GatewayVersion `json:"gateways,omitempty"`
 	Problem  string           `json:"problem,omitempty"`
 }
 
-// GatewayVersion is one gateway, and the image that it runs.
+// GatewayVersion is one gateway, and its image.
 type GatewayVersion struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Image     string `json:"image"`
 }
 
-// VersionsOf are those of one cluster.
+// VersionsOf returns the versions on one cluster.
 func VersionsOf(f flows.ClusterFacts, i flows.InstallationFacts) ClusterVersions {
 	v := ClusterVersions{Context: f.Context.Name, ClusterID: f.ID, Kubernetes: f.Version, Software: f.Software.String(), Version: f.Operator.Version}
 	for _, d := range i.Gateways {
@@ -59,7 +60,7 @@ func VersionsOf(f flows.ClusterFacts, i flows.InstallationFacts) ClusterVersions
 	return v
 }
 
-// Print writes them as text.
+// Print writes the versions as text.
 func (v Versions) Print(out io.Writer) {
 	p := v.Program
 	fmt.Fprintf(out, "liqo-tui %s", p.Version)
