@@ -1,4 +1,4 @@
-// Package clock tells how far a cluster's clock is from this machine's.
+// Package clock measures the difference between a cluster's clock and this machine's.
 package clock
 
 import (
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Clock measures how far the cluster's clock is from this machine's, by what the
-// API server writes into the Date of its answers.
+// Clock measures the difference between the cluster's clock and this machine's, by the Date
+// in the API server's answers.
 type Clock struct {
-	// Notify is told when the difference is another one. It is set before the first answer.
+	// Notify is called when the difference has changed. It is set before the first answer.
 	Notify func()
 
 	mu    sync.Mutex
@@ -18,18 +18,18 @@ type Clock struct {
 }
 
 const (
-	// clocksApart is from where a difference counts. What is measured is up to a
-	// second and a half wrong, and clocks that are kept by NTP are closer.
+	// clocksApart is the least difference that counts. A measurement is up to a second and
+	// a half wrong, and clocks that NTP sets are closer.
 	clocksApart = 3 * time.Second
-	// clockMoves is by how much a difference that counts has to change to become
-	// another one: observers look again when it does.
+	// clockMoves is the least change of a difference that counts. Observers observe again
+	// after it.
 	clockMoves = 2 * time.Second
-	// slowAnswer is from when on an answer tells too little: anything between
-	// question and answer may have been the moment of its Date.
+	// slowAnswer is the time of an answer from which its Date is too uncertain: it may be
+	// from any moment between request and answer.
 	slowAnswer = 2 * time.Second
 )
 
-// Through has c hear all answers that come through next.
+// Through returns a transport that measures by all answers of next.
 func (c *Clock) Through(next http.RoundTripper) http.RoundTripper {
 	return timed{clock: c, next: next}
 }
@@ -50,10 +50,10 @@ func (t timed) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// heard takes in that the API server wrote date, in whole seconds, into what was
-// asked and answered at these times.
+// heard measures by one answer: the API server wrote date, in whole seconds, between asked
+// and answered.
 func (c *Clock) heard(asked, answered, date time.Time) {
-	// Without the monotonic clock, which stands still while a machine sleeps.
+	// Without the monotonic clock, which stops while a machine sleeps.
 	asked, answered = asked.Round(0), answered.Round(0)
 	took := answered.Sub(asked)
 	if took < 0 || took > slowAnswer {
@@ -65,7 +65,7 @@ func (c *Clock) heard(asked, answered, date time.Time) {
 	}
 }
 
-// take reports whether what was measured, with that much uncertainty, is news.
+// take reports whether a measurement, with this uncertainty, changes the difference.
 func (c *Clock) take(measured, uncertain time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
