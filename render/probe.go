@@ -72,6 +72,9 @@ type ProbeResult struct {
 	// Bits per second to and from the target; 0 if not measured.
 	ToBits   int64 `json:"toBits,omitempty"`
 	FromBits int64 `json:"fromBits,omitempty"`
+	// Refused is why the packets did not arrive, and the address of the host that said so by
+	// ICMP, if nothing was received; "" if no host said it.
+	Refused string `json:"refused,omitempty"`
 	// Error is why the probe could not measure everything.
 	Error string `json:"error,omitempty"`
 	// Ways is the result of [ProbeTarget.Ways].

@@ -161,6 +161,7 @@ func resultOf(ctx context.Context, t render.ProbeTarget, port uint16, token meas
 	out := render.ProbeResult{
 		Sent: r.Sent, Received: r.Received, LargestPacket: r.Largest, ToBits: int64(r.To), FromBits: int64(r.From),
 		MinMicros: r.Min.Microseconds(), AvgMicros: r.Avg.Microseconds(), MaxMicros: r.Max.Microseconds(),
+		Refused: r.Refused,
 	}
 	if err != nil {
 		out.Error = err.Error()

@@ -123,6 +123,7 @@ func TestVerdicts(t *testing.T) {
 		says     string
 	}{
 		"nothing comes back":        {silent, verify.Broken, false, "none of 40 packets was answered"},
+		"a filter refuses them":     {render.ProbeResult{Sent: 40, Refused: "administratively prohibited, says 10.244.1.1"}, verify.Broken, false, "none of 40 packets was answered: administratively prohibited, says 10.244.1.1"},
 		"some get lost":             {render.ProbeResult{Sent: 40, Received: 30, AvgMicros: 1000, LargestPacket: 1340}, verify.Degraded, true, "10 of 40 packets lost"},
 		"only small ones pass":      {render.ProbeResult{Sent: 40, Received: 40, AvgMicros: 1000}, verify.Degraded, true, "only small packets pass"},
 		"a part of it failed":       {render.ProbeResult{Sent: 40, Received: 40, LargestPacket: 1340, Error: "throughput: refused"}, verify.Degraded, true, "throughput: refused"},

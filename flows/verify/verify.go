@@ -117,6 +117,9 @@ func DirectionOf(r render.ProbeResult) Direction {
 	case way.Problem != "":
 	case r.Received == 0:
 		way.Problem = fmt.Sprintf("none of %d packets was answered", r.Sent)
+		if r.Refused != "" {
+			way.Problem += ": " + r.Refused
+		}
 	case r.LargestPacket == 0:
 		way.Problem = "only small packets pass, of less than 576 bytes"
 	}

@@ -47,6 +47,9 @@ type Result struct {
 	Largest int
 	// To and From are bits per second; 0 if not measured.
 	To, From float64
+	// Refused is why packets did not arrive, and the address of the host that said so by
+	// ICMP, if nothing was received; "" if no host said it.
+	Refused string
 }
 
 const (
@@ -64,13 +67,14 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		return Result{}, fmt.Errorf("dial %s: %w", c.Target, err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := dontFragment(conn); err != nil {
+	if err := errors.Join(dontFragment(conn), hearRefusals(conn)); err != nil {
 		return Result{}, err
 	}
 	m := &measurement{config: c, conn: conn, sent: map[uint32]time.Time{}, took: map[uint32]time.Duration{}}
 	go m.receive()
 	result, err := m.latency(ctx)
 	if err != nil || result.Received == 0 {
+		result.Refused = refusal(conn)
 		m.bye()
 		return result, err
 	}
