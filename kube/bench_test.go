@@ -26,7 +26,7 @@ func mirrored(tb testing.TB, peers int) *Cluster {
 	c.start.Do(func() {}) // nothing runs
 	c.uid, c.version = "uid", "v1.35.0"
 	byKind := map[string]*store{}
-	for _, s := range c.kinds {
+	for _, s := range c.mirrored {
 		s.attempted()
 		byKind[s.kind] = s // of Pods, the gateways'
 	}

@@ -10,23 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
-	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
-	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -34,6 +21,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/kinds"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/clock"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
@@ -83,7 +71,7 @@ type Cluster struct {
 	discovery *discovery.DiscoveryClient
 	metadata  metadata.Interface
 	changed   chan struct{}
-	kinds     []*store
+	mirrored  []*store // without those of tenant namespaces
 	namespace string
 	standard  string                 // the namespace in the kubeconfig's context
 	trust     func() ([]byte, error) // reads the certificates with which the API server is verified
@@ -179,12 +167,8 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.pulse = pulse{ask: c.askVersion, notify: c.notify}
 	c.warnings = warnings{ctx: c.ctx, client: cl, notify: c.notify, clock: c.clock}
-	c.kinds = c.watchedKinds()
-	if o.Lending != LendingIgnored {
-		c.kinds = append(c.kinds, c.lendingKinds()...)
-	}
+	c.mirrored = c.stores("")
 	if o.Delegation {
-		c.kinds = append(c.kinds, c.delegationKinds()...)
 		if c.ca, err = c.trust(); err != nil {
 			return nil, err
 		}
@@ -216,37 +200,8 @@ func (c *Cluster) notify() {
 // several requests before the first useful one.
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
-	add := func(gv schema.GroupVersion, scope meta.RESTScope, kinds ...string) {
-		for _, kind := range kinds {
-			m.Add(gv.WithKind(kind), scope)
-		}
+	for _, k := range kinds.All() {
+		m.Add(k.GroupVersionKind, k.Scope())
 	}
-	root, namespaced := meta.RESTScopeRoot, meta.RESTScopeNamespace
-	add(corev1.SchemeGroupVersion, root, "Namespace", "Node")
-	add(corev1.SchemeGroupVersion, namespaced, "ConfigMap", "Pod", "ResourceQuota", "Secret", "Service", "ServiceAccount", "Event")
-	add(appsv1.SchemeGroupVersion, namespaced, "Deployment", "DaemonSet")
-	add(authenticationv1.SchemeGroupVersion, root, "SelfSubjectReview")
-	add(authorizationv1.SchemeGroupVersion, root, "SelfSubjectAccessReview")
-	add(batchv1.SchemeGroupVersion, namespaced, "Job")
-	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, root, "ClusterRole", "ClusterRoleBinding")
-	add(schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}, namespaced, "Role", "RoleBinding")
-	add(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, root, "ServiceCIDR")
-	add(networkingv1.SchemeGroupVersion, namespaced, "NetworkPolicy")
-	add(schedulingv1.SchemeGroupVersion, root, "PriorityClass")
-	add(admissionregistrationv1.SchemeGroupVersion, root, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
-	add(apiextensionsv1.SchemeGroupVersion, root, "CustomResourceDefinition")
-	add(policyv1.SchemeGroupVersion, namespaced, "Eviction")
-	add(authv1beta1.GroupVersion, namespaced, authv1beta1.TenantKind, authv1beta1.IdentityKind, authv1beta1.RenewKind, authv1beta1.ResourceSliceKind)
-	add(offloadingv1beta1.SchemeGroupVersion, namespaced, offloadingv1beta1.VirtualNodeKind, "NamespaceMap", "NamespaceOffloading")
-	add(corev1beta1.GroupVersion, root, corev1beta1.ForeignClusterKind)
-	add(ipamv1alpha1.SchemeGroupVersion, namespaced, ipamv1alpha1.NetworkKind, ipamv1alpha1.IPKind)
-	add(networkingv1beta1.GroupVersion, namespaced,
-		networkingv1beta1.ConfigurationKind, networkingv1beta1.GatewayServerKind, networkingv1beta1.GatewayClientKind,
-		networkingv1beta1.ConnectionKind, networkingv1beta1.InternalFabricKind,
-		networkingv1beta1.WgGatewayServerTemplateKind, networkingv1beta1.WgGatewayClientTemplateKind)
-	add(networkingv1beta1.GroupVersion, root, networkingv1beta1.InternalNodeKind)
-	m.AddSpecific(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.PublicKeyKind),
-		networkingv1beta1.PublicKeyGroupVersionResource, // Liqo's plural: publickeies
-		networkingv1beta1.GroupVersion.WithResource("publickey"), namespaced)
 	return m
 }

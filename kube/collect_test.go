@@ -19,8 +19,26 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/collect"
+	"github.com/liqo-tui/liqo-tui/flows/kinds"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+)
+
+// keeps is what the watches of a kind keep for facts of connections. The last one of pods is that of
+// API servers.
+func keeps(kind string) (all []func(wire.Object) wire.Object) {
+	k, _ := kinds.Named(kind)
+	for _, w := range k.Watches {
+		if w.For == kinds.Connections {
+			all = append(all, w.Keep)
+		}
+	}
+	return all
+}
+
+var (
+	keepNode, keepService, keepInternalNode = keeps("Node")[0], keeps("Service")[0], keeps("InternalNode")[0]
+	keepPod, keepAPIServer                  = keeps("Pod")[0], keeps("Pod")[2]
 )
 
 func factsOf(objects ...client.Object) flows.ClusterFacts {
@@ -179,7 +197,7 @@ func TestEveryDecidedRangeIsTaken(t *testing.T) {
 func TestChangesThatDoNotMatterWakeNobody(t *testing.T) {
 	woken := 0
 	s := newStore("Node", nil, func() { woken++ })
-	s.keep = keepNode
+	s.watch.Keep = keepNode
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "1"}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	s.put(node)

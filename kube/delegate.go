@@ -17,29 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/internal/wire"
-	"github.com/liqo-tui/liqo-tui/render"
 )
-
-// delegationKinds returns the stores for the operators' access to each other. A user who may not
-// list the Secrets of all namespaces has to be allowed to list those of the connection's namespace.
-func (c *Cluster) delegationKinds() []*store {
-	s := func(kind string, newList func() client.ObjectList) *store {
-		st := newStore(kind, newList, c.notify, client.HasLabels{render.LabelDelegate})
-		st.narrow = c.connectionNamespace
-		return st
-	}
-	bounds := newStore("ValidatingAdmissionPolicyBinding", func() client.ObjectList { return &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{} }, c.notify,
-		client.MatchingLabels{wire.LabelManagedBy: wire.ManagedBy})
-	bounds.optional, bounds.minor = true, true // not before Kubernetes 1.30
-	return []*store{
-		bounds,
-		s("ServiceAccount", func() client.ObjectList { return &corev1.ServiceAccountList{} }),
-		s("Role", func() client.ObjectList { return &rbacv1.RoleList{} }),
-		s("RoleBinding", func() client.ObjectList { return &rbacv1.RoleBindingList{} }),
-		s("Secret", func() client.ObjectList { return &corev1.SecretList{} }),
-	}
-}
 
 // connectionNamespace is the given tenant namespace, otherwise the gateways' namespace, if all are
 // in one.
@@ -48,7 +26,7 @@ func (c *Cluster) connectionNamespace() (client.ListOption, bool) {
 		return named, true
 	}
 	var found []string
-	for _, st := range c.kinds {
+	for _, st := range c.mirrored {
 		if st.kind != networkingv1beta1.GatewayServerKind && st.kind != networkingv1beta1.GatewayClientKind {
 			continue
 		}

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,9 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
-	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
@@ -25,7 +22,12 @@ func TestFactsHoldNoKubeconfigs(t *testing.T) {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "s", OwnerReferences: []metav1.OwnerReference{{Name: "controlplane-milan"}}}, Data: map[string][]byte{
 		peering.KeyKubeconfig: []byte("secret"), "awsSecretAccessKey": []byte("secret"), peering.KeyNonce: []byte("text"),
 	}}
-	got := keepSecret(s).(*corev1.Secret)
+	c, err := ForConfig(&rest.Config{Host: "https://127.0.0.1:1"}, Options{Lending: LendingPlanned})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	got := c.stores(s.Namespace)[0].kept(s).(*corev1.Secret)
 	for key, value := range got.Data {
 		if string(value) == "secret" {
 			t.Errorf("the value of %s is kept", key)
@@ -69,36 +71,4 @@ func TestPodsAreEvicted(t *testing.T) {
 
 func pod(name string) *corev1.Pod {
 	return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}}
-}
-
-// Whatever is read for a peering, rbac grants.
-func TestRightsToPeerCoverWhatIsRead(t *testing.T) {
-	c, err := ForConfig(&rest.Config{Host: "https://127.0.0.1:1"}, Options{Lending: LendingPlanned})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	granted := rights.ToPeer(c.namespace, tenant.Namespace)
-	for _, s := range append(c.watched(true), c.secretsIn([]corev1.Namespace{*render.TenantNamespace(tenant)})...) {
-		var o client.ListOptions
-		name := ""
-		if o.ApplyOptions(s.options); o.FieldSelector != nil {
-			name, _ = o.FieldSelector.RequiresExactMatch("metadata.name")
-		}
-		for _, verb := range []string{"list", "watch"} {
-			if !slices.ContainsFunc(granted, func(p rights.Permission) bool {
-				kind := p.Resource
-				if p.Group != "" {
-					kind += "." + p.Group
-				}
-				resource, _, _ := strings.Cut(c.resourceOf(s), "/")
-				return p.Verb == verb && (p.Namespace == "" || p.Namespace == o.Namespace) && (p.Name == "" || p.Name == name) && strings.TrimSuffix(resource, ".") == kind
-			}) {
-				t.Errorf("nobody may %s %s", verb, c.resourceOf(s))
-			}
-		}
-	}
-	if i := slices.IndexFunc(granted, func(p rights.Permission) bool { return p.Resource == "secrets" && p.Namespace == "" }); i >= 0 {
-		t.Errorf("of all namespaces: %s", granted[i])
-	}
 }

@@ -9,22 +9,19 @@ import (
 	"strings"
 	"time"
 
-	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/collect"
+	"github.com/liqo-tui/liqo-tui/flows/kinds"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -33,68 +30,91 @@ func watchFrom(version string) *metav1.ListOptions {
 	return &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}
 }
 
-// watchedKinds returns a store for each kind of object that facts are made from. A user
-// with access to one tenant's namespace only, such as a peering user of Liqo, sees the
-// objects of that namespace. Facts about the whole cluster are then unknown.
-func (c *Cluster) watchedKinds() []*store {
-	s := func(kind string, newList func() client.ObjectList, options ...client.ListOption) *store {
-		return newStore(kind, newList, c.notify, options...)
+// stores returns a store for each watch of the table that the options ask for: those of one tenant
+// namespace, or all others if tenant is "".
+func (c *Cluster) stores(tenant string) (all []*store) {
+	uses := []kinds.Use{kinds.Connections}
+	if c.options.Lending != LendingIgnored {
+		uses = append(uses, kinds.LendingShown)
 	}
-	tenant := func(kind string, newList func() client.ObjectList, options ...client.ListOption) *store {
-		st := s(kind, newList, options...)
-		st.narrow = c.tenantNamespace
-		return st
+	if c.options.Lending > LendingShown {
+		uses = append(uses, kinds.LendingPlanned)
 	}
-	optional := func(st *store, keep func(client.Object) client.Object) *store {
-		st.optional, st.minor, st.keep = true, true, keep
-		return st
+	if c.options.Delegation {
+		uses = append(uses, kinds.Delegation)
 	}
-	here := client.InNamespace(c.namespace)
-	otherPods := selecting(wire.LabelComponent, selection.NotEquals, "gateway") // gateways' pods have a mirror of their own
-	managers := optional(s("Deployment", func() client.ObjectList { return &appsv1.DeploymentList{} }, selecting(wire.LabelAppName, selection.In, wire.OperatorName, collect.LiqoManager)), keepManager)
-	managers.minor = false // if they were missing, a plan would install what already runs
-	managers.narrow = func() (client.ListOption, bool) { return here, true }
-	template := func(kind string) *store {
-		// Liqo's Go type can't decode a template: it wants a kind in the embedded object, and templates have none there.
-		return optional(s(kind, func() client.ObjectList {
-			l := &unstructured.UnstructuredList{}
-			l.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(kind + "List"))
-			return l
-		}), keepTemplate)
+	for _, use := range uses {
+		for _, k := range kinds.All() {
+			for _, w := range k.Watches {
+				if w.For == use && (w.In == kinds.EachTenant) == (tenant != "") {
+					all = append(all, c.storeOf(k, w, tenant))
+				}
+			}
+		}
 	}
-	besides := optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, here, otherPods), keepPod)
-	besides.agents = true
-	networks := s("Network", func() client.ObjectList { return &ipamv1alpha1.NetworkList{} })
-	networks.narrow = func() (client.ListOption, bool) { return here, true }
-	return []*store{
-		tenant("Namespace", func() client.ObjectList { return &corev1.NamespaceList{} }),
-		s("ConfigMap", func() client.ObjectList { return &corev1.ConfigMapList{} }, here, client.MatchingLabels{wire.LabelAppName: wire.ClusterIDAppName}),
-		managers,
-		optional(s("ClusterRoleBinding", func() client.ObjectList { return &rbacv1.ClusterRoleBindingList{} }, client.MatchingLabels{wire.LabelManagedBy: wire.ManagedBy}), nil),
-		besides,
-		optional(tenant("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.MatchingLabels{wire.LabelComponent: "gateway"}), keepPod),
-		optional(s("Pod", func() client.ObjectList { return &corev1.PodList{} }, client.InNamespace(metav1.NamespaceSystem),
-			client.MatchingLabels{"component": collect.APIServer}), keepAPIServer),
-		optional(s("Node", func() client.ObjectList { return &corev1.NodeList{} }), keepNode),
-		optional(s(networkingv1beta1.InternalNodeKind, func() client.ObjectList { return &networkingv1beta1.InternalNodeList{} }), keepInternalNode),
-		optional(s("Service", func() client.ObjectList { return &corev1.ServiceList{} }, client.MatchingFields{"spec.type": string(corev1.ServiceTypeLoadBalancer)}), keepService),
-		networks,
-		template(networkingv1beta1.WgGatewayServerTemplateKind),
-		template(networkingv1beta1.WgGatewayClientTemplateKind),
-		tenant("Configuration", func() client.ObjectList { return &networkingv1beta1.ConfigurationList{} }),
-		tenant("GatewayServer", func() client.ObjectList { return &networkingv1beta1.GatewayServerList{} }),
-		tenant("GatewayClient", func() client.ObjectList { return &networkingv1beta1.GatewayClientList{} }),
-		tenant("PublicKey", func() client.ObjectList { return &networkingv1beta1.PublicKeyList{} }),
-		tenant("Connection", func() client.ObjectList { return &networkingv1beta1.ConnectionList{} }),
-	}
+	return all
 }
 
-func selecting(label string, operator selection.Operator, values ...string) client.MatchingLabelsSelector {
-	r, err := labels.NewRequirement(label, operator, values)
-	if err != nil {
-		panic(err) // of constants
+func (c *Cluster) storeOf(k kinds.Kind, w kinds.Watch, tenant string) *store {
+	var options client.ListOptions
+	switch w.In {
+	case kinds.Everywhere:
+	case kinds.Installation:
+		options.Namespace = c.namespace
+	case kinds.System:
+		options.Namespace = metav1.NamespaceSystem
+	case kinds.EachTenant:
+		options.Namespace = tenant
 	}
-	return client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*r)}
+	var err error
+	if w.Labels != "" {
+		options.LabelSelector, err = labels.Parse(w.Labels)
+	}
+	if w.Field != "" {
+		options.FieldSelector = fields.OneTermEqualSelector(w.Field, w.Value)
+	}
+	if err != nil {
+		panic(err) // of the table
+	}
+	s := newStore(k.Kind, func() client.ObjectList { return c.newList(k) }, c.notify, &options)
+	s.watch, s.narrow = w, c.narrow(w.Narrow)
+	if w.For.Lending() && c.options.Lending != LendingPlanned { // such kinds may be forbidden, and may fail
+		s.watch.Optional, s.watch.Minor = true, true
+	}
+	return s
+}
+
+// newList makes an empty list of a kind.
+func (c *Cluster) newList(k kinds.Kind) client.ObjectList {
+	of := k.GroupVersion().WithKind(k.Kind + "List")
+	if k.Untyped {
+		l := &unstructured.UnstructuredList{}
+		l.SetGroupVersionKind(of)
+		return l
+	}
+	l, err := c.client.Scheme().New(of)
+	if err != nil {
+		panic(err) // a group of the table is not in the scheme
+	}
+	return l.(client.ObjectList)
+}
+
+// narrow returns an option that lists fewer objects; nil if there is none.
+func (c *Cluster) narrow(to kinds.Narrow) func() (client.ListOption, bool) {
+	switch to {
+	case kinds.NotAtAll:
+	case kinds.ToInstallation:
+		return func() (client.ListOption, bool) { return client.InNamespace(c.namespace), true }
+	case kinds.ToTenant:
+		return c.tenantNamespace
+	case kinds.ToConnection:
+		return c.connectionNamespace
+	case kinds.ToNonce:
+		return func() (client.ListOption, bool) {
+			return client.MatchingFields{metav1.ObjectNameField: peering.NonceName}, true
+		}
+	}
+	return nil
 }
 
 // tenant is the only namespace to list if listing all namespaces is forbidden; "" if there
@@ -132,21 +152,21 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	if c.options.Lending == LendingPlanned {
 		c.startLending()
 	}
-	kinds := c.watched(false)
-	if err := tried(ctx, kinds); err != nil {
+	stores := c.watched(false)
+	if err := tried(ctx, stores); err != nil {
 		return facts, err
 	}
 	var all collect.Collection
-	for _, s := range kinds {
+	for _, s := range stores {
 		objects, err := s.snapshot()
 		switch {
-		case s.optional && apierrors.IsNotFound(err):
+		case s.watch.Optional && apierrors.IsNotFound(err):
 		case apierrors.IsNotFound(err):
-			facts.MissingKinds = append(facts.MissingKinds, c.resourceOf(s))
-		case err != nil && !s.minor:
+			facts.MissingKinds = append(facts.MissingKinds, resourceOf(s.kind))
+		case err != nil && !s.watch.Minor:
 			facts.Problem = c.problem(fmt.Sprintf("list %s", s.kind), err)
 		}
-		hide(&facts, s, c.tenant())
+		c.noteUnlisted(&facts, s)
 		if s.isPolled() {
 			facts.Polled = append(facts.Polled, s.kind)
 		}
@@ -173,29 +193,22 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	return facts, c.addKeys(ctx, &facts)
 }
 
-// hide records which kinds this user can't list completely, so that a check does not take
+// noteUnlisted records that this user can't list a kind completely, so that a check does not take
 // "not seen" for "absent".
-func hide(f *flows.ClusterFacts, s *store, tenant string) {
-	switch {
-	case s.kind == "Deployment":
-		f.ManagersHidden = s.isHidden()
-	case s.kind == "Namespace":
-		f.PeersHidden = s.isNarrowed()
-	case s.kind == networkingv1beta1.InternalNodeKind:
-		f.AgentsUnknown = s.isHidden()
-	case s.agents:
-		f.AttendanceUnknown = s.isHidden()
-	case s.kind != "Pod" || s.narrow == nil || s.lending: // not the store of gateways' pods
-	case s.isHidden():
-		f.PodsHidden = true
-	case s.isNarrowed():
-		f.PodsHidden, f.PodsSeen = true, tenant
+func (c *Cluster) noteUnlisted(f *flows.ClusterFacts, s *store) {
+	if s.watch.Unlisted == nil {
+		return
 	}
+	only := ""
+	if s.isNarrowed() {
+		only = c.tenant()
+	}
+	s.watch.Unlisted(f, s.isHidden(), only)
 }
 
 // watched returns the stores of lending kinds, or the stores of all other kinds.
 func (c *Cluster) watched(lending bool) []*store {
-	return slices.DeleteFunc(slices.Clone(c.kinds), func(s *store) bool { return s.lending != lending })
+	return slices.DeleteFunc(slices.Clone(c.mirrored), func(s *store) bool { return s.watch.For.Lending() != lending })
 }
 
 // tried waits for the first answer of every watch.
@@ -229,19 +242,10 @@ func eventsOnOurClock(events []flows.EventFacts, ahead time.Duration) {
 	}
 }
 
-// resourceOf is the resource name, as the API server writes it, of a kind that it does not
-// serve.
-func (c *Cluster) resourceOf(s *store) string {
-	gvk, err := c.client.GroupVersionKindFor(s.newList())
-	if err != nil {
-		return s.kind
-	}
-	gvk.Kind = s.kind
-	mapping, err := c.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		return s.kind
-	}
-	return fmt.Sprintf("%s.%s/%s", mapping.Resource.Resource, gvk.Group, gvk.Version)
+// resourceOf is the resource name, as the API server writes it, of a kind that it does not serve.
+func resourceOf(kind string) string {
+	k, _ := kinds.Named(kind)
+	return fmt.Sprintf("%s.%s/%s", k.Resource(), k.Group, k.Version)
 }
 
 // identify asks once for the cluster's UID and version.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/client-go/rest"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 )
@@ -19,36 +19,34 @@ func TestWhatIsHiddenIsNoted(t *testing.T) {
 	of := func(f flows.ClusterFacts) noted {
 		return noted{f.ManagersHidden, f.PeersHidden, f.AgentsUnknown, f.AttendanceUnknown, f.PodsHidden, f.PodsSeen}
 	}
-	gateways := func(s *store) {
-		s.narrow = func() (client.ListOption, bool) { return client.InNamespace(tenant), true }
+	c, err := ForConfig(&rest.Config{Host: "https://127.0.0.1:1"}, Options{Tenant: tenant})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, c := range map[string]struct {
+	defer c.Close()
+	for name, tt := range map[string]struct {
 		kind             string
-		is               func(*store)
+		at               int // which of the kind's watches
 		hidden, narrowed noted
 	}{
-		"Deployments":                       {"Deployment", nil, noted{managers: true}, noted{}},
-		"namespaces":                        {"Namespace", nil, noted{}, noted{peers: true}},
-		"what agents say":                   {networkingv1beta1.InternalNodeKind, nil, noted{agents: true}, noted{}},
-		"pods of gateways":                  {"Pod", gateways, noted{pods: true}, noted{pods: true, seen: tenant}},
-		"pods of agents":                    {"Pod", func(s *store) { s.agents = true }, noted{running: true}, noted{}},
-		"pods of API servers":               {"Pod", nil, noted{}, noted{}},
-		"pods of what is lent":              {"Pod", func(s *store) { gateways(s); s.lending = true }, noted{}, noted{}},
-		"what no check takes for all there": {"Node", nil, noted{}, noted{}},
+		"Deployments":                       {"Deployment", 0, noted{managers: true}, noted{}},
+		"namespaces":                        {"Namespace", 0, noted{}, noted{peers: true}},
+		"what agents say":                   {networkingv1beta1.InternalNodeKind, 0, noted{agents: true}, noted{}},
+		"pods of agents":                    {"Pod", 0, noted{running: true}, noted{}},
+		"pods of gateways":                  {"Pod", 1, noted{pods: true}, noted{pods: true, seen: tenant}},
+		"pods of API servers":               {"Pod", 2, noted{}, noted{}},
+		"what no check takes for all there": {"Node", 0, noted{}, noted{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStore(c.kind, nil, func() {})
-			if c.is != nil {
-				c.is(s)
-			}
+			s := c.mirrors(tt.kind)[tt.at]
 			for _, step := range []struct {
 				state            string
 				hidden, narrowed bool
 				want             noted
-			}{{"all may be listed", false, false, noted{}}, {"none", true, false, c.hidden}, {"some", false, true, c.narrowed}} {
+			}{{"all may be listed", false, false, noted{}}, {"none", true, false, tt.hidden}, {"some", false, true, tt.narrowed}} {
 				var f flows.ClusterFacts
 				s.hidden, s.narrowed = step.hidden, step.narrowed
-				if hide(&f, s, tenant); of(f) != step.want {
+				if c.noteUnlisted(&f, s); of(f) != step.want {
 					t.Errorf("%s: got %+v, want %+v", step.state, of(f), step.want)
 				}
 			}

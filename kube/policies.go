@@ -10,6 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/flows/kinds"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 )
 
@@ -38,7 +39,7 @@ func (c *Cluster) Policies(ctx context.Context) (policy.Facts, error) {
 		for i := range list.Items {
 			p := &list.Items[i]
 			if policy.Isolates(p) || policy.NamesRanges(p) {
-				f.Policies = append(f.Policies, networkingv1.NetworkPolicy{ObjectMeta: kept(p), Spec: p.Spec})
+				f.Policies = append(f.Policies, networkingv1.NetworkPolicy{ObjectMeta: kinds.Meta(p), Spec: p.Spec})
 			}
 			if policy.Isolates(p) {
 				namespaces = append(namespaces, p.Namespace)

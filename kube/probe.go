@@ -105,7 +105,7 @@ func (p *probe) removeNow(ctx context.Context) error {
 
 // operator is the Deployment of our operator; nil if it is not there.
 func (c *Cluster) operator() *appsv1.Deployment {
-	for _, st := range c.kinds {
+	for _, st := range c.mirrored {
 		objects, _ := st.snapshot()
 		for _, o := range objects {
 			if d, ok := o.(*appsv1.Deployment); ok && collect.SoftwareOf(d) == flows.Operator {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/flows/kinds"
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
@@ -31,18 +32,8 @@ type store struct {
 	options []client.ListOption
 	notify  func()
 
-	// keep returns the part of an object that the store keeps; nil if it keeps nothing
-	// of the object. If keep is nil, objects are kept whole.
-	keep func(client.Object) client.Object
-	// optional says that Observe goes on if the user can't list the kind: then nothing
-	// is known of the kind.
-	optional bool
-	// minor says that Observe goes on if listing fails: then the last answer counts.
-	minor bool
-	// lending says that the kind is used for lending.Facts.
-	lending bool
-	// agents says that the pods in this store include the nodes' agents.
-	agents bool
+	// watch is the row of the table of kinds. It is zero for objects that no facts are made from.
+	watch kinds.Watch
 	// narrow returns an option that lists fewer objects, for users who are forbidden to
 	// list all; false if there is no such option.
 	narrow func() (client.ListOption, bool)
@@ -101,7 +92,7 @@ func (s *store) run(ctx context.Context, c client.WithWatch) {
 func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	list, options, err := s.list(ctx, c)
 	// A bad request is an older API server that can't select by that field.
-	if s.optional && (apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
+	if s.watch.Optional && (apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
 		s.hide()
 		sleep.For(ctx, askAgain)
 		return nil
@@ -191,10 +182,10 @@ func (s *store) listOnly(ctx context.Context, c client.WithWatch, only client.Li
 }
 
 func (s *store) kept(o client.Object) client.Object {
-	if s.keep == nil {
+	if s.watch.Keep == nil {
 		return o
 	}
-	return s.keep(o)
+	return s.watch.Keep(o)
 }
 
 // poll notes that the kind can't be watched.
@@ -278,10 +269,10 @@ func (s *store) keepNewer(obj client.Object) bool {
 		return false
 	}
 	s.objects[key], s.sorted = obj, nil
-	return !ok || s.keep == nil || !sameKept(old, obj)
+	return !ok || s.watch.Keep == nil || !sameKept(old, obj)
 }
 
-// sameKept reports whether two versions of an object are equal in the parts that keep
+// sameKept reports whether two versions of an object are equal in the parts that Keep
 // returned.
 func sameKept(a, b client.Object) bool {
 	b = b.DeepCopyObject().(client.Object)

@@ -11,13 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
-	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
-	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/liqo-tui/liqo-tui/flows/kinds"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -37,9 +34,6 @@ type Kind struct {
 
 // Kinds are all that are collected.
 func Kinds() []Kind {
-	v1 := schema.GroupVersion{Version: "v1"}
-	apps := schema.GroupVersion{Group: "apps", Version: "v1"}
-	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
 	container := func(pod string) (paths []string) {
 		for _, list := range []string{"containers", "initContainers"} {
 			at := pod + list + ".*."
@@ -48,42 +42,45 @@ func Kinds() []Kind {
 		}
 		return append(paths, pod+"volumes.*.csi.volumeAttributes", pod+"volumes.*.flexVolume.options")
 	}
-	kinds := []Kind{
-		{GroupVersionKind: v1.WithKind("Node"), Everywhere: true},
-		{GroupVersionKind: v1.WithKind("Secret"), Names: true},
-		{GroupVersionKind: v1.WithKind("ConfigMap"), secret: []string{"data.*", "binaryData.*"}},
-		{GroupVersionKind: v1.WithKind("Pod"), secret: container("spec.")},
-		{GroupVersionKind: v1.WithKind("Service")},
-		{GroupVersionKind: v1.WithKind("ServiceAccount")},
-		{GroupVersionKind: v1.WithKind("Event")},
-		{GroupVersionKind: apps.WithKind("Deployment"), secret: container("spec.template.spec.")},
-		{GroupVersionKind: apps.WithKind("DaemonSet"), secret: container("spec.template.spec.")},
-		{GroupVersionKind: rbac.WithKind("Role")},
-		{GroupVersionKind: rbac.WithKind("RoleBinding")},
-	}
-	template := container("spec.template.spec.deployment.spec.template.spec.")
-	for _, kind := range []string{
-		networkingv1beta1.ConfigurationKind, networkingv1beta1.GatewayServerKind, networkingv1beta1.GatewayClientKind, networkingv1beta1.ConnectionKind,
-		networkingv1beta1.PublicKeyKind, networkingv1beta1.InternalFabricKind, networkingv1beta1.InternalNodeKind,
-	} {
-		kinds = append(kinds, Kind{GroupVersionKind: networkingv1beta1.GroupVersion.WithKind(kind), Everywhere: true})
-	}
-	for _, kind := range []string{networkingv1beta1.WgGatewayServerTemplateKind, networkingv1beta1.WgGatewayClientTemplateKind} {
-		kinds = append(kinds, Kind{GroupVersionKind: networkingv1beta1.GroupVersion.WithKind(kind), Everywhere: true, secret: template})
-	}
 	request := []string{"spec.csr", "spec.signature", "spec.proxyURL", "status.authParams"}
-	return append(kinds,
-		Kind{GroupVersionKind: ipamv1alpha1.SchemeGroupVersion.WithKind(ipamv1alpha1.NetworkKind), Everywhere: true},
-		Kind{GroupVersionKind: ipamv1alpha1.SchemeGroupVersion.WithKind(ipamv1alpha1.IPKind), Everywhere: true},
-		Kind{GroupVersionKind: schema.GroupVersionKind{Group: "core.liqo.io", Version: "v1beta1", Kind: "ForeignCluster"}, Everywhere: true},
-		Kind{GroupVersionKind: authv1beta1.GroupVersion.WithKind(authv1beta1.TenantKind), Everywhere: true, secret: request},
-		Kind{GroupVersionKind: authv1beta1.GroupVersion.WithKind(authv1beta1.ResourceSliceKind), Everywhere: true, secret: request},
-		Kind{GroupVersionKind: authv1beta1.GroupVersion.WithKind(authv1beta1.IdentityKind), Everywhere: true, secret: []string{"spec.authParams"}},
-		Kind{
-			GroupVersionKind: offloadingv1beta1.SchemeGroupVersion.WithKind(offloadingv1beta1.VirtualNodeKind), Everywhere: true,
-			secret: container("spec.template.spec.template.spec."),
-		},
-	)
+	template := container("spec.template.spec.deployment.spec.template.spec.")
+	return []Kind{
+		{GroupVersionKind: of("Node"), Everywhere: true},
+		{GroupVersionKind: of("Secret"), Names: true},
+		{GroupVersionKind: of("ConfigMap"), secret: []string{"data.*", "binaryData.*"}},
+		{GroupVersionKind: of("Pod"), secret: container("spec.")},
+		{GroupVersionKind: of("Service")},
+		{GroupVersionKind: of("ServiceAccount")},
+		{GroupVersionKind: of("Event")},
+		{GroupVersionKind: of("Deployment"), secret: container("spec.template.spec.")},
+		{GroupVersionKind: of("DaemonSet"), secret: container("spec.template.spec.")},
+		{GroupVersionKind: of("Role")},
+		{GroupVersionKind: of("RoleBinding")},
+		{GroupVersionKind: of("Configuration"), Everywhere: true},
+		{GroupVersionKind: of("GatewayServer"), Everywhere: true},
+		{GroupVersionKind: of("GatewayClient"), Everywhere: true},
+		{GroupVersionKind: of("Connection"), Everywhere: true},
+		{GroupVersionKind: of("PublicKey"), Everywhere: true},
+		{GroupVersionKind: of("InternalFabric"), Everywhere: true},
+		{GroupVersionKind: of("InternalNode"), Everywhere: true},
+		{GroupVersionKind: of("WgGatewayServerTemplate"), Everywhere: true, secret: template},
+		{GroupVersionKind: of("WgGatewayClientTemplate"), Everywhere: true, secret: template},
+		{GroupVersionKind: of("Network"), Everywhere: true},
+		{GroupVersionKind: of("IP"), Everywhere: true},
+		{GroupVersionKind: of("ForeignCluster"), Everywhere: true},
+		{GroupVersionKind: of("Tenant"), Everywhere: true, secret: request},
+		{GroupVersionKind: of("ResourceSlice"), Everywhere: true, secret: request},
+		{GroupVersionKind: of("Identity"), Everywhere: true, secret: []string{"spec.authParams"}},
+		{GroupVersionKind: of("VirtualNode"), Everywhere: true, secret: container("spec.template.spec.template.spec.")},
+	}
+}
+
+func of(kind string) schema.GroupVersionKind {
+	k, ok := kinds.Named(kind)
+	if !ok {
+		panic("bundle: no kind " + kind) // of a constant
+	}
+	return k.GroupVersionKind
 }
 
 // Object is what of an object of kind k may leave the cluster. It changes o.

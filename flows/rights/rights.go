@@ -8,61 +8,11 @@ import (
 	"strings"
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
-	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
-	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
-	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/render/peering"
+	"github.com/liqo-tui/liqo-tui/flows/kinds"
 )
-
-// resources are the plural names of the kinds that plans apply or delete.
-var resources = map[string]Permission{
-	"Namespace":     {Resource: "namespaces"},
-	"Configuration": {Group: networkingv1beta1.GroupVersion.Group, Resource: "configurations"},
-	"GatewayServer": {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayservers"},
-	"GatewayClient": {Group: networkingv1beta1.GroupVersion.Group, Resource: "gatewayclients"},
-	"PublicKey":     {Group: networkingv1beta1.GroupVersion.Group, Resource: "publickeies"},
-	// Of a peering.
-	"Tenant":              {Group: authv1beta1.GroupVersion.Group, Resource: "tenants"},
-	"Identity":            {Group: authv1beta1.GroupVersion.Group, Resource: "identities"},
-	"ResourceSlice":       {Group: authv1beta1.GroupVersion.Group, Resource: "resourceslices"},
-	"Renew":               {Group: authv1beta1.GroupVersion.Group, Resource: "renews"},
-	"VirtualNode":         {Group: offloadingv1beta1.SchemeGroupVersion.Group, Resource: "virtualnodes"},
-	"NamespaceMap":        {Group: offloadingv1beta1.SchemeGroupVersion.Group, Resource: "namespacemaps"},
-	"NamespaceOffloading": {Group: offloadingv1beta1.SchemeGroupVersion.Group, Resource: "namespaceoffloadings"},
-	"ForeignCluster":      {Group: corev1beta1.GroupVersion.Group, Resource: "foreignclusters"},
-	"Node":                {Resource: "nodes"},
-	"Pod":                 {Resource: "pods"},
-	"IP":                  {Group: ipamv1alpha1.SchemeGroupVersion.Group, Resource: "ips"},
-	// Of a delegation.
-	"ServiceAccount": {Resource: "serviceaccounts"},
-	"Secret":         {Resource: "secrets"},
-	"Role":           {Group: rbacv1.GroupName, Resource: "roles"},
-	"RoleBinding":    {Group: rbacv1.GroupName, Resource: "rolebindings"},
-	// Of an installation.
-	"CustomResourceDefinition":         {Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
-	"ClusterRole":                      {Group: rbacv1.GroupName, Resource: "clusterroles"},
-	"ClusterRoleBinding":               {Group: rbacv1.GroupName, Resource: "clusterrolebindings"},
-	"ConfigMap":                        {Resource: "configmaps"},
-	"Deployment":                       {Group: appsv1.GroupName, Resource: "deployments"},
-	"DaemonSet":                        {Group: appsv1.GroupName, Resource: "daemonsets"},
-	"ResourceQuota":                    {Resource: "resourcequotas"},
-	"PriorityClass":                    {Group: schedulingv1.GroupName, Resource: "priorityclasses"},
-	"ValidatingAdmissionPolicy":        {Group: admissionregistrationv1.GroupName, Resource: "validatingadmissionpolicies"},
-	"ValidatingAdmissionPolicyBinding": {Group: admissionregistrationv1.GroupName, Resource: "validatingadmissionpolicybindings"},
-	"MutatingAdmissionPolicy":          {Group: admissionregistrationv1.GroupName, Resource: "mutatingadmissionpolicies"},
-	"MutatingAdmissionPolicyBinding":   {Group: admissionregistrationv1.GroupName, Resource: "mutatingadmissionpolicybindings"},
-	"InternalNode":                     {Group: networkingv1beta1.GroupVersion.Group, Resource: "internalnodes"},
-	"Network":                          {Group: ipamv1alpha1.SchemeGroupVersion.Group, Resource: "networks"},
-	"WgGatewayServerTemplate":          {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayservertemplates"},
-	"WgGatewayClientTemplate":          {Group: networkingv1beta1.GroupVersion.Group, Resource: "wggatewayclienttemplates"},
-}
 
 // OfBoth are the rights that the plan still needs on each side.
 func OfBoth(p flows.Plan) [2][]Permission {
@@ -74,15 +24,16 @@ func OfBoth(p flows.Plan) [2][]Permission {
 func Needed(p flows.Plan, side flows.Side) []Permission {
 	var out []Permission
 	add := func(o flows.ObjectRef, verbs ...string) {
-		permission, known := resources[o.Kind]
-		if !known {
+		kind, _ := kinds.Named(o.Kind)
+		permission := toObjects(kind)
+		switch kind.Plans {
+		case kinds.Untouched:
 			return // TestPermissionsCoverAllKinds
-		}
-		if o.Kind == "Pod" {
-			permission.Resource, verbs = "pods/eviction", []string{"create"} // see kube's Delete
-		}
-		if o.Kind == "Secret" {
-			permission.Name = o.Name // a peering user may see the nonce, and no other one
+		case kinds.Applied:
+		case kinds.AppliedByName:
+			permission.Name = o.Name
+		case kinds.Evicted:
+			permission.Resource, verbs = permission.Resource+"/eviction", []string{"create"} // see kube's Delete
 		}
 		for _, verb := range verbs {
 			permission.Verb, permission.Namespace = verb, o.Namespace
@@ -134,47 +85,51 @@ func verbsOf(a flows.Action) []string {
 // ToObserve are the rights to observe a cluster whose Liqo, or operator,
 // lives in namespace.
 func ToObserve(namespace string) []Permission {
-	var out []Permission
-	add := func(group, namespace string, names ...string) {
-		for _, name := range names {
-			for _, verb := range []string{"list", "watch"} {
-				out = append(out, Permission{Verb: verb, Group: group, Resource: name, Namespace: namespace})
-			}
-		}
-	}
-	add("", "", "namespaces", "pods")
-	add("", namespace, "configmaps")
-	add("apps", namespace, "deployments")
-	out = append(out, Permission{Verb: "list", Group: "networking.k8s.io", Resource: "networkpolicies"}) // for check
-	add("ipam.liqo.io", namespace, "networks")
-	add(networkingv1beta1.GroupVersion.Group, "", "configurations", "connections", "gatewayclients", "gatewayservers", "internalnodes", "publickeies")
-	return out
+	policies, _ := kinds.Named("NetworkPolicy")
+	list := toObjects(policies) // for check
+	list.Verb = "list"
+	return append(toWatch(namespace, "", kinds.Connections), list)
 }
 
 // ToPeer are the rights to observe lending, in addition to [ToObserve]. Rights over
 // Secrets are for the cluster's own key in namespace, and for the Secrets in the
 // tenant namespace; "" if that is unknown.
 func ToPeer(namespace, tenant string) []Permission {
-	var out []Permission
-	add := func(p Permission) {
-		for _, p.Verb = range []string{"list", "watch"} {
-			out = append(out, p)
+	return toWatch(namespace, tenant, kinds.LendingShown, kinds.LendingPlanned)
+}
+
+// toWatch are the rights for the watches of some uses, each once.
+func toWatch(namespace, tenant string, uses ...kinds.Use) (out []Permission) {
+	for _, k := range kinds.All() {
+		for _, w := range k.Watches {
+			p := toObjects(k)
+			switch w.Right {
+			case kinds.NoRight:
+				continue
+			case kinds.InAll:
+			case kinds.InInstallation:
+				p.Namespace = namespace
+			case kinds.InTenant:
+				p.Namespace = tenant
+			case kinds.ByName:
+				p.Namespace, p.Name = namespace, w.Value
+			}
+			if !slices.Contains(uses, w.For) || w.Right == kinds.InTenant && tenant == "" {
+				continue
+			}
+			for _, p.Verb = range []string{"list", "watch"} {
+				if !slices.Contains(out, p) {
+					out = append(out, p)
+				}
+			}
 		}
 	}
-	for _, kind := range []string{
-		"Tenant", "Identity", "ResourceSlice", "Renew", "VirtualNode", "NamespaceMap", "NamespaceOffloading", "ForeignCluster",
-		"Node", "Pod", "Deployment", "ClusterRoleBinding", "RoleBinding", "IP",
-	} {
-		add(resources[kind])
-	}
-	secrets := resources["Secret"]
-	secrets.Namespace, secrets.Name = namespace, peering.KeysName
-	add(secrets)
-	if tenant != "" {
-		secrets.Namespace, secrets.Name = tenant, ""
-		add(secrets)
-	}
 	return out
+}
+
+// toObjects is the right to do something to all objects of a kind.
+func toObjects(k kinds.Kind) Permission {
+	return Permission{Group: k.Group, Resource: k.Resource()}
 }
 
 // Unpermitted are steps that have failed, for what the reviews of both sides miss.

@@ -18,6 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/collect"
 	"github.com/liqo-tui/liqo-tui/flows/contents"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/kinds"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -332,6 +333,9 @@ func (c *Cluster) write(ctx context.Context, what string, objects []wire.Object,
 	for _, o := range objects {
 		if err := ctx.Err(); err != nil {
 			return changes, fmt.Errorf("%s %s: %w", what, apply.Name(o), err)
+		}
+		if k, _ := kinds.Named(flows.RefTo(o).Kind); k.Plans == kinds.Untouched {
+			return changes, fmt.Errorf("%s %s: the table in flows/kinds says that plans don't change such objects", what, apply.Name(o))
 		}
 		c.writes++
 		if err := c.behaviour.WriteErrors[c.writes]; err != nil {

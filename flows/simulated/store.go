@@ -64,11 +64,8 @@ func newStore(c *Cluster) store {
 }
 
 func (s *store) keyOf(o wire.Object) key {
-	kind := o.GetObjectKind().GroupVersionKind().Kind
-	if kind == "" {
-		kind = reflect.TypeOf(o).Elem().Name()
-	}
-	return key{kind, o.GetNamespace(), o.GetName()}
+	ref := flows.RefTo(o)
+	return key{ref.Kind, ref.Namespace, ref.Name}
 }
 
 func (s *store) sorted() []*record {
