@@ -24,7 +24,7 @@ func (c Connection) Connected(side Side) Step {
 		s.Reason = "waiting for this gateway's Connection, there is still the previous one's"
 	case !state.Works():
 		s.Reason = why
-	case c.Facts.Sides[side].Software == Operator && peer.Pod != nil && !peer.Pod.Ready:
+	case c.Facts.Sides[side].Can().RouteByReadiness && peer.Pod != nil && !peer.Pod.Ready:
 		s.Reason = "waiting for the kubelet to report the gateway's pod: only then do the nodes know where it is"
 	case !peer.current(r, owner):
 		s.Reason = "waiting for a report newer than the change"

@@ -441,11 +441,10 @@ func (c ClusterFacts) homes(only wire.ClusterID) map[wire.ClusterID]home {
 	return all
 }
 
-// farConfiguration returns the Configuration of a peering whose gateway's namespace has none. Liqo
-// uses one from any namespace; our operator does not.
+// farConfiguration returns the Configuration of a peering whose gateway's namespace has none.
 func (c ClusterFacts) farConfiguration(remote wire.ClusterID) *networkingv1beta1.Configuration {
 	for i := range c.Configurations {
-		if o := &c.Configurations[i]; c.Software == Liqo && o.Labels[wire.LabelRemoteCluster] == string(remote) {
+		if o := &c.Configurations[i]; c.Can().FarConfiguration && o.Labels[wire.LabelRemoteCluster] == string(remote) {
 			return o
 		}
 	}

@@ -86,8 +86,8 @@ func (c Connection) gatewayInterrupts(side Side) string {
 // want; "" if there is none. now is live with the fields that our own gateways
 // change without interruption.
 func (c Connection) changeInterrupts(side Side, live, now, want wire.Object) string {
-	if c.Facts.Sides[side].Software != Operator {
-		now = live // Liqo's gateway gets a new pod
+	if !c.Facts.Sides[side].Can().ChangeInPlace {
+		now = live
 	}
 	now = now.DeepCopyObject().(wire.Object)
 	now.SetLabels(want.GetLabels())

@@ -110,7 +110,7 @@ func (c ClusterFacts) Neighbours(other ClusterFacts) bool {
 func (p Params) overIPv6(f Facts) *Step {
 	client := f.Sides[p.Server.Other()]
 	for host := range strings.SplitSeq(p.ClientAddress, ",") {
-		if a, err := netip.ParseAddr(host); err == nil && !a.Unmap().Is4() && client.Software == Operator {
+		if a, err := netip.ParseAddr(host); err == nil && !a.Unmap().Is4() && !client.Can().DialIPv6 {
 			return new(Refuse(p.Server.Other(), CodeUsage, "settings", FailedUsage,
 				fmt.Sprintf("--client-address %s: the gateway of %s can't dial it, since tunnels over IPv6 are not supported yet", host, client.Name()),
 				"give an IPv4 address, or a name that has one"))
@@ -161,7 +161,7 @@ func SuggestServiceType(c ClusterFacts) (corev1.ServiceType, string) {
 
 // FindsMTU reports whether the cluster's gateway finds out which packet size passes. Ours does,
 // even if it is yet to be installed.
-func (c ClusterFacts) FindsMTU() bool { return c.Software == Operator || c.Installable() }
+func (c ClusterFacts) FindsMTU() bool { return c.Can().FindMTU || c.Installable() }
 
 // suggestMTU returns an upper bound above every network's MTU, if both gateways find out themselves
 // which size passes; else Liqo's default.

@@ -36,7 +36,7 @@ func (c Connection) refusedTemplate(side Side, kind string, ref render.TemplateR
 		return new(Refuse(side, CodeTemplate, "gateway template", FailedPreflight,
 			fmt.Sprintf("%s has no %s %s/%s", cluster.Name(), kind, ref.Namespace, ref.Name),
 			"name one that is there: "+Joined(there)))
-	case cluster.Software == Liqo && cluster.Templates[i].Ours:
+	case !cluster.Can().RunOurGateway && cluster.Templates[i].Ours:
 		return new(Refuse(side, CodeTemplate, "gateway template", FailedPreflight,
 			fmt.Sprintf("%s %s/%s runs liqo-tui's gateway, which Liqo's controllers on %s can't run: it needs objects that liqo-tui's operator alone writes", kind, ref.Namespace, ref.Name, cluster.Name()),
 			"use a template of Liqo's own gateway there"))

@@ -113,7 +113,7 @@ func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	}{{"pods", ipam.Pods, other.Networks.Pod}, {"external", ipam.External, other.Networks.External}} {
 		for _, want := range prefixes(r.cidrs) {
 			v := View{Use: r.use, Real: want, Predicted: true}
-			if me.Software != flows.Liqo {
+			if me.Can().Predictable {
 				var err error
 				if v.Remapped, _, err = ipam.Allocate(taken, ipam.Request{Want: want, Peer: string(other.ID), Kind: r.kind, Remap: me.AsPeer}, pools(me)); err != nil {
 					errs = append(errs, fmt.Errorf("%s %s: %w", r.use, want, err))
@@ -270,11 +270,11 @@ func neededBy(c flows.ClusterFacts) []ipam.Reservation {
 }
 
 // free compares the ranges of the peer with what came to the cluster after they were
-// given. Our operator does that, and sees more than an admin may. Liqo does not.
+// given. An operator that does that itself sees more than an admin may.
 func (in diagnosis) free(side flows.Side) Result {
 	c, other := in.cluster(side), in.cluster(side.Other()).ID
 	overlaps := wire.Overlaps(in.peers[side].Configuration)
-	if c.Software == flows.Liqo {
+	if !c.Can().ReportOverlaps {
 		views, _ := Views(in.facts, side) // decided, so nothing is allocated
 		for _, v := range views {
 			for _, n := range neededBy(c) {
@@ -291,7 +291,7 @@ func (in diagnosis) free(side flows.Side) Result {
 	for _, o := range overlaps {
 		r.Evidence = append(r.Evidence, o.String())
 	}
-	if c.Software == flows.Liqo {
+	if !c.Can().Renumber {
 		r.Fix = []command.Hint{command.Hintf("Liqo can't change these ranges in operation: %s, then connect again", in.facts.Ours("network", "reset"))}
 		return r
 	}

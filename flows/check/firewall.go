@@ -43,7 +43,7 @@ func Openings(f flows.Facts) (open []Opening, failed []Result) {
 		tunnel(client, string(in.cluster(server).ID), address, port)
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		if c := in.cluster(side); c.Software == flows.Operator && len(c.Nodes) > 1 {
+		if c := in.cluster(side); c.Can().FabricPort && len(c.Nodes) > 1 {
 			all := "all nodes of " + string(c.ID)
 			open = append(open, Opening{From: all, To: all, Protocol: "UDP", Port: flows.FabricPort, For: "between pods and their gateway"})
 		}

@@ -46,7 +46,7 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 			out.Evidence = append(out.Evidence, "node "+problem)
 		}
 		return out
-	case c.Software == flows.Liqo:
+	case !c.Can().ReportNodes:
 		return result(Inconclusive, "Liqo's nodes don't tell")
 	case len(c.Agents) == 0:
 		return result(Inconclusive, "no node agent has said anything, or InternalNodes may not be read")
@@ -84,7 +84,7 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 		rest = "; not all nodes say what they refuse"
 	}
 	switch {
-	case c.Software == flows.Liqo:
+	case !c.Can().ReportNodes:
 		return result(Inconclusive, "Liqo's gateways don't tell")
 	case r.Role == "":
 		return result(Inconclusive, "there is no gateway here")

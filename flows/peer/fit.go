@@ -109,6 +109,8 @@ func (p pair) missing(side flows.Side) []string {
 // ours reports whether our operator runs on a side.
 func (p pair) ours(side flows.Side) bool { return p.Facts.Sides[side].Software == flows.Operator }
 
+func (p pair) can(side flows.Side) flows.Abilities { return p.Facts.Sides[side].Can() }
+
 // needs lists the programs of Liqo that a side needs for its part of the peering.
 func (p pair) needs(side flows.Side) []string {
 	names := []string{manager, webhook}
@@ -145,7 +147,7 @@ func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
 	case len(labelled) > 1:
 		return fmt.Sprintf("%s has %d tenant namespaces for %s, and Liqo takes none then: %s", c.ID, len(labelled), t.Remote, strings.Join(labelled, ", ")),
 			fmt.Sprintf("take label %s off all but one", wire.LabelTenantNamespace)
-	case side == p.con && !p.ours(side) && p.wants(p.params.Slice, true) && !strings.HasPrefix(t.Namespace, peering.NamespacePrefix):
+	case side == p.con && !p.can(side).LendAnywhere && p.wants(p.params.Slice, true) && !strings.HasPrefix(t.Namespace, peering.NamespacePrefix):
 		return fmt.Sprintf("namespace %s does not begin with %s: Liqo gives virtual nodes in it no certificate, so logs and exec don't work", t.Namespace, peering.NamespacePrefix),
 			"leave --namespace out, or reset the connection first if it is there"
 	case ns == nil || ns.DeletionTimestamp != nil:
@@ -168,7 +170,7 @@ func (p pair) unfitKey() (reason, hint string) {
 		return l.RequestProblem, fmt.Sprintf("Liqo makes it when its authentication module is on; to read it takes the right to get secrets in namespace %s", p.Facts.Sides[p.con].Namespace)
 	}
 	var other []string
-	if p.ours(p.pro) { // our operator issues another certificate to the cluster that signed its nonce
+	if p.can(p.pro).TakeNewKeys {
 		return "", ""
 	}
 	for _, s := range p.certificates() {
@@ -274,12 +276,12 @@ func (p pair) notes() []string {
 	if apart := (pro.ClockAhead - con.ClockAhead).Abs(); apart > clocksApart {
 		out = append(out, fmt.Sprintf("the clocks of %s and %s are %s apart: a certificate of the one counts by the clock of the other; set them by NTP", pro.ID, con.ID, apart.Round(time.Second)))
 	}
-	if p.accepted() == nil && p.ours(p.pro) {
+	if p.accepted() == nil && p.can(p.pro).LimitConsumers {
 		out = append(out, fmt.Sprintf("%s will be let in on %s: it may ask for resources there, and nothing else", con.ID, pro.ID))
 	} else if p.accepted() == nil {
 		out = append(out, fmt.Sprintf("%s will be let in on %s: it may ask for resources, and run pods and keep their Services, ConfigMaps, Secrets and volumes in namespaces that %s makes for it; it may nothing outside of them", con.ID, pro.ID, pro.ID))
 	}
-	if p.wants(p.params.Slice, true) && !p.ours(p.pro) {
+	if p.wants(p.params.Slice, true) && !p.can(p.pro).LimitConsumers {
 		out = append(out, p.quota())
 		out = append(out, p.tooMuch()...)
 	}
@@ -292,7 +294,7 @@ func (p pair) notes() []string {
 			out = append(out, fmt.Sprintf("Liqo %s on %s does not renew certificates: access ends when they expire, after a year as a rule", c.Operator.Version, c.ID))
 		}
 	}
-	if p.wants(p.params.Slice, true) && p.slice() == nil && isDefaultClass(p.params.Class) && !p.ours(p.pro) {
+	if p.wants(p.params.Slice, true) && p.slice() == nil && isDefaultClass(p.params.Class) && !p.can(p.pro).LimitConsumers {
 		out = append(out, fmt.Sprintf("%s grants what is asked for, whether it has that or not: Liqo reserves nothing. Pods on the virtual node may request no resource that was not granted", pro.ID))
 	}
 	if p.wants(p.params.Slice, true) && p.wantsNode() && len(p.lending(p.con).Offloadings) == 0 && p.slice() == nil {

@@ -42,10 +42,10 @@ func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 	return &s, notes
 }
 
-// apiServer is the URL that the provider will tell the consumer; "" if unknown. Our operator finds
-// it out itself, unless an admin has set it.
+// apiServer is the URL that the provider will tell the consumer; "" if unknown. A provider that
+// finds it itself says only what an admin has set instead.
 func (p pair) apiServer() string {
-	if p.ours(p.pro) {
+	if p.can(p.pro).FindAPIServer {
 		return p.Facts.Sides[p.pro].Operator.APIServer
 	}
 	l := p.lending(p.pro)
@@ -61,7 +61,7 @@ func (p pair) unfitProxy() (reason, hint string) {
 	hint = "switch Liqo's proxy on there (Helm value proxy.enabled), or name another one: --proxy-url"
 	switch {
 	case len(l.Proxies) > 0:
-	case p.ours(p.pro):
+	case p.can(p.pro).MakeProxy:
 		return "", "" // the operator creates it shortly after its installation
 	default:
 		return fmt.Sprintf("%s has no proxy for --in-band: there is no %s, or it may not be read", p.id(p.pro), name), hint

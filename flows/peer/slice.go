@@ -87,7 +87,7 @@ func (p pair) makeGranted() flows.Step {
 		return o.Name == live.Name && p.copied(o)
 	}))
 	says := live
-	if p.ours(p.pro) { // the decision of our operator is in the provider's copy
+	if p.can(p.pro).AnswerInCopy {
 		says = &authv1beta1.ResourceSlice{}
 		if copied != nil && equality.Semantic.DeepEqual(copied.Spec, live.Spec) && peering.Judged(copied) {
 			says = copied
@@ -142,7 +142,7 @@ func (p pair) deny(s *flows.Step, c *authv1beta1.ResourceSliceCondition, what, h
 	if c.Message != "" {
 		s.Reason += ": " + c.Message
 	}
-	ruled := p.ours(p.pro) && c.Type == authv1beta1.ResourceSliceConditionTypeResources // certificates follow the Tenant's shortly after
+	ruled := p.can(p.pro).DenyForGood && c.Type == authv1beta1.ResourceSliceConditionTypeResources // certificates follow the Tenant's shortly after
 	if ruled || p.since(p.pro, c.LastTransitionTime) > deniedTime || p.refuses() != "" {
 		s.Fail(flows.FailedConflict, check.Slice, s.Reason, hint)
 	}

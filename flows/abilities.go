@@ -1,0 +1,68 @@
+package flows
+
+// Abilities are what the programs that connect a cluster, and lend for it, can do. Conditions ask for
+// an ability, so that they say why they differ. They ask for [ClusterFacts.Software] only where they
+// are about the programs themselves: their names, their installation, their logs.
+type Abilities struct {
+	// ReportNodes is the ability of nodes to report about their agent, the gateways that they reach
+	// and the packets that they refuse. Liqo's nodes report nothing.
+	ReportNodes bool
+	// FabricPort is set if nodes and gateways use UDP port [FabricPort].
+	FabricPort bool
+	// RouteByReadiness is set if nodes find a gateway's pod only after the kubelet has reported it as
+	// ready.
+	RouteByReadiness bool
+	// ChangeInPlace is the ability of a gateway to take other settings while packets flow. Liqo's
+	// controllers replace the gateway's pod.
+	ChangeInPlace bool
+	// FindMTU is the ability of gateways to find the longest packet that passes.
+	FindMTU bool
+	// DialIPv6 is the ability of gateways to dial an IPv6 address.
+	DialIPv6 bool
+	// RunOurGateway is the ability to run a template of our gateway. It needs objects that only our
+	// operator writes.
+	RunOurGateway bool
+	// FarConfiguration is set if a gateway uses a Configuration from another namespace.
+	FarConfiguration bool
+	// Predictable is set if internal/ipam can say which ranges a peer will get.
+	Predictable bool
+	// ReportOverlaps is set if the operator reports a range of a peer that something else uses since.
+	ReportOverlaps bool
+	// Renumber is the ability to give a peer other ranges while packets flow.
+	Renumber bool
+
+	// AnswerInCopy is set if the provider's copy of a ResourceSlice has the answer, before it arrives
+	// in the consumer's.
+	AnswerInCopy bool
+	// DenyForGood is set if a provider that denies resources does not grant them later by itself.
+	DenyForGood bool
+	// TakeNewKeys is the ability of a provider to issue another certificate to a consumer that has
+	// another key than before and has signed the nonce.
+	TakeNewKeys bool
+	// LimitConsumers is the ability of a provider to lend no more than it has, and to let a consumer
+	// do no more than ask.
+	LimitConsumers bool
+	// MakeProxy is the ability of a provider to make the proxy for access through the tunnel without
+	// a setting of the admin.
+	MakeProxy bool
+	// FindAPIServer is the ability of a provider to find the URL of its API server.
+	FindAPIServer bool
+	// LendAnywhere is set if virtual nodes work in tenant namespaces of any name. Liqo gives
+	// certificates only in those that begin with liqo-tenant-.
+	LendAnywhere bool
+}
+
+// Can returns the abilities of the cluster's software. Where nothing is installed, a plan installs
+// our operator: only what needs a running program is missing.
+func (c ClusterFacts) Can() Abilities { return abilities[c.Software] }
+
+var abilities = map[Software]Abilities{
+	// Whether the operator that is installed will dial IPv6 is asked when it is there.
+	NoSoftware: {ReportNodes: true, DialIPv6: true, RunOurGateway: true, Predictable: true, ReportOverlaps: true, Renumber: true},
+	Operator: {
+		ReportNodes: true, FabricPort: true, RouteByReadiness: true, ChangeInPlace: true, FindMTU: true, RunOurGateway: true,
+		Predictable: true, ReportOverlaps: true, Renumber: true,
+		AnswerInCopy: true, DenyForGood: true, TakeNewKeys: true, LimitConsumers: true, MakeProxy: true, FindAPIServer: true, LendAnywhere: true,
+	},
+	Liqo: {DialIPv6: true, FarConfiguration: true},
+}
