@@ -36,6 +36,23 @@ func (c ClusterFacts) Ours(words ...string) command.Command {
 	return command.Ours(words...).On(c.Flags())
 }
 
+// Rbac prints the rights that the users of both clusters miss.
+func (f Facts) Rbac(flags ...string) command.Command {
+	rbac := command.Ours("rbac").Add(flags...).On(f.Sides[A].Flags(), f.Sides[B].Flags())
+	if f.Sides[B].Context == (ContextRef{}) { // it takes both
+		return rbac.Flag("--remote-context", "CONTEXT")
+	}
+	return rbac
+}
+
+// AskForRights is what to do without a right.
+func (f Facts) AskForRights(flags ...string) command.Hint {
+	return command.Hintf("ask the cluster's administrator for the Role that %s prints", f.Rbac(flags...))
+}
+
+// Alone are the facts where the other cluster's context is not known.
+func (c ClusterFacts) Alone() Facts { return Facts{Sides: [2]ClusterFacts{A: c}} }
+
 // Kubectl is a kubectl command for the cluster.
 func (c ClusterFacts) Kubectl(words ...string) command.Command {
 	return command.Kubectl(c.Flags(), words...)
@@ -52,6 +69,11 @@ func (c ClusterFacts) See(o ObjectRef) command.Command {
 		return c.KubectlIn(o.Namespace, "get", strings.ToLower(o.Kind), o.Name, "-o", "yaml")
 	}
 	return c.Kubectl("get", strings.ToLower(o.Kind), o.Name, "-o", "yaml")
+}
+
+// SeeWriters shows which programs have written an object.
+func (c ClusterFacts) SeeWriters(o ObjectRef) command.Command {
+	return c.See(o).Add("--show-managed-fields")
 }
 
 // SeeOperator lists objects where Liqo or our operator lives.

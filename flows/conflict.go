@@ -3,6 +3,8 @@ package flows
 import (
 	"fmt"
 	"strings"
+
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // ConflictError is an apply that another manager's ownership of fields stands
@@ -29,20 +31,15 @@ func (e *ConflictError) Error() string {
 func (e *ConflictError) Unwrap() error { return e.Cause }
 
 // Hint says how to go on.
-func (e *ConflictError) Hint() string {
-	return fmt.Sprintf("change it with %s, or take the fields over with --force-conflicts", strings.Join(e.Managers, " and "))
+func (e *ConflictError) Hint() command.Hint {
+	return command.Hintf("change it with %s, or take the fields over with --force-conflicts", strings.Join(e.Managers, " and "))
 }
 
 // ForeignError is an apply over an object that somebody else made under a name of ours.
 type ForeignError struct {
-	Object string // as [apply.Name] writes it
+	Object ObjectRef
 }
 
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("apply %s: it exists, and is not ours", e.Object)
-}
-
-// Hint says how to go on.
-func (e *ForeignError) Hint() string {
-	return "find out who made it: kubectl get with --show-managed-fields; delete it if nobody needs it, or change it all the same with --force-conflicts"
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -319,7 +320,7 @@ func TestPlanConnect(t *testing.T) {
 			name: "one cluster does not answer", steps: 1,
 			past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 				p.B.Be(func(f *flows.ClusterFacts) {
-					f.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials", Hint: "log in again"}
+					f.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials", Fix: command.Text("log in again")}
 				})
 			}),
 			want: map[flows.StepID]want{"preflight-b": preflight(flows.FailedAccess, "milan does not accept the credentials", "log in again")},

@@ -22,6 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -281,12 +282,16 @@ func (s Software) String() string {
 
 // Problem is why a cluster can't be used, in words and as a class for the exit code.
 type Problem struct {
-	Kind          ProblemKind
-	Word          string // for a list; "" means the word of Kind
-	Message, Hint string
+	Kind    ProblemKind
+	Word    string // for a list; "" means the word of Kind
+	Message string
+	Fix     command.Hint
 }
 
 func (p *Problem) Error() string { return p.Message }
+
+// Hint is what the admin can do.
+func (p *Problem) Hint() command.Hint { return p.Fix }
 
 // ProblemKind is the class of a [Problem].
 type ProblemKind uint8

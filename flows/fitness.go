@@ -77,7 +77,7 @@ func problemStep(side Side, p *Problem) Step {
 	if p.Kind != Unreachable {
 		kind = FailedAccess
 	}
-	return Refuse(side, CodeAnswers, "API server", kind, p.Message, p.Hint)
+	return Refuse(side, CodeAnswers, "API server", kind, p.Message, p.Fix.String())
 }
 
 // UnfitSide returns the first of [UnfitReasons]; nil if there is none.

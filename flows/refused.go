@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -21,18 +22,18 @@ func (s *Step) Fail(kind FailureKind, code Code, reason, hint string) {
 
 // Refused changes the step according to an API server's error: it has failed, or it waits to be
 // tried again.
-func (s *Step) Refused(err error) {
+func (s *Step) Refused(err error, f Facts) {
 	s.Cause = err
-	hint := HintOf(err)
-	var problem *Problem
-	if errors.As(err, &problem) {
-		hint = problem.Hint
-	}
+	hint := HintOf(err).String()
+	problem, _ := errors.AsType[*Problem](err)
 	var conflict *ConflictError
 	var foreign *ForeignError
 	switch {
-	case errors.As(err, &conflict), errors.As(err, &foreign):
+	case errors.As(err, &conflict):
 		s.Fail(FailedConflict, CodeOwnership, err.Error(), hint)
+	case errors.As(err, &foreign):
+		s.Fail(FailedConflict, CodeOwnership, err.Error(), command.Hintf("find out who made it: %s; delete it if nobody needs it, or change it all the same with --force-conflicts",
+			f.Sides[s.Side].SeeWriters(foreign.Object)).String())
 	case problem != nil && problem.Kind == Unauthorized, apierrors.IsUnauthorized(err):
 		s.Fail(FailedAccess, CodeCredentials, err.Error(), orElse(hint, "log in to the cluster again, then run the same command again"))
 	case isGoing(err):
@@ -40,7 +41,7 @@ func (s *Step) Refused(err error) {
 	case isPolicy(err):
 		s.Fail(FailedApply, CodeRefused, err.Error(), orElse(hint, "a policy of the cluster does not allow this, whatever rights you have: ask whoever runs what the message names, then run the same command again to continue"))
 	case problem != nil && problem.Kind == Forbidden, apierrors.IsForbidden(err):
-		s.Fail(FailedAccess, CodeForbidden, err.Error(), orElse(hint, "ask the cluster's administrator for the rights that liqo-tui rbac prints"))
+		s.Fail(FailedAccess, CodeForbidden, err.Error(), orElse(hint, f.AskForRights().String()))
 	case problem != nil, isPassing(err):
 		s.Status, s.Reason = Waiting, "trying again: "+err.Error()
 	case apierrors.IsInvalid(err) && aboutNodePort(err.Error()):
@@ -100,13 +101,13 @@ func (s Step) AlsoWrittenBy() string {
 	return ""
 }
 
-// HintOf is the advice that an error has; "" if it has none.
-func HintOf(err error) string {
-	var h interface{ Hint() string }
+// HintOf is the advice that an error has, if it has one.
+func HintOf(err error) command.Hint {
+	var h interface{ Hint() command.Hint }
 	if errors.As(err, &h) {
 		return h.Hint()
 	}
-	return ""
+	return command.Hint{}
 }
 
 // refusedRelay refuses a relay that this server's gateway would not dial; nil if it would.
@@ -139,4 +140,4 @@ func (e *StepError) Unwrap() error { return e.Cause }
 func (e *StepError) Code() Code { return e.Step.Code }
 
 // Hint is what the admin can do about the failure.
-func (e *StepError) Hint() string { return e.Step.Hint }
+func (e *StepError) Hint() command.Hint { return command.Text(e.Step.Hint) }

@@ -24,7 +24,7 @@ func TestAPolicyOfTheClusterIsNoMissingRight(t *testing.T) {
 		`User "ada" cannot create resource "pods" in API group "" in the namespace "shop": the admission of shop is ours; ask for access at https://example.org/a/b`: flows.CodeForbidden,
 	} {
 		var s flows.Step
-		s.Refused(apierrors.NewForbidden(pods, "gw-milan", errors.New(text)))
+		s.Refused(apierrors.NewForbidden(pods, "gw-milan", errors.New(text)), flowtest.Facts(flowtest.NewPair()))
 		if s.Status != flows.Failed || s.Code != want || !strings.Contains(s.Reason, text) {
 			t.Errorf("%s: got %s %s, %q; want %s", text, s.Status, s.Code, s.Hint, want)
 		}
@@ -63,5 +63,30 @@ func TestCommandsOfHintsActOnTheSameCluster(t *testing.T) {
 	}
 	if got, want := f.Sides[flows.A].Kubectl("get", "nodes").String(), "kubectl "+where+" get nodes"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// What an API server refuses has hints for the cluster that refused it.
+func TestHintsOfRefusalsNameTheClusters(t *testing.T) {
+	f := flowtest.Facts(flowtest.NewPair())
+	f.Sides[flows.B].Context.File = "lab.yaml"
+	alone := f.Sides[flows.B].Alone()
+	for _, c := range []struct {
+		facts flows.Facts
+		side  flows.Side
+		err   error
+		want  string
+	}{
+		{f, flows.B, flowtest.Forbidden("ada", "pods", "shop"), "liqo-tui rbac --context kind-rome --remote-kubeconfig lab.yaml --remote-context kind-milan prints"},
+		{alone, flows.A, flowtest.Forbidden("ada", "pods", "shop"), "liqo-tui rbac --kubeconfig lab.yaml --context kind-milan --remote-context CONTEXT prints"},
+		{
+			f, flows.B, &flows.ForeignError{Object: flows.ObjectRef{Kind: "PublicKey", Namespace: "liqo-tenant-rome", Name: "rome"}},
+			"find out who made it: kubectl --kubeconfig lab.yaml --context kind-milan -n liqo-tenant-rome get publickey rome -o yaml --show-managed-fields; ",
+		},
+	} {
+		s := flows.Step{Side: c.side}
+		if s.Refused(c.err, c.facts); !strings.Contains(s.Hint, c.want) {
+			t.Errorf("got %s, want %s", s.Hint, c.want)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -84,7 +85,7 @@ func TestPlanReset(t *testing.T) {
 		{
 			name: "a cluster that can't be used is not worked on", steps: 1, past: flowtest.But(flowtest.Connected, func(p *flowtest.Pair) {
 				p.A.Be(func(f *flows.ClusterFacts) {
-					f.Problem = &flows.Problem{Kind: flows.Forbidden, Message: "list Configurations: forbidden", Hint: "ask for the right"}
+					f.Problem = &flows.Problem{Kind: flows.Forbidden, Message: "list Configurations: forbidden", Fix: command.Text("ask for the right")}
 				})
 			}),
 			want: map[flows.StepID]want{"preflight-a": {flows.Failed, "list Configurations: forbidden", "ask for the right", flows.FailedAccess}},

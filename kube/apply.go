@@ -15,6 +15,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -153,7 +154,7 @@ func (w write) adopt(before, want *unstructured.Unstructured) (*unstructured.Uns
 	case before == nil || !render.TakesOver(before, want):
 		return want, nil
 	case !w.force:
-		return nil, &flows.ForeignError{Object: apply.Name(want)}
+		return nil, &flows.ForeignError{Object: flows.RefTo(want)}
 	}
 	want = want.DeepCopy()
 	labels := want.GetLabels()
@@ -289,8 +290,8 @@ func (e *changedError) Error() string {
 func (e *changedError) Unwrap() error { return e.cause }
 
 // Hint says how to go on.
-func (e *changedError) Hint() string {
-	return "run the same command again: it looks at what is there now"
+func (e *changedError) Hint() command.Hint {
+	return command.Text("run the same command again: it looks at what is there now")
 }
 
 // lookAgain updates the mirror after a deletion: the object is gone, or it waits for its

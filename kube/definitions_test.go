@@ -53,7 +53,7 @@ func TestInstallOnWhatLiqoLeftBehind(t *testing.T) {
 		const why = "its version v1beta1 has no field .spec.mtu as needed"
 		_, err := installed(t, c, render.InstallParams{}, false)
 		failed, ok := errors.AsType[*flows.StepError](err)
-		if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Reason != "definition gatewayclients.networking.liqo.io is helm's: "+why || failed.Hint() == "" {
+		if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Reason != "definition gatewayclients.networking.liqo.io is helm's: "+why || failed.Hint().IsZero() {
 			t.Errorf("got %v", err)
 		}
 		if err := c.client.Get(t.Context(), client.ObjectKey{Name: "liqo"}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -78,24 +79,24 @@ func (c *Cluster) problem(operation string, err error) *flows.Problem {
 	case errors.As(err, &plugin):
 		p.Kind, p.Word = flows.Unauthorized, plugin.Word
 		p.Message = fmt.Sprintf("context %s: %v", c.options.Context, plugin)
-		p.Hint = plugin.Hint()
+		p.Fix = plugin.Hint()
 	case apierrors.IsUnauthorized(err):
 		p.Kind = flows.Unauthorized
 		p.Message = fmt.Sprintf("%s does not accept the credentials of context %s", c.server, c.options.Context)
-		p.Hint = "log in to the cluster again"
+		p.Fix = command.Text("log in to the cluster again")
 	case apierrors.IsForbidden(err):
 		p.Kind = flows.Forbidden
 		p.Message = fmt.Sprintf("%s: %v", operation, err)
-		p.Hint = "ask the cluster's administrator for the rights that liqo-tui rbac prints"
+		p.Fix = c.facts().Alone().AskForRights()
 	case errors.As(err, &dns):
 		p.Message = fmt.Sprintf("the name %s of context %s's API server can't be resolved", dns.Name, c.options.Context)
-		p.Hint = "check the server in the kubeconfig, and your DNS or VPN"
+		p.Fix = command.Text("check the server in the kubeconfig, and your DNS or VPN")
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
 		p.Message = fmt.Sprintf("%s (context %s) does not answer", c.server, c.options.Context)
-		p.Hint = "check the server in the kubeconfig, and firewall or VPN on the way"
+		p.Fix = command.Text("check the server in the kubeconfig, and firewall or VPN on the way")
 	case errors.As(err, &network):
 		p.Message = fmt.Sprintf("%s (context %s): %v", c.server, c.options.Context, network.Err)
-		p.Hint = "check the server in the kubeconfig, and that the API server runs"
+		p.Fix = command.Text("check the server in the kubeconfig, and that the API server runs")
 	default:
 		p.Message = fmt.Sprintf("%s on %s (context %s): %v", operation, c.server, c.options.Context, err)
 	}

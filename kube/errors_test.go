@@ -63,7 +63,7 @@ func TestChangesThatFailSayWhy(t *testing.T) {
 				t.Fatalf("got %v, %v; want it to say %s", changes, err, c.says)
 			}
 			problem, ok := errors.AsType[*flows.Problem](err)
-			if ok != (c.problem != 0) || ok && (problem.Kind != c.problem || problem.Hint == "") {
+			if ok != (c.problem != 0) || ok && (problem.Kind != c.problem || problem.Fix.IsZero()) {
 				t.Errorf("got problem %+v, want kind %d", problem, c.problem)
 			}
 			if c.is != nil && !c.is(err) {

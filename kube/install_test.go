@@ -139,10 +139,10 @@ func TestAConflictOfAnInstallationSaysWhatToDo(t *testing.T) {
 	if _, ok := errors.AsType[*flows.ConflictError](err); !ok {
 		t.Fatalf("got %v, want a conflict", err)
 	}
-	if hint := flows.HintOf(err); !strings.Contains(hint, "argocd") || !strings.Contains(hint, "--force-conflicts") {
+	if hint := flows.HintOf(err).String(); !strings.Contains(hint, "argocd") || !strings.Contains(hint, "--force-conflicts") {
 		t.Errorf("got hint %q", hint)
 	}
-	if _, err := installed(t, c, render.InstallParams{}, true); err == nil || flows.HintOf(err) == "" || errors.As(err, new(*flows.ConflictError)) {
+	if _, err := installed(t, c, render.InstallParams{}, true); err == nil || flows.HintOf(err).IsZero() || errors.As(err, new(*flows.ConflictError)) {
 		t.Errorf("by force: got %v", err)
 	}
 	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.Data[wire.ClusterIDKey] != "rome" {

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +30,9 @@ func (c *Cluster) collectLending(f *flows.ClusterFacts, s *store) {
 		l.Missing = append(l.Missing, resourceOf(s.kind))
 	case err != nil && !s.watch.Minor:
 		f.Problem = c.problem(fmt.Sprintf("list %s", s.kind), err)
-		f.Problem.Hint = strings.Replace(f.Problem.Hint, "liqo-tui rbac", "liqo-tui rbac --peering", 1)
+		if f.Problem.Kind == flows.Forbidden {
+			f.Problem.Fix = f.Alone().AskForRights("--peering")
+		}
 	}
 	// Other kinds that are narrowed to a tenant namespace are complete.
 	if s.isHidden() || s.kind == "Pod" && s.isNarrowed() {

@@ -128,10 +128,16 @@ func (c *Cluster) tenantNamespace() (client.ListOption, bool) {
 	return client.InNamespace(c.tenant()), c.tenant() != ""
 }
 
+// facts say how the cluster is reached.
+func (c *Cluster) facts() flows.ClusterFacts {
+	f := flows.ClusterFacts{Context: c.options.Context, ContextNamespace: c.standard, Server: c.server, Namespace: c.namespace}
+	f.Instead.Cluster, f.Instead.User = c.options.Cluster, c.options.User
+	return f
+}
+
 // Observe waits for the first answer of every watch, then returns the cluster's facts.
 func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
-	facts := flows.ClusterFacts{Context: c.options.Context, ContextNamespace: c.standard, Server: c.server, Namespace: c.namespace}
-	facts.Instead.Cluster, facts.Instead.User = c.options.Cluster, c.options.User
+	facts := c.facts()
 	if c.options.Delegation {
 		facts.Delegation = &flows.DelegationFacts{CA: c.ca}
 	}

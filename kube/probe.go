@@ -21,6 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/collect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
@@ -41,8 +42,8 @@ func (e *WaitError) Error() string {
 func (e *WaitError) Unwrap() error { return e.Cause }
 
 // Hint says how to go on.
-func (e *WaitError) Hint() string {
-	return "what was applied stays; run the same command again to go on"
+func (e *WaitError) Hint() command.Hint {
+	return command.Text("what was applied stays; run the same command again to go on")
 }
 
 var _ engine.Prober = (*Cluster)(nil)
@@ -69,7 +70,7 @@ func (c *Cluster) StartProbe(ctx context.Context, r engine.ProbeRequest, progres
 		pods.ImagePullSecrets = installed.Pods.ForGateway().ImagePullSecrets // the operator has copied them there
 	}
 	if image = cmp.Or(image, c.options.Image); image == "" {
-		return nil, noImageError{}
+		return nil, engine.ErrNoImage
 	}
 	p, err := c.runProbe(ctx, render.ProbeParams{Tenant: r.Tenant, Image: image, Pods: pods, Token: r.Token, Owner: r.Owner})
 	if err != nil {
@@ -114,18 +115,6 @@ func (c *Cluster) operator() *appsv1.Deployment {
 		}
 	}
 	return nil
-}
-
-// noImageError says that other software connects the cluster, so that no image for a probe is known.
-type noImageError struct{}
-
-func (noImageError) Error() string {
-	return "the liqo-tui operator, whose image the probe needs, is not on this cluster"
-}
-
-// Hint says what else to run.
-func (noImageError) Hint() string {
-	return "liqo-tui network verify --image IMAGE has pods measure, with an image of liqo-gateway that the nodes of both clusters can pull"
 }
 
 // watch mirrors the Job's pods until the probe is removed or ctx ends.

@@ -195,7 +195,7 @@ func (c *Cluster) runWays(ctx context.Context, image, token string) (*probe, err
 		params.Image, params.Pods = installed.Image, installed.Pods.ForGateway()
 	}
 	if params.Image == "" {
-		return nil, noImageError{}
+		return nil, engine.ErrNoImage
 	}
 	return c.runTrial(ctx, params)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -45,7 +46,7 @@ func unfit(p *flowtest.Pair) {
 	p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 	p.B.Behave(func(b *flowtest.Behaviour) {
 		b.Unreachable = []flowtest.Window{{From: 1}}
-		b.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "https://172.18.0.20:6443 does not accept the credentials of context kind-milan", Hint: "log in to the cluster again"}
+		b.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "https://172.18.0.20:6443 does not accept the credentials of context kind-milan", Fix: command.Text("log in to the cluster again")}
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/board"
@@ -235,12 +236,7 @@ func (m Model) greet() Model {
 
 // unopened is a cluster that there is no way to talk to.
 func unopened(ref flows.ContextRef, err error) flows.ClusterFacts {
-	p := &flows.Problem{Kind: flows.Unreachable, Message: err.Error()}
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		p.Hint = h.Hint()
-	}
-	return flows.ClusterFacts{Context: ref, Problem: p}
+	return flows.ClusterFacts{Context: ref, Problem: &flows.Problem{Kind: flows.Unreachable, Message: err.Error(), Fix: flows.HintOf(err)}}
 }
 
 // waitChanged waits for a reason to look again. A cluster that could not be
@@ -285,7 +281,7 @@ func look(ctx context.Context, c engine.Cluster) (_ flows.ClusterFacts, ok bool)
 	case errors.Is(err, context.DeadlineExceeded):
 		facts.Problem = &flows.Problem{
 			Kind: flows.Unreachable, Message: fmt.Sprintf("no answer within %s", session.AskTimeout),
-			Hint: "check the server in the kubeconfig, and firewall or VPN on the way; an API server that only answers slowly is asked again",
+			Fix: command.Text("check the server in the kubeconfig, and firewall or VPN on the way; an API server that only answers slowly is asked again"),
 		}
 	case err != nil:
 		facts.Problem = &flows.Problem{Kind: flows.Unreachable, Message: err.Error()}

@@ -193,7 +193,7 @@ func conclude(io streams, cmd *cobra.Command, args []string, err error) int {
 		prefix = "" // the user wanted it
 	}
 	fmt.Fprintln(io.err, prefix+err.Error())
-	if h := exit.Hint(err); h != "" {
+	if h := exit.Hint(err); !h.IsZero() {
 		fmt.Fprintln(io.err, "hint:", h)
 	}
 	return exit.Code(err)

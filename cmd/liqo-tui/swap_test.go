@@ -56,7 +56,7 @@ func TestTheOtherClusterHostsTheServerWhereTheDialIsInVain(t *testing.T) {
 			switch {
 			case c.wantHint == "" && err != nil:
 				t.Errorf("got %v, want a connection", err)
-			case c.wantHint != "" && (!errors.As(err, &failed) || !strings.Contains(failed.Hint(), c.wantHint)):
+			case c.wantHint != "" && (!errors.As(err, &failed) || !strings.Contains(failed.Hint().String(), c.wantHint)):
 				t.Errorf("got %v (%s), want a hint with %q", err, flows.HintOf(err), c.wantHint)
 			}
 			if c.wantWhy == "" && len(said) > 0 || c.wantWhy != "" && (len(said) != 1 || !strings.HasPrefix(said[0], c.wantWhy)) {

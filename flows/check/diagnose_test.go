@@ -83,13 +83,13 @@ func TestDiagnose(t *testing.T) {
 		"healthy": {facts: func(*flows.Facts) {}},
 		"one-does-not-answer": {
 			facts: func(f *flows.Facts) {
-				f.Sides[flows.B].Problem = &flows.Problem{Message: "milan does not answer", Hint: "check the VPN"}
+				f.Sides[flows.B].Problem = &flows.Problem{Message: "milan does not answer", Fix: command.Text("check the VPN")}
 			},
 			roots: []string{"LT-D001 B"},
 		},
 		"one-has-never-answered": {
 			facts: func(f *flows.Facts) {
-				f.Sides[flows.B] = flows.ClusterFacts{Context: f.Sides[flows.B].Context, Problem: &flows.Problem{Message: "milan does not answer", Hint: "check the VPN"}}
+				f.Sides[flows.B] = flows.ClusterFacts{Context: f.Sides[flows.B].Context, Problem: &flows.Problem{Message: "milan does not answer", Fix: command.Text("check the VPN")}}
 			},
 			roots: []string{"LT-D001 B"},
 		},

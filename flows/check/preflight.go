@@ -110,9 +110,9 @@ func (in preflight) cluster(side flows.Side) flows.ClusterFacts { return in.fact
 func (in preflight) answers(side flows.Side) Result {
 	c := in.cluster(side)
 	if p := c.Problem; p != nil && p.Kind == flows.Forbidden {
-		return result(Fail, "it answers, but refuses what is needed: "+p.Message, command.Text(p.Hint))
+		return result(Fail, "it answers, but refuses what is needed: "+p.Message, p.Fix)
 	} else if p != nil {
-		return result(Fail, p.Message, command.Text(p.Hint))
+		return result(Fail, p.Message, p.Fix)
 	}
 	text := fmt.Sprintf("%s, Kubernetes %s", c.Server, c.Version)
 	if c.ClockAhead.Abs() > clocksDiffer {

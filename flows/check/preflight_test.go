@@ -17,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -91,7 +92,7 @@ func TestPreflight(t *testing.T) {
 		"fresh": {reviews: may},
 		"problem": {pair: func(_ *testing.T, p *flowtest.Pair) {
 			p.B.Be(func(f *flows.ClusterFacts) {
-				f.Problem = &flows.Problem{Message: "https://172.18.0.20:6443 does not answer", Hint: "check the VPN"}
+				f.Problem = &flows.Problem{Message: "https://172.18.0.20:6443 does not answer", Fix: command.Text("check the VPN")}
 			})
 		}},
 		"same": {pair: func(_ *testing.T, p *flowtest.Pair) {

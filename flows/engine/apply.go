@@ -23,14 +23,14 @@ const maxRepeats = 3
 
 // apply does all that is ready, both sides at once. If there was trouble, the
 // plan that it returns has the steps that failed, or are to be tried again.
-func (r *runner) apply(ctx context.Context, p flows.Plan) (_ []flows.Change, _ flows.Plan, trouble bool) {
+func (r *runner) apply(ctx context.Context, p flows.Plan, f flows.Facts) (_ []flows.Change, _ flows.Plan, trouble bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	p.Steps = slices.Clone(p.Steps)
 	var both sync.WaitGroup
 	var changes [2][]flows.Change
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		both.Go(func() { changes[side] = r.applySide(ctx, p.Steps, side) })
+		both.Go(func() { changes[side] = r.applySide(ctx, p.Steps, side, f) })
 	}
 	both.Wait()
 	all := append(changes[flows.A], changes[flows.B]...)
@@ -39,7 +39,7 @@ func (r *runner) apply(ctx context.Context, p flows.Plan) (_ []flows.Change, _ f
 }
 
 // applySide applies the ready steps of one side, until one goes wrong.
-func (r *runner) applySide(ctx context.Context, steps []flows.Step, side flows.Side) []flows.Change {
+func (r *runner) applySide(ctx context.Context, steps []flows.Step, side flows.Side, f flows.Facts) []flows.Change {
 	var all []flows.Change
 	for i := range steps {
 		s := &steps[i]
@@ -60,7 +60,7 @@ func (r *runner) applySide(ctx context.Context, steps []flows.Step, side flows.S
 			r.count(*s)
 		}
 		if err != nil {
-			s.Refused(err)
+			s.Refused(err, f)
 			return all
 		}
 	}

@@ -27,7 +27,7 @@ func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster
 		}
 	}
 	if judged && p.Failure() == nil {
-		if err := r.try(ctx, p); err != nil {
+		if err := r.try(ctx, p, facts); err != nil {
 			return Event{}, err
 		}
 	}
@@ -35,7 +35,7 @@ func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster
 }
 
 // try has the API servers judge what is ready.
-func (r *runner) try(ctx context.Context, p flows.Plan) error {
+func (r *runner) try(ctx context.Context, p flows.Plan, f flows.Facts) error {
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		if s.Status == flows.Done || s.Action != flows.Create && s.Action != flows.Update {
@@ -55,8 +55,8 @@ func (r *runner) try(ctx context.Context, p flows.Plan) error {
 		for _, answer := range answers {
 			diff.WriteString(answer.Diff)
 			if answer.Err != nil && !apierrors.IsNotFound(answer.Err) {
-				if s.Refused(answer.Err); s.Code == flows.CodeRefused {
-					s.Hint = flows.HintOf(answer.Err) // nothing was applied, so nothing is to be continued
+				if s.Refused(answer.Err, f); s.Code == flows.CodeRefused {
+					s.Hint = flows.HintOf(answer.Err).String() // nothing was applied, so nothing is to be continued
 				}
 			}
 		}

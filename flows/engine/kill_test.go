@@ -9,14 +9,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// command is what an admin runs, and what was there before.
-type command struct {
+// killable is what an admin runs, and what was there before.
+type killable struct {
 	past func(t *testing.T, p *flowtest.Pair)
 	// plan is made anew for each run, as by a new process.
 	plan func() func(flows.Facts) flows.Plan
 }
 
-func commands() map[string]command {
+func commands() map[string]killable {
 	moved := flows.Defaults()
 	moved.Server, moved.Given = flows.A, flows.FieldServer
 	changed := flows.Defaults()
@@ -30,7 +30,7 @@ func commands() map[string]command {
 	}
 	alone := flows.RemoveOptions{LocalOnly: true}
 	made := func(t *testing.T, p *flowtest.Pair) { flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort())) }
-	return map[string]command{
+	return map[string]killable{
 		"init":             {flowtest.Nothing, same(initial)},
 		"connect":          {flowtest.Nothing, with(flowtest.NodePort())},
 		"change":           {made, with(changed)},

@@ -149,7 +149,7 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	changes, p, trouble := r.apply(ctx, p)
+	changes, p, trouble := r.apply(ctx, p, facts)
 	if trouble || len(changes) > 0 {
 		r.send(p, r.options.Now(), changes)
 	}
@@ -224,7 +224,7 @@ func (r *runner) measure(ctx context.Context, facts flows.Facts) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		m = flows.Measurement{At: r.options.Now(), Result: err.Error(), Hint: flows.HintOf(err)}
+		m = flows.Measurement{At: r.options.Now(), Result: err.Error(), Hint: flows.HintOf(err).String()}
 	} else if r.tries++; !m.OK && r.tries < measureTries {
 		return r.wait(ctx)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -42,11 +43,11 @@ func TestAnswersThatEndARun(t *testing.T) {
 	}{
 		"forbidden": {flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome"), flows.FailedAccess, flows.CodeForbidden, "liqo-tui rbac"},
 		"credentials": {
-			fmt.Errorf("apply: %w", &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials any more", Hint: "log in to milan"}),
+			fmt.Errorf("apply: %w", &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials any more", Fix: command.Text("log in to milan")}),
 			flows.FailedAccess, flows.CodeCredentials, "log in to milan",
 		},
 		"conflict":  {&flows.ConflictError{Object: "x", Managers: []string{"argocd"}}, flows.FailedConflict, flows.CodeOwnership, "--force-conflicts"},
-		"others'":   {&flows.ForeignError{Object: "x"}, flows.FailedConflict, flows.CodeOwnership, "who made it"},
+		"others'":   {&flows.ForeignError{Object: flows.ObjectRef{Kind: "GatewayServer", Name: "x"}}, flows.FailedConflict, flows.CodeOwnership, "who made it"},
 		"node port": {invalidNodePort("provided port is already allocated"), flows.FailedApply, flows.CodeNodePort, "another --node-port"},
 		"other":     {errors.New("admission webhook denied the request"), flows.FailedApply, flows.CodeRefused, "run the same command again"},
 	} {
@@ -81,7 +82,7 @@ func TestANameThatOthersHave(t *testing.T) {
 	before := p.A.Objects()
 	_, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
 	var foreign *flows.ForeignError
-	if !errors.As(err, &foreign) || foreign.Object != apply.Name(theirs) {
+	if !errors.As(err, &foreign) || foreign.Object != flows.RefTo(theirs) {
 		t.Errorf("got %v, want %s to be refused", err, apply.Name(theirs))
 	}
 	for i, o := range before {
@@ -126,7 +127,7 @@ func TestCredentialsThatExpireInTheMiddle(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) {
 		b.Unreachable = []flowtest.Window{{From: 3}}
-		b.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials", Hint: "log in again"}
+		b.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "milan does not accept the credentials", Fix: command.Text("log in again")}
 	})
 	r, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
 	var failed *flows.StepError

@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/address"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -26,6 +27,10 @@ type Prober interface {
 	// StartProbe returns an error, it has left nothing behind.
 	StartProbe(ctx context.Context, r ProbeRequest, progress func(string)) (Probe, error)
 }
+
+// ErrNoImage says that other software connects the cluster, so that no image for a probe is
+// known.
+var ErrNoImage = errors.New("the liqo-tui operator, whose image the probe needs, is not on this cluster")
 
 // ProbeRequest says where a probe shall run, and for whom.
 type ProbeRequest struct {
@@ -104,7 +109,11 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 		blamePolicies(ctx, f, [2]Cluster{a, b}, &v)
 		return v, nil
 	}
-	v.Between, v.Reason, v.Hint = verify.Gateways, err.Error(), flows.HintOf(err)
+	v.Between, v.Reason, v.Hint = verify.Gateways, err.Error(), flows.HintOf(err).String()
+	if errors.Is(err, ErrNoImage) {
+		v.Hint = command.Hintf("%s has pods measure, with an image of liqo-gateway that the nodes of both clusters can pull",
+			f.Ours("network", "verify").Flag("--image", "IMAGE")).String()
+	}
 	// The pods' attempt took a while.
 	if f, err = Observe(ctx, a, b, r.Now); err != nil {
 		return v, err

@@ -196,7 +196,7 @@ func TestVerifyOfWhatIsNotConnectedIsAnError(t *testing.T) {
 	p := flowtest.NewPair()
 	_, err := engine.VerifyPair(t.Context(), p.A, p.B, engine.VerifyRequest{Now: p.Now}, func(flows.Side, string) {})
 	failed, ok := errors.AsType[*flows.StepError](err)
-	if !ok || failed.Step.Kind != flows.FailedPreflight || !strings.Contains(failed.Hint(), "network connect") {
+	if !ok || failed.Step.Kind != flows.FailedPreflight || !strings.Contains(failed.Hint().String(), "network connect") {
 		t.Errorf("got %v", err)
 	}
 }

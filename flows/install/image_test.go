@@ -46,7 +46,7 @@ func TestAnImageThatNoNodePullsStopsBeforeAnythingIsApplied(t *testing.T) {
 			if !errors.As(err, &step) || step.Code() != flows.CodeImage || step.Step.Kind != flows.FailedPreflight {
 				t.Fatalf("got %v, want %s", err, flows.CodeImage)
 			}
-			if !strings.Contains(err.Error(), "node node-1 can't run example.org/gateway:v1, the registry has no such image or tag: "+noSuchImage) || !strings.Contains(step.Hint(), "--image") {
+			if !strings.Contains(err.Error(), "node node-1 can't run example.org/gateway:v1, the registry has no such image or tag: "+noSuchImage) || !strings.Contains(step.Hint().String(), "--image") {
 				t.Errorf("got %v, hint %s", err, step.Hint())
 			}
 			if step.Changed {

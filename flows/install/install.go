@@ -346,7 +346,7 @@ func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Ste
 			continue
 		}
 		if live := object(c, flows.RefTo(o).Kind, o.GetName()); live != nil && render.TakesOver(live, o) {
-			err := &flows.ForeignError{Object: apply.Name(o)}
+			err := &flows.ForeignError{Object: flows.RefTo(o)}
 			return new(flows.Refuse(side, flows.CodeOwnership, flows.RefTo(o).Title(), flows.FailedConflict, err.Error(), "delete it if nobody needs it"))
 		}
 	}

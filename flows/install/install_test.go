@@ -157,7 +157,7 @@ func TestDefinitionsThatCantBeUsedAreNamedBeforeAnythingIsChanged(t *testing.T) 
 	leftBehind(t, pair.B, "it does not serve version v1alpha1")
 	_, err := flowtest.Run(t, pair, flows.Connecting(installing(t)))
 	failed, ok := errors.AsType[*flows.StepError](err)
-	if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Code != flows.CodeSoftware || failed.Hint() == "" ||
+	if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Code != flows.CodeSoftware || failed.Hint().IsZero() ||
 		failed.Step.Reason != "definition networks.ipam.liqo.io is helm's: it does not serve version v1alpha1" {
 		t.Errorf("got %v", err)
 	}
@@ -205,7 +205,7 @@ func TestASecondInstallationIsRefused(t *testing.T) {
 			for _, p := range []flows.Params{asked, notAsked} {
 				err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
 				var step *flows.StepError
-				if !errors.As(err, &step) || step.Step.Kind != flows.FailedPreflight || step.Step.Reason != c.reason || step.Hint() != c.hint {
+				if !errors.As(err, &step) || step.Step.Kind != flows.FailedPreflight || step.Step.Reason != c.reason || step.Hint().String() != c.hint {
 					t.Errorf("got %v, want %q", err, c.reason)
 				}
 			}
@@ -227,7 +227,7 @@ func TestNothingIsInstalledOverWhatMayNotBeRead(t *testing.T) {
 	pair.A.Be(func(f *flows.ClusterFacts) { f.ManagersHidden = true })
 	_, err := alone(t, pair, planned(render.InstallParams{}))
 	var step *flows.StepError
-	if !errors.As(err, &step) || step.Step.Kind != flows.FailedAccess || !strings.Contains(step.Step.Reason, "Deployments in namespace liqo may not be read") || !strings.Contains(step.Hint(), "liqo-tui rbac") {
+	if !errors.As(err, &step) || step.Step.Kind != flows.FailedAccess || !strings.Contains(step.Step.Reason, "Deployments in namespace liqo may not be read") || !strings.Contains(step.Hint().String(), "liqo-tui rbac") {
 		t.Errorf("got %v", err)
 	}
 	if log := pair.Log(); len(log) > 0 {

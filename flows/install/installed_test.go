@@ -442,7 +442,7 @@ func TestAnInstallationNeedsAnImage(t *testing.T) {
 	}
 	_, err := alone(t, pair, plan(""))
 	failed, ok := errors.AsType[*flows.StepError](err)
-	if !ok || failed.Step.Kind != flows.FailedUsage || !strings.Contains(flows.HintOf(err), "--image") {
+	if !ok || failed.Step.Kind != flows.FailedUsage || !strings.Contains(flows.HintOf(err).String(), "--image") {
 		t.Errorf("got %v (%q), want to be asked for an image", err, flows.HintOf(err))
 	}
 	if log := pair.Log(); len(log) > 0 {

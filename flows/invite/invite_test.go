@@ -294,7 +294,7 @@ func TestAFingerprintIsOfAllThatAFileSays(t *testing.T) {
 	for told, differs := range map[string]bool{"": false, is: false, spoken: false, "0" + is[1:] + "0": true} {
 		err := invite.WrongFingerprint(invitation, told)
 		var failed *flows.StepError
-		if (err != nil) != differs || differs && (!errors.As(err, &failed) || failed.Hint() == "" || !strings.Contains(err.Error(), is)) {
+		if (err != nil) != differs || differs && (!errors.As(err, &failed) || failed.Hint().IsZero() || !strings.Contains(err.Error(), is)) {
 			t.Errorf("told %q: got %v", told, err)
 		}
 	}
@@ -328,7 +328,7 @@ func TestAPeerFileWithErrorsIsRefused(t *testing.T) {
 		}
 	}
 	var failed *flows.StepError
-	if err := invite.Expired(invitation, p.Now().Add(2*time.Hour)); !errors.As(err, &failed) || failed.Step.Kind != flows.FailedPreflight || failed.Hint() == "" {
+	if err := invite.Expired(invitation, p.Now().Add(2*time.Hour)); !errors.As(err, &failed) || failed.Step.Kind != flows.FailedPreflight || failed.Hint().IsZero() {
 		t.Errorf("after its time: got %v", err)
 	}
 	if err := invite.Expired(invitation, invitation.Created); err != nil {

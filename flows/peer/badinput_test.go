@@ -131,7 +131,7 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 			if c.refused != "" {
 				_, err := flowtest.Run(t, p, peering(c.params)())
 				var failed *flows.StepError
-				if !errors.As(err, &failed) || failed.Code() != c.code || !strings.Contains(err.Error(), c.refused) || !strings.Contains(failed.Hint(), c.hint) {
+				if !errors.As(err, &failed) || failed.Code() != c.code || !strings.Contains(err.Error(), c.refused) || !strings.Contains(failed.Hint().String(), c.hint) {
 					t.Fatalf("got %v, hint %q, want %s: %s, hint %s", err, flows.HintOf(err), c.code, c.refused, c.hint)
 				}
 				c.mend(p)

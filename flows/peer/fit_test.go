@@ -86,7 +86,7 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 			p.Forget()
 			_, err := flowtest.Run(t, p, peering(c.params)())
 			var failed *flows.StepError
-			if !errors.As(err, &failed) || failed.Code() != c.code || !strings.Contains(err.Error(), c.reason) || !strings.Contains(failed.Hint(), c.hint) {
+			if !errors.As(err, &failed) || failed.Code() != c.code || !strings.Contains(err.Error(), c.reason) || !strings.Contains(failed.Hint().String(), c.hint) {
 				t.Fatalf("got %v, hint %q, want %s: %s, hint %s", err, flows.HintOf(err), c.code, c.reason, c.hint)
 			}
 			if log := p.Log(); len(log) > 0 {

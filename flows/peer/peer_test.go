@@ -401,7 +401,7 @@ func peeredWithGoneProvider(t *testing.T) *flowtest.Pair {
 func TestUnpeeringFromAGoneProvider(t *testing.T) {
 	p := peeredWithGoneProvider(t)
 	_, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{})())
-	if err == nil || !strings.Contains(flows.HintOf(err), "--local-only") {
+	if err == nil || !strings.Contains(flows.HintOf(err).String(), "--local-only") {
 		t.Errorf("with both: got %v, hint %q, want --local-only named", err, flows.HintOf(err))
 	}
 	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}})())
@@ -451,7 +451,7 @@ func TestFailuresAreNamed(t *testing.T) {
 			p.Side(c.side).Behave(func(b *flowtest.Behaviour) { c.how(&b.Lending) })
 			err := engine.Run(t.Context(), peering(peer.Params{})(), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now, Timeout: 80 * time.Second})
 			var failed *flows.StepError
-			if !errors.As(err, &failed) || !strings.Contains(err.Error(), c.reason) || failed.Code() != c.code || failed.Hint() == "" {
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), c.reason) || failed.Code() != c.code || failed.Hint().IsZero() {
 				t.Fatalf("got %v (%s, hint %q), want %s: %s", err, failed.Code(), flows.HintOf(err), c.code, c.reason)
 			}
 			p.Side(c.side).Behave(func(b *flowtest.Behaviour) { b.Lending = flowtest.Lending{} })

@@ -116,7 +116,7 @@ func (c *Cluster) dryRun(o wire.Object, force bool) engine.DryRunResult {
 		return d
 	}
 	if render.TakesOver(r.object, want) && !force {
-		d.Err = &flows.ForeignError{Object: d.Object}
+		d.Err = &flows.ForeignError{Object: flows.RefTo(o)}
 		return d
 	}
 	if manager, taken := r.conflict(want.Object); taken && !force {

@@ -20,6 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/kinds"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -243,7 +244,7 @@ func (c *Cluster) problem() *flows.Problem {
 	return &flows.Problem{
 		Kind:    flows.Unreachable,
 		Message: fmt.Sprintf("%s (context %s) does not answer", c.identity.Server, c.identity.Context),
-		Hint:    "check the server in the kubeconfig, and firewall or VPN on the way",
+		Fix:     command.Text("check the server in the kubeconfig, and firewall or VPN on the way"),
 	}
 }
 

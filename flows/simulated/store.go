@@ -99,7 +99,7 @@ func (s *store) apply(o wire.Object, manager string) (flows.Verb, error) {
 			return flows.Unchanged, nil
 		}
 	} else if r != nil && manager == wire.FieldManager && render.TakesOver(r.object, want) {
-		return "", &flows.ForeignError{Object: apply.Name(o)}
+		return "", &flows.ForeignError{Object: flows.RefTo(o)}
 	}
 	if r == nil {
 		if err := s.admit(want); err != nil {

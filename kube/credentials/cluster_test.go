@@ -43,7 +43,7 @@ func TestPluginProblemIsAFactOfTheCluster(t *testing.T) {
 			defer cancel()
 			f, _ := c.Observe(ctx) // its time is over where the plug-in waits; what is known is told
 			p := f.Problem
-			if p == nil || p.Kind != flows.Unauthorized || p.Word != want.word || !strings.Contains(p.Message, want.message) || p.Hint == "" {
+			if p == nil || p.Kind != flows.Unauthorized || p.Word != want.word || !strings.Contains(p.Message, want.message) || p.Fix.IsZero() {
 				t.Errorf("got %+v, want %s: %s", p, want.word, want.message)
 			}
 		})
@@ -60,7 +60,7 @@ func TestExpiredCredentialsAreReadAgain(t *testing.T) {
 	}
 	defer c.Close()
 	if f := observe(t, c); f.Problem == nil || f.Problem.Kind != flows.Unauthorized ||
-		!strings.Contains(f.Problem.Message, "does not accept the credentials") || f.Problem.Hint != "log in to the cluster again" {
+		!strings.Contains(f.Problem.Message, "does not accept the credentials") || f.Problem.Fix.String() != "log in to the cluster again" {
 		t.Fatalf("got %+v, want the credentials to be refused", f.Problem)
 	}
 	g.Kubeconfig(t, path, "{token: new}") // somebody logs in

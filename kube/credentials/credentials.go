@@ -25,6 +25,8 @@ import (
 	clientauthenticationv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // A plug-in that has failed runs again after firstPause, and after twice as long
@@ -172,8 +174,8 @@ func (e *PluginError) Error() string {
 }
 
 // Hint says how to go on.
-func (e *PluginError) Hint() string {
-	return cmp.Or(e.hint, "log in with that program, then try again")
+func (e *PluginError) Hint() command.Hint {
+	return command.Text(cmp.Or(e.hint, "log in with that program, then try again"))
 }
 
 // usePlugin makes config take its credentials from the plug-in that it names.

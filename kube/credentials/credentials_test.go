@@ -152,7 +152,7 @@ func TestPluginThatFailedRunsAgainAfterAPauseThatGrows(t *testing.T) {
 			if !ok || failed.Reason != "exit status 1: log in first" {
 				t.Fatalf("got %v, want the plug-in's own words each time", err)
 			}
-			if again := strings.Contains(failed.Hint(), "it runs again at "); again != (i > 0) {
+			if again := strings.Contains(failed.Hint().String(), "it runs again at "); again != (i > 0) {
 				t.Errorf("request %d: got hint %q", i, failed.Hint())
 			}
 		}
@@ -198,7 +198,7 @@ func TestPluginMayWaitForAPersonForAnyTime(t *testing.T) {
 		err := rt.Ready(ctx)
 		cancel()
 		failed, ok := errors.AsType[*PluginError](err)
-		if !ok || !strings.HasPrefix(failed.Reason, "it is still running after ") || !strings.HasSuffix(failed.Reason, "s: open the browser") || failed.Hint() == "" {
+		if !ok || !strings.HasPrefix(failed.Reason, "it is still running after ") || !strings.HasSuffix(failed.Reason, "s: open the browser") || failed.Hint().IsZero() {
 			t.Fatalf("got %v, want what it waits for", err)
 		}
 	}
@@ -318,7 +318,7 @@ func TestPluginThatGivesNothingSaysWhy(t *testing.T) {
 			started := time.Now()
 			_, err := get(t, pluginRoundTripper(t, g, c.plugin), g.URL)
 			failed, ok := errors.AsType[*PluginError](err)
-			if !ok || !strings.HasPrefix(failed.Reason, c.reason) || !strings.HasPrefix(failed.Hint(), c.hint) {
+			if !ok || !strings.HasPrefix(failed.Reason, c.reason) || !strings.HasPrefix(failed.Hint().String(), c.hint) {
 				t.Errorf("got %v, hint %v; want %s, hint %s", err, failed, c.reason, c.hint)
 			}
 			if took := time.Since(started); took > 5*time.Second {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/nearest"
 )
 
@@ -31,25 +32,25 @@ func (e *ContextError) Error() string {
 }
 
 // Hint lists the contexts that are there.
-func (e *ContextError) Hint() string {
+func (e *ContextError) Hint() command.Hint {
 	switch {
 	case len(e.Candidates) > 0:
 		text := make([]string, len(e.Candidates))
 		for i, c := range e.Candidates {
 			text[i] = fmt.Sprintf("%s (%s)", c.File, cmp.Or(c.Server, "no server"))
 		}
-		return "choose a file with --kubeconfig: " + strings.Join(text, ", ")
+		return command.Hintf("choose a file with --kubeconfig: %s", strings.Join(text, ", "))
 	case len(e.Known) == 0:
-		return fmt.Sprintf("no contexts in %s; check --kubeconfig (of the other cluster: --remote-kubeconfig) and KUBECONFIG", strings.Join(e.Looked, ", "))
+		return command.Hintf("no contexts in %s; check --kubeconfig (of the other cluster: --remote-kubeconfig) and KUBECONFIG", strings.Join(e.Looked, ", "))
 	}
-	text := "contexts there: " + strings.Join(e.Known[:min(len(e.Known), fewContexts)], ", ")
+	hint := command.Hintf("contexts there: %s", strings.Join(e.Known[:min(len(e.Known), fewContexts)], ", "))
 	if more := len(e.Known) - fewContexts; more > 0 {
-		text += fmt.Sprintf(" and %d more (kubectl config get-contexts)", more)
+		hint = command.Hintf("%s and %d more (%s)", hint, more, command.Kubectl(command.Cluster{}, "config", "get-contexts"))
 	}
 	if meant := nearest.To(e.Ref.Name, e.Known); meant != "" {
-		text = "did you mean " + meant + "? " + text
+		hint = command.Hintf("did you mean %s? %s", meant, hint)
 	}
-	return text
+	return hint
 }
 
 // fewContexts is how many contexts are named.
@@ -72,4 +73,4 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Hint says where to look.
-func (e *Error) Hint() string { return "check --kubeconfig and KUBECONFIG" }
+func (e *Error) Hint() command.Hint { return command.Text("check --kubeconfig and KUBECONFIG") }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // writeConfig writes a kubeconfig whose lines are given in short form:
@@ -147,9 +148,9 @@ func TestContextIsFoundOrExplained(t *testing.T) {
 			}
 			hinted, ok := errors.AsType[interface {
 				error
-				Hint() string
+				Hint() command.Hint
 			}](err)
-			if !ok || hinted.Hint() != c.hint {
+			if !ok || hinted.Hint().String() != c.hint {
 				t.Errorf("got hint %v, want %s", hinted, c.hint)
 			}
 		})
@@ -163,7 +164,7 @@ func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
 	want := "kubeconfig " + path + ": no such file or directory"
 	for _, name := range []string{"", "rome"} {
 		_, _, err := Load(Choice{Context: flows.ContextRef{Name: name}})
-		if file, ok := errors.AsType[*Error](err); !ok || err.Error() != want || file.Hint() == "" {
+		if file, ok := errors.AsType[*Error](err); !ok || err.Error() != want || file.Hint().IsZero() {
 			t.Errorf("context %q: got %v, want %s", name, err, want)
 		}
 	}
@@ -178,7 +179,7 @@ func TestAKubeconfigWithoutContextsSaysWhereItLooked(t *testing.T) {
 	t.Setenv("KUBECONFIG", path)
 	_, _, err := Load(Choice{})
 	unknown, ok := errors.AsType[*ContextError](err)
-	if !ok || err.Error() != "no context is chosen, and no kubeconfig has a current one" || !strings.Contains(unknown.Hint(), path) {
+	if !ok || err.Error() != "no context is chosen, and no kubeconfig has a current one" || !strings.Contains(unknown.Hint().String(), path) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -135,13 +135,13 @@ func (c scene) clusterStatus(k session.Member) status {
 	}
 	if p := k.Latest.Problem; p != nil {
 		word := map[flows.ProblemKind]string{flows.Unauthorized: "login refused", flows.Forbidden: "not allowed"}[p.Kind]
-		return status{draw.Fail, cmp.Or(p.Word, word, "no answer"), strings.TrimSuffix(p.Message, ".") + withHint(p.Hint)}
+		return status{draw.Fail, cmp.Or(p.Word, word, "no answer"), strings.TrimSuffix(p.Message, ".") + withHint(p.Fix)}
 	}
 	if why := misplaced(k); why != "" {
 		return status{draw.Fail, "elsewhere", why}
 	}
 	if why := k.Good.Unseen(); why != "" {
-		return status{draw.Warn, "not known", "Whether Liqo or the liqo-tui operator is installed is not known: " + why + withHint(flows.SeeManagers)}
+		return status{draw.Warn, "not known", "Whether Liqo or the liqo-tui operator is installed is not known: " + why + withHint(command.Text(flows.SeeManagers))}
 	}
 	if k.Good.Software == flows.NoSoftware {
 		why := "It has neither Liqo nor the liqo-tui operator."
@@ -168,14 +168,14 @@ func misplaced(c session.Member) string {
 	}
 	where := c.Ref.Flags()
 	where.Namespace = c.Good.Elsewhere.Namespace
-	return s.Reason + withHint(fmt.Sprintf("start %s", command.Ours().On(where)))
+	return s.Reason + withHint(command.Hintf("start %s", command.Ours().On(where)))
 }
 
-func withHint(hint string) string {
-	if hint == "" {
+func withHint(hint command.Hint) string {
+	if hint.IsZero() {
 		return ""
 	}
-	return ". To do: " + hint
+	return ". To do: " + hint.String()
 }
 
 // refusal says why a cluster can't be chosen for the side that is next.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
@@ -135,17 +136,11 @@ func (i Interrupted) Error() string {
 	return "stopped by signal " + i.Signal.String()
 }
 
-// Hint is what to do about err, "" where nobody knows.
-func Hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) && h.Hint() != "" {
-		return h.Hint()
+// Hint is what to do about err, if that is known.
+func Hint(err error) command.Hint {
+	h := flows.HintOf(err)
+	if _, ok := errors.AsType[UsageError](err); ok && h.IsZero() {
+		return command.Hintf("see %s, or --help after a command", command.Ours("--help"))
 	}
-	if p, ok := errors.AsType[*flows.Problem](err); ok && p.Hint != "" {
-		return p.Hint
-	}
-	if _, ok := errors.AsType[UsageError](err); ok {
-		return "see liqo-tui --help, or --help after a command"
-	}
-	return ""
+	return h
 }

@@ -101,7 +101,7 @@ func EachPair[T fmt.Stringer](ctx context.Context, out io.Writer, all []T, conne
 		}
 		if _, said := errors.AsType[exit.Verdict](err); !said {
 			fmt.Fprintf(out, "error: %s: %v\n", p, err)
-			if h := exit.Hint(err); h != "" {
+			if h := exit.Hint(err); !h.IsZero() {
 				fmt.Fprintln(out, "hint:", h)
 			}
 		}

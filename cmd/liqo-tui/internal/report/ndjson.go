@@ -79,6 +79,7 @@ type problem struct {
 	What     string            `json:"what"`
 	Why      string            `json:"why,omitempty"`
 	Fix      []string          `json:"fix,omitempty"`
+	Commands []command.Command `json:"commands,omitempty"` // those of fix
 	Evidence map[string]string `json:"evidence,omitempty"`
 }
 
@@ -294,8 +295,8 @@ func problemOf(err error) *problem {
 		p.Evidence = map[string]string{"step": string(s.Step.ID), "side": Side(s.Step.Side)}
 		maps.Copy(p.Evidence, s.Step.Evidence)
 	}
-	if h := exit.Hint(err); h != "" {
-		p.Fix = []string{h}
+	if h := exit.Hint(err); !h.IsZero() {
+		p.Fix, p.Commands = []string{h.String()}, h.Commands()
 	}
 	return p
 }
