@@ -163,11 +163,12 @@ func (c Connection) others() []string {
 		return nil
 	}
 	var out []string
+	edit := c.Facts.Sides[c.Params.Server].KubectlIn(s.Namespace, "edit", "gatewayserver", s.Name)
 	stays := func(what string, is any, takeBack func(*networkingv1beta1.Endpoint)) {
 		without := s.DeepCopy()
 		takeBack(&without.Spec.Endpoint)
 		if apply.Contains(wire.FieldManager, s, without) {
-			out = append(out, fmt.Sprintf("%s stays %v, because liqo-tui did not set it: kubectl edit takes it back", what, is))
+			out = append(out, fmt.Sprintf("%s stays %v, because liqo-tui did not set it: %s takes it back", what, is, edit))
 		}
 	}
 	if n := s.Spec.Endpoint.NodePort; n != nil && c.Params.NodePort == 0 && c.Params.ServiceType == corev1.ServiceTypeNodePort {

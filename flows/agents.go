@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // Unable is why no agent of ours can run on a node, "" if one can.
@@ -50,7 +52,7 @@ func (c ClusterFacts) OldKernels(side Side) *Step {
 	}
 	return new(Refuse(side, CodeKernel, "kernel of the nodes", FailedPreflight,
 		fmt.Sprintf("no node of %s can host a gateway, which needs Linux %s: %s", c.Name(), OldestKernel, Some(old)),
-		"add a node with a newer kernel, or upgrade one"))
+		command.Text("add a node with a newer kernel, or upgrade one")))
 }
 
 // UnableNodes are the nodes that can't run an agent, each with the reason. Pods on them

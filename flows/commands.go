@@ -5,6 +5,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // Flags are how commands find the context.
@@ -69,6 +70,16 @@ func (c ClusterFacts) See(o ObjectRef) command.Command {
 		return c.KubectlIn(o.Namespace, "get", strings.ToLower(o.Kind), o.Name, "-o", "yaml")
 	}
 	return c.Kubectl("get", strings.ToLower(o.Kind), o.Name, "-o", "yaml")
+}
+
+// Privilege allows pods of gateways in a namespace.
+func (c ClusterFacts) Privilege(namespace string) command.Command {
+	return c.Kubectl("label", "namespace", namespace, render.PodSecurity+"=privileged", "--overwrite")
+}
+
+// MoreRoom is what to do if no range is left for a peer.
+func (c ClusterFacts) MoreRoom() command.Hint {
+	return command.Hintf("reset peerings that are no longer needed, or give the operator more ranges: %s", c.Ours("install").Add("--pools"))
 }
 
 // SeeWriters shows which programs have written an object.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -117,13 +118,13 @@ func NewHalf(p Params, f Facts) (Plan, Connection) {
 	var s Step
 	switch err := f.Sides[B].ID.Validate(); {
 	case err != nil:
-		s = Refuse(B, CodeClusterID, "cluster ID", FailedPreflight, err.Error(), "its admin finds it with: liqo-tui info --get clusterid")
+		s = Refuse(B, CodeClusterID, "cluster ID", FailedPreflight, err.Error(), command.Hintf("its admin finds it with: %s", command.Ours("info", "--get", "clusterid")))
 	case f.Sides[B].UID == f.Sides[A].UID && f.Sides[A].UID != "":
 		s = Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,
-			fmt.Sprintf("%s is this cluster itself", f.Sides[B].ID), "choose the other cluster's context")
+			fmt.Sprintf("%s is this cluster itself", f.Sides[B].ID), command.Text("choose the other cluster's context"))
 	case f.Sides[B].ID == f.Sides[A].ID:
 		s = Refuse(B, CodeClusterID, "cluster IDs", FailedPreflight,
-			fmt.Sprintf("both clusters call themselves %q", f.Sides[A].ID), "install one of them with another --cluster-id")
+			fmt.Sprintf("both clusters call themselves %q", f.Sides[A].ID), command.Text("install one of them with another --cluster-id"))
 	default:
 		return completePlan(plan, f)
 	}
@@ -142,7 +143,7 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	adopted, _ := Adopt(p, f)
 	plan.Params, plan.Kept = adopted, kept(p, adopted, f)
 	for _, err := range adopted.fits() {
-		plan.Steps = append(plan.Steps, Refuse(A, CodeUsage, "settings", FailedUsage, err.Error(), "leave it out, or choose the service type that it belongs to"))
+		plan.Steps = append(plan.Steps, Refuse(A, CodeUsage, "settings", FailedUsage, err.Error(), command.Text("leave it out, or choose the service type that it belongs to")))
 	}
 	if s := adopted.overIPv6(f); s != nil {
 		plan.Steps = append(plan.Steps, *s)
@@ -192,17 +193,17 @@ func (c Connection) object(side Side, kind string, live wire.Object) ObjectRef {
 // it.
 func (c Connection) Elsewhere(side Side) *Step {
 	want, peer, facts := c.Params.Namespaces[side], c.Peers[side], c.Facts.Sides[side]
-	refuse := func(reason, hint string) *Step {
-		return new(Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, reason, hint))
+	refuse := func(reason string, fix command.Hint) *Step {
+		return new(Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, reason, fix))
 	}
 	begun := peer.Configuration != nil || peer.Server != nil || peer.Client != nil
 	if want != "" && want != peer.Tenant.Namespace {
 		return refuse(fmt.Sprintf("%s keeps the peering with %s in namespace %s, not in %s", facts.ID, peer.Tenant.Remote, peer.Tenant.Namespace, want),
-			"leave the namespace out, or run liqo-tui network reset first")
+			command.Hintf("leave the namespace out, or run %s first", c.Facts.Ours("network", "reset")))
 	}
 	if other := facts.peeringIn(peer.Tenant.Namespace, peer.Tenant.Remote); other != "" && !begun {
 		return refuse(fmt.Sprintf("%s keeps the peering with %s in namespace %s", facts.ID, other, peer.Tenant.Namespace),
-			"choose another namespace for the peering with "+string(peer.Tenant.Remote))
+			command.Text("choose another namespace for the peering with "+string(peer.Tenant.Remote)))
 	}
 	return nil
 }
@@ -224,7 +225,7 @@ func (c Connection) TenantNamespace(side Side) Step {
 	s.Reason = "used as it is: liqo-tui did not create it"
 	if refused := render.RefusesPods(ns); refused != "" && peer.Server == nil && peer.Client == nil {
 		return Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, refused,
-			fmt.Sprintf("leave --namespace out, and liqo-tui makes one; or allow it: kubectl label namespace %s %s=privileged --overwrite", ns.Name, render.PodSecurity))
+			command.Text("leave --namespace out, and liqo-tui makes one"), command.Hintf("or allow it: %s", c.Facts.Sides[side].Privilege(ns.Name)))
 	}
 	return s
 }

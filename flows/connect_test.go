@@ -49,7 +49,7 @@ func checkPlan(t *testing.T, tc planCase, plan func(flows.Params, flows.Facts) f
 			t.Errorf("step %s: missing", id)
 			continue
 		}
-		got := want{s.Status, s.Reason, s.Hint, s.Kind}
+		got := want{s.Status, s.Reason, s.Hint().String(), s.Kind}
 		if s.Status == flows.Waiting && w.hint == "" {
 			got.hint = "" // TestWaitsSayWhatToDo
 		}

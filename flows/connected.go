@@ -93,7 +93,7 @@ func (c Connection) verified() Step {
 	case m.OK:
 		s.Status, s.Reason = Done, m.Result
 	default:
-		s.Status, s.Kind, s.Code, s.Reason, s.Hint = Failed, FailedVerify, CodeVerification, m.Result, m.Hint
+		s.Fail(FailedVerify, CodeVerification, m.Result, m.Fix)
 	}
 	return s
 }

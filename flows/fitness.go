@@ -48,7 +48,7 @@ func SameCluster(f Facts) *Step {
 	}
 	return new(Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,
 		fmt.Sprintf("%s and %s are the same cluster (kube-system has UID %s in both)", f.Sides[A].Context, f.Sides[B].Context, f.Sides[A].UID),
-		"choose another context with --context or --remote-context"))
+		command.Text("choose another context with --context or --remote-context")))
 }
 
 // SameID refuses two clusters with one ID, as a failed step; nil if the IDs differ.
@@ -58,7 +58,7 @@ func SameID(f Facts) *Step {
 	}
 	return new(Refuse(B, CodeClusterID, "cluster IDs", FailedPreflight,
 		fmt.Sprintf("both clusters call themselves %q", f.Sides[A].ID),
-		"install one of them with another --cluster-id"))
+		command.Text("install one of them with another --cluster-id")))
 }
 
 // NoAnswer returns a failed step for each cluster that can't be used.
@@ -77,7 +77,7 @@ func problemStep(side Side, p *Problem) Step {
 	if p.Kind != Unreachable {
 		kind = FailedAccess
 	}
-	return Refuse(side, CodeAnswers, "API server", kind, p.Message, p.Fix.String())
+	return Refuse(side, CodeAnswers, "API server", kind, p.Message, p.Fix)
 }
 
 // UnfitSide returns the first of [UnfitReasons]; nil if there is none.
@@ -91,39 +91,39 @@ func UnfitSide(side Side, c ClusterFacts) *Step {
 // UnfitReasons returns all reasons against any plan for one cluster that answers, as
 // failed steps. Later ones may follow from the first.
 func UnfitReasons(side Side, c ClusterFacts) (all []Step) {
-	add := func(code Code, title, reason, hint string) {
-		all = append(all, Refuse(side, code, title, FailedPreflight, reason, hint))
+	add := func(code Code, title, reason string, fix command.Hint) {
+		all = append(all, Refuse(side, code, title, FailedPreflight, reason, fix))
 	}
 	switch {
 	case len(c.MissingKinds) > 0 && c.Software != NoSoftware:
 		add(CodeSoftware, "Liqo's API",
 			fmt.Sprintf("%s runs %s, but its API server does not serve %s", c.Context, c.Software, strings.Join(c.MissingKinds, ", ")),
-			fmt.Sprintf("these kinds came with Liqo v1.2: install or upgrade, with %s or Liqo's own installer", command.Ours("install")))
+			command.Hintf("these kinds came with Liqo v1.2: install or upgrade, with %s or Liqo's own installer", command.Ours("install")))
 	case c.Software == NoSoftware && c.Elsewhere.Software != NoSoftware:
 		all = append(all, *InstalledElsewhere(side, c))
 	case (!c.HasCRDs || c.ID == "") && c.Unseen() != "":
-		add(CodeSoftware, "installation", fmt.Sprintf("whether Liqo or the liqo-tui operator is installed on %s is not known: %s", c.Context, c.Unseen()), SeeManagers)
+		add(CodeSoftware, "installation", fmt.Sprintf("whether Liqo or the liqo-tui operator is installed on %s is not known: %s", c.Context, c.Unseen()), c.Alone().SeeManagers())
 	case !c.HasCRDs || c.Software == NoSoftware && c.ID == "":
 		add(CodeSoftware, "installation",
 			fmt.Sprintf("nothing is installed on %s yet, neither Liqo nor the liqo-tui operator", c.Context),
-			fmt.Sprintf("add --install to %s, or run: %s", command.Ours("network", "connect"), c.Ours("install").Flag("--cluster-id", "NAME")))
+			command.Hintf("add --install to %s, or run: %s", command.Ours("network", "connect"), c.Ours("install").Flag("--cluster-id", "NAME")))
 	}
 	if err := c.ID.Validate(); err != nil {
-		add(CodeClusterID, "cluster ID", err.Error(), fmt.Sprintf("set it in ConfigMap liqo-clusterid-configmap in namespace %s", c.Namespace))
+		add(CodeClusterID, "cluster ID", err.Error(), command.Hintf("set it in ConfigMap liqo-clusterid-configmap in namespace %s", c.Namespace))
 	}
 	switch {
 	case c.Operator.Refuses:
-		add(CodeOperator, "operator", c.Operator.Problem, fmt.Sprintf("remove one of them: %s, or Liqo's own uninstallation", c.Ours("uninstall")))
+		add(CodeOperator, "operator", c.Operator.Problem, command.Hintf("remove one of them: %s, or Liqo's own uninstallation", c.Ours("uninstall")))
 	case (len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0) && c.Operator.Problem != "":
-		hint := fmt.Sprintf("see: %s", c.SeeOperator("pods,events"))
+		fix := command.Hintf("see: %s", c.SeeOperator("pods,events"))
 		if c.Software == Operator {
-			hint = fmt.Sprintf("if the image can't be pulled, run: %s; else %s", c.Ours("install").Flag("--image", "IMAGE"), hint)
+			fix = command.Hintf("if the image can't be pulled, run: %s; else %s", c.Ours("install").Flag("--image", "IMAGE"), fix)
 		}
-		add(CodeOperator, "operator", c.Operator.Problem, hint)
+		add(CodeOperator, "operator", c.Operator.Problem, fix)
 	case len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0:
 		add(CodeNetworks, "address ranges",
 			fmt.Sprintf("%s on %s has published no address ranges: namespace %s has no Network of type pod-cidr or external-cidr with a status", c.Software, c.Context, c.Namespace),
-			fmt.Sprintf("read its log, and see: %s", c.SeeOperator("pods,networks")))
+			command.Hintf("read its log, and see: %s", c.SeeOperator("pods,networks")))
 	}
 	return all
 }
@@ -144,15 +144,14 @@ func InstalledElsewhere(side Side, c ClusterFacts) *Step {
 	flag := [...]string{"--liqo-namespace", "--remote-liqo-namespace"}[side]
 	return new(Refuse(side, CodeSoftware, "namespace of the installation", FailedPreflight,
 		fmt.Sprintf("%s is installed in namespace %s, not in %s", what, c.Elsewhere.Namespace, c.Namespace),
-		fmt.Sprintf("use %s %s", flag, c.Elsewhere.Namespace)))
+		command.Hintf("use %s %s", flag, c.Elsewhere.Namespace)))
 }
 
 // Refuse is the failed step by which a plan says why there is nothing to do.
-func Refuse(side Side, code Code, title string, kind FailureKind, reason, hint string) Step {
-	return Step{
-		ID: IDOf(side, "preflight"), Side: side, Action: Wait, Title: title,
-		Status: Failed, Kind: kind, Code: code, Reason: reason, Hint: hint,
-	}
+func Refuse(side Side, code Code, title string, kind FailureKind, reason string, fix ...command.Hint) Step {
+	s := Step{ID: IDOf(side, "preflight"), Side: side, Action: Wait, Title: title}
+	s.Fail(kind, code, reason, fix...)
+	return s
 }
 
 // RefusedNodePort refuses a node port that the server's cluster won't assign, as a
@@ -164,7 +163,7 @@ func RefusedNodePort(p Params, f Facts) *Step {
 	}
 	server, client := f.Sides[p.Server], f.Sides[p.Server.Other()].ID
 	refuse := func(format string, args ...any) *Step {
-		return new(Refuse(p.Server, CodeFreePort, "node port", FailedPreflight, fmt.Sprintf(format, args...), nodePortHint))
+		return new(Refuse(p.Server, CodeFreePort, "node port", FailedPreflight, fmt.Sprintf(format, args...), otherNodePort()))
 	}
 	if !server.NodePorts.Contains(p.NodePort) {
 		return refuse("%d is outside of %s's range %d-%d", p.NodePort, server.ID, server.NodePorts.From, server.NodePorts.To)

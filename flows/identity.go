@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"strings"
 
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -33,7 +33,7 @@ func (c ClusterFacts) Identity() string {
 func Strangers(f Facts) (steps []Step) {
 	for _, side := range []Side{A, B} {
 		if why := f.stranger(side); why != "" {
-			steps = append(steps, Refuse(side, CodePeer, "identity of the peer", FailedConflict, why, f.strangerHint(side)))
+			steps = append(steps, Refuse(side, CodePeer, "identity of the peer", FailedConflict, why, f.strangerFix(side)...))
 		}
 	}
 	return steps
@@ -101,17 +101,17 @@ func (f Facts) calls(side Side) string {
 	return "the file"
 }
 
-func (f Facts) strangerHint(side Side) string {
-	peer, other := f.Sides[side.Other()].ID, "choose the context of the cluster that "+string(f.Sides[side].ID)+" is connected with"
-	again := f.Ours("network", "connect").Add("--replace-peer").String()
+func (f Facts) strangerFix(side Side) []command.Hint {
+	peer, other := f.Sides[side.Other()].ID, command.Hintf("choose the context of the cluster that %s is connected with", f.Sides[side].ID)
+	again := command.Hintf("%s", f.Ours("network", "connect").Add("--replace-peer"))
 	if f.Sides[B].Described {
-		other, again = "ask the other admin whether it is the same cluster", "give the same command with --replace-peer"
+		other, again = command.Text("ask the other admin whether it is the same cluster"), command.Text("give the same command with --replace-peer")
 	}
-	return strings.Join([]string{
+	return []command.Hint{
 		other,
-		fmt.Sprintf("if this is another cluster, install it with another ID than %s", peer),
-		fmt.Sprintf("if it takes the place of the former %s, which loses its connection: %s", peer, again),
-	}, "; ")
+		command.Hintf("if this is another cluster, install it with another ID than %s", peer),
+		command.Hintf("if it takes the place of the former %s, which loses its connection: %s", peer, again),
+	}
 }
 
 // identify writes the peer's UID into a Configuration. If the peer can't be asked, the stored UID

@@ -3,6 +3,7 @@ package flows
 import (
 	appsv1 "k8s.io/api/apps/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -90,7 +91,14 @@ func (c ClusterFacts) Unseen() string {
 }
 
 // SeeManagers is what to do where [ClusterFacts.Unseen] says something.
-const SeeManagers = "ask for the right to list deployments there: the Role that liqo-tui rbac prints has it"
+func (f Facts) SeeManagers() command.Hint { return f.askToList("deployments") }
+
+// SeePods is what to do where pods may not be read.
+func (f Facts) SeePods() command.Hint { return f.askToList("pods") }
+
+func (f Facts) askToList(kinds string) command.Hint {
+	return command.Hintf("ask for the right to list %s there: the Role that %s prints has it", kinds, f.Rbac())
+}
 
 // installation returns the steps that install our operator on the sides of p.Install, and
 // the facts as later steps may expect them.

@@ -36,7 +36,7 @@ func TestANodePortThatIsNotGivenOutIsRefusedBeforeAnythingIsChanged(t *testing.T
 				}
 				return
 			}
-			if failed == nil || failed.Code != flows.CodeFreePort || failed.Reason != tc.want || !strings.Contains(failed.Hint, "--node-port 0") {
+			if failed == nil || failed.Code != flows.CodeFreePort || failed.Reason != tc.want || !strings.Contains(failed.Hint().String(), "--node-port 0") {
 				t.Fatalf("got %+v, want the reason %q", failed, tc.want)
 			}
 			if slices.ContainsFunc(plan.Steps, func(s flows.Step) bool { return s.Action.Changes() }) {

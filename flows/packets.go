@@ -1,6 +1,10 @@
 package flows
 
-import "time"
+import (
+	"time"
+
+	"github.com/liqo-tui/liqo-tui/internal/command"
+)
 
 // AskPackets asks what becomes of packets between pods of the two clusters. The engine
 // itself answers, once all else of a plan is done: [Plan.MeasureNext].
@@ -20,6 +24,6 @@ func (AskPackets) in(f *Facts) *Answer[Measurement] { return &f.Measured }
 type Measurement struct {
 	At     time.Time
 	OK     bool
-	Result string // one sentence
-	Hint   string // if it isn't OK
+	Result string       // one sentence
+	Fix    command.Hint // if it isn't OK
 }

@@ -67,8 +67,9 @@ type Step struct {
 	Interrupts string
 	// Reason is what the step waits for, what it found, or why it failed.
 	Reason string
-	// Hint is what the admin can do about a failure, or about a wait that does not end.
-	Hint string
+	// Fix is what the admin can do about a failure, or about a wait that does not end: one way
+	// each, the best first.
+	Fix []command.Hint
 	// Kind is the class of a failure; Code names the failure itself.
 	Kind FailureKind
 	Code Code
@@ -114,6 +115,9 @@ func (r ObjectRef) String() string {
 	}
 	return r.Kind + " " + r.Namespace + "/" + r.Name
 }
+
+// Hint is [Step.Fix] in one sentence.
+func (s Step) Hint() command.Hint { return command.Join(s.Fix, "; ") }
 
 // Plan lists all steps, and how far each has come.
 type Plan struct {

@@ -16,15 +16,16 @@ import (
 )
 
 // Fail makes the step a failed one.
-func (s *Step) Fail(kind FailureKind, code Code, reason, hint string) {
-	s.Status, s.Kind, s.Code, s.Reason, s.Hint = Failed, kind, code, reason, hint
+func (s *Step) Fail(kind FailureKind, code Code, reason string, fix ...command.Hint) {
+	s.Status, s.Kind, s.Code, s.Reason = Failed, kind, code, reason
+	s.Fix = slices.DeleteFunc(slices.Clone(fix), command.Hint.IsZero)
 }
 
 // Refused changes the step according to an API server's error: it has failed, or it waits to be
 // tried again.
 func (s *Step) Refused(err error, f Facts) {
 	s.Cause = err
-	hint := HintOf(err).String()
+	hint := HintOf(err)
 	problem, _ := errors.AsType[*Problem](err)
 	var conflict *ConflictError
 	var foreign *ForeignError
@@ -33,21 +34,21 @@ func (s *Step) Refused(err error, f Facts) {
 		s.Fail(FailedConflict, CodeOwnership, err.Error(), hint)
 	case errors.As(err, &foreign):
 		s.Fail(FailedConflict, CodeOwnership, err.Error(), command.Hintf("find out who made it: %s; delete it if nobody needs it, or change it all the same with --force-conflicts",
-			f.Sides[s.Side].SeeWriters(foreign.Object)).String())
+			f.Sides[s.Side].SeeWriters(foreign.Object)))
 	case problem != nil && problem.Kind == Unauthorized, apierrors.IsUnauthorized(err):
-		s.Fail(FailedAccess, CodeCredentials, err.Error(), orElse(hint, "log in to the cluster again, then run the same command again"))
+		s.Fail(FailedAccess, CodeCredentials, err.Error(), orElse(hint, command.Text("log in to the cluster again, then run the same command again")))
 	case isGoing(err):
 		s.Status, s.Reason = Waiting, err.Error()
 	case isPolicy(err):
-		s.Fail(FailedApply, CodeRefused, err.Error(), orElse(hint, "a policy of the cluster does not allow this, whatever rights you have: ask whoever runs what the message names, then run the same command again to continue"))
+		s.Fail(FailedApply, CodeRefused, err.Error(), orElse(hint, command.Text("a policy of the cluster does not allow this, whatever rights you have: ask whoever runs what the message names, then run the same command again to continue")))
 	case problem != nil && problem.Kind == Forbidden, apierrors.IsForbidden(err):
-		s.Fail(FailedAccess, CodeForbidden, err.Error(), orElse(hint, f.AskForRights().String()))
+		s.Fail(FailedAccess, CodeForbidden, err.Error(), orElse(hint, f.AskForRights()))
 	case problem != nil, isPassing(err):
 		s.Status, s.Reason = Waiting, "trying again: "+err.Error()
 	case apierrors.IsInvalid(err) && aboutNodePort(err.Error()):
-		s.Fail(FailedApply, CodeNodePort, err.Error(), nodePortHint)
+		s.Fail(FailedApply, CodeNodePort, err.Error(), otherNodePort())
 	default:
-		s.Fail(FailedApply, CodeRefused, err.Error(), orElse(hint, "what was applied stays; run the same command again to continue"))
+		s.Fail(FailedApply, CodeRefused, err.Error(), orElse(hint, command.Text("what was applied stays; run the same command again to continue")))
 	}
 }
 
@@ -82,15 +83,17 @@ func isPassing(err error) bool {
 		errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)
 }
 
-const nodePortHint = "choose another --node-port, or --node-port 0 to let Kubernetes choose"
+func otherNodePort() command.Hint {
+	return command.Text("choose another --node-port, or --node-port 0 to let Kubernetes choose")
+}
 
 func aboutNodePort(text string) bool { return strings.Contains(strings.ToLower(text), "nodeport") }
 
-func orElse(text, other string) string {
-	if text != "" {
-		return text
+func orElse(hint, other command.Hint) command.Hint {
+	if hint.IsZero() {
+		return other
 	}
-	return other
+	return hint
 }
 
 // AlsoWrittenBy names the other programs that write the step's object, as the end of a sentence.
@@ -115,7 +118,7 @@ func (c Connection) refusedRelay(server Side) *Step {
 	if f := c.Facts.Sides[server]; c.Params.Relay != "" && c.Params.Server == server && f.Software != Operator {
 		return new(Refuse(server, CodeSoftware, "relay", FailedPreflight,
 			fmt.Sprintf("the gateway of %s is of %s, which dials no relay", f.Name(), f.Software),
-			"let the other cluster host the server, if liqo-tui's operator runs there: --server-location"))
+			command.Text("let the other cluster host the server, if liqo-tui's operator runs there: --server-location")))
 	}
 	return nil
 }
@@ -140,4 +143,4 @@ func (e *StepError) Unwrap() error { return e.Cause }
 func (e *StepError) Code() Code { return e.Step.Code }
 
 // Hint is what the admin can do about the failure.
-func (e *StepError) Hint() command.Hint { return command.Text(e.Step.Hint) }
+func (e *StepError) Hint() command.Hint { return e.Step.Hint() }

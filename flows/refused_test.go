@@ -26,10 +26,10 @@ func TestAPolicyOfTheClusterIsNoMissingRight(t *testing.T) {
 		var s flows.Step
 		s.Refused(apierrors.NewForbidden(pods, "gw-milan", errors.New(text)), flowtest.Facts(flowtest.NewPair()))
 		if s.Status != flows.Failed || s.Code != want || !strings.Contains(s.Reason, text) {
-			t.Errorf("%s: got %s %s, %q; want %s", text, s.Status, s.Code, s.Hint, want)
+			t.Errorf("%s: got %s %s, %q; want %s", text, s.Status, s.Code, s.Hint(), want)
 		}
-		if rights := strings.Contains(s.Hint, "rbac"); rights != (want == flows.CodeForbidden) {
-			t.Errorf("%s: hint %q", text, s.Hint)
+		if rights := strings.Contains(s.Hint().String(), "rbac"); rights != (want == flows.CodeForbidden) {
+			t.Errorf("%s: hint %q", text, s.Hint())
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestCommandsOfHintsNameTheFile(t *testing.T) {
 	f := flowtest.Facts(pair)
 	f.Sides[flows.A].Context = flows.ContextRef{File: "lab.yaml", Name: "rome"}
 	failed := flows.UnfitSide(flows.A, f.Sides[flows.A])
-	if want := "liqo-tui install --kubeconfig lab.yaml --context rome --cluster-id NAME"; failed == nil || !strings.Contains(failed.Hint, want) {
+	if want := "liqo-tui install --kubeconfig lab.yaml --context rome --cluster-id NAME"; failed == nil || !strings.Contains(failed.Hint().String(), want) {
 		t.Errorf("got %+v, want the hint %q", failed, want)
 	}
 	if got, want := f.Ours("network", "verify").String(), "liqo-tui network verify --kubeconfig lab.yaml --context rome --remote-context kind-milan"; got != want {
@@ -58,7 +58,7 @@ func TestCommandsOfHintsActOnTheSameCluster(t *testing.T) {
 	f.Sides[flows.A].Instead.User = "ada"
 	failed := flows.UnfitSide(flows.A, f.Sides[flows.A])
 	const where = "--kubeconfig 'my configs/kc' --context 'rome (prod)' --user ada"
-	if want := "liqo-tui install " + where + " --liqo-namespace liqo-sys --cluster-id NAME"; failed == nil || !strings.Contains(failed.Hint, want) {
+	if want := "liqo-tui install " + where + " --liqo-namespace liqo-sys --cluster-id NAME"; failed == nil || !strings.Contains(failed.Hint().String(), want) {
 		t.Errorf("got %+v, want the hint %q", failed, want)
 	}
 	if got, want := f.Sides[flows.A].Kubectl("get", "nodes").String(), "kubectl "+where+" get nodes"; got != want {
@@ -85,8 +85,8 @@ func TestHintsOfRefusalsNameTheClusters(t *testing.T) {
 		},
 	} {
 		s := flows.Step{Side: c.side}
-		if s.Refused(c.err, c.facts); !strings.Contains(s.Hint, c.want) {
-			t.Errorf("got %s, want %s", s.Hint, c.want)
+		if s.Refused(c.err, c.facts); !strings.Contains(s.Hint().String(), c.want) {
+			t.Errorf("got %s, want %s", s.Hint(), c.want)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func lent(o RemoveOptions, f Facts, ids [2]wire.ClusterID) *Step {
 			unpeer = unpeer.Flag("--consumer", "Remote")
 		}
 		return new(Refuse(side, CodeLent, "no virtual node", FailedPreflight,
-			fmt.Sprintf("%s uses resources of %s, %s: its pods there would lose the network", ids[consumer], ids[consumer.Other()], what), fmt.Sprintf("to remove both: %s", unpeer)))
+			fmt.Sprintf("%s uses resources of %s, %s: its pods there would lose the network", ids[consumer], ids[consumer.Other()], what), command.Hintf("to remove both: %s", unpeer)))
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connect
 	if plan.Steps = NoAnswer(f, sides...); len(plan.Steps) > 0 {
 		for i := range plan.Steps {
 			if s := &plan.Steps[i]; s.Side == B {
-				s.Hint += fmt.Sprintf("; or, if the cluster is gone for good: %s", by.On(f.Sides[A].Flags()).Add("--local-only"))
+				s.Fix = append(s.Fix, command.Hintf("or, if the cluster is gone for good: %s", by.On(f.Sides[A].Flags()).Add("--local-only")))
 			}
 		}
 		return plan
@@ -143,7 +143,7 @@ func replaced(by command.Command, f Facts) []Step {
 			continue
 		}
 		steps = append(steps, Refuse(side, CodePeer, "identity of the peer", FailedConflict, f.stranger(side),
-			fmt.Sprintf("to remove what %s has for the former %s: %s", me.ID, other.ID, forget(by.On(me.Flags()), other.ID))))
+			command.Hintf("to remove what %s has for the former %s: %s", me.ID, other.ID, forget(by.On(me.Flags()), other.ID))))
 	}
 	return steps
 }
@@ -174,7 +174,7 @@ func (o RemoveOptions) peer(f Facts) (wire.ClusterID, *Step) {
 		return "", nil
 	}
 	s := Refuse(A, CodeUnnamedPeer, "the cluster to forget is known", FailedPreflight,
-		"this cluster is peered with "+Joined(known), "name one with --remote-cluster-id")
+		"this cluster is peered with "+Joined(known), command.Text("name one with --remote-cluster-id"))
 	return "", &s
 }
 

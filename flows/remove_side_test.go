@@ -30,8 +30,8 @@ func TestResetOfOneSide(t *testing.T) {
 		t.Fatalf("without --local-only: got %v", err)
 	}
 	const hint = "check the server in the kubeconfig, and firewall or VPN on the way; or, if the cluster is gone for good: liqo-tui network reset --context kind-rome --local-only"
-	if failed.Step.Hint != hint {
-		t.Errorf("hint: got %s", failed.Step.Hint)
+	if failed.Step.Hint().String() != hint {
+		t.Errorf("hint: got %s", failed.Step.Hint())
 	}
 
 	r := flowtest.MustRun(t, p, removing(flows.RemoveOptions{LocalOnly: true}))

@@ -6,6 +6,7 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
@@ -128,7 +129,7 @@ func Uninterrupting(plan func(Facts) Plan) func(Facts) Plan {
 		}
 		if interrupts := p.Interrupts(); len(interrupts) > 0 {
 			p.Steps = []Step{Refuse(A, CodeInterrupts, "interruption", FailedPreflight,
-				strings.Join(interrupts, "; "), "leave --strict out to accept the interruption")}
+				strings.Join(interrupts, "; "), command.Text("leave --strict out to accept the interruption"))}
 			return p
 		}
 		begun = true

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
@@ -113,7 +114,7 @@ func (p Params) overIPv6(f Facts) *Step {
 		if a, err := netip.ParseAddr(host); err == nil && !a.Unmap().Is4() && !client.Can().DialIPv6 {
 			return new(Refuse(p.Server.Other(), CodeUsage, "settings", FailedUsage,
 				fmt.Sprintf("--client-address %s: the gateway of %s can't dial it, since tunnels over IPv6 are not supported yet", host, client.Name()),
-				"give an IPv4 address, or a name that has one"))
+				command.Text("give an IPv4 address, or a name that has one")))
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -35,11 +36,11 @@ func (c Connection) refusedTemplate(side Side, kind string, ref render.TemplateR
 		}
 		return new(Refuse(side, CodeTemplate, "gateway template", FailedPreflight,
 			fmt.Sprintf("%s has no %s %s/%s", cluster.Name(), kind, ref.Namespace, ref.Name),
-			"name one that is there: "+Joined(there)))
+			command.Text("name one that is there: "+Joined(there))))
 	case !cluster.Can().RunOurGateway && cluster.Templates[i].Ours:
 		return new(Refuse(side, CodeTemplate, "gateway template", FailedPreflight,
 			fmt.Sprintf("%s %s/%s runs liqo-tui's gateway, which Liqo's controllers on %s can't run: it needs objects that liqo-tui's operator alone writes", kind, ref.Namespace, ref.Name, cluster.Name()),
-			"use a template of Liqo's own gateway there"))
+			command.Text("use a template of Liqo's own gateway there")))
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package flows
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/liqo-tui/liqo-tui/internal/command"
+)
 
 // Verifiable says why there is nothing to measure between the clusters.
 func Verifiable(f Facts) error {
@@ -16,7 +20,7 @@ func Verifiable(f Facts) error {
 	for _, side := range []Side{A, B} {
 		if peer := c.Peers[side]; peer.Configuration == nil || peer.Server == nil && peer.Client == nil {
 			return &StepError{Cluster: c.Facts.Sides[side].Name(), Step: Refuse(side, CodeVerification, "connection", FailedPreflight,
-				fmt.Sprintf("there is none with %s", c.Facts.Sides[side.Other()].Name()), "connect them first: liqo-tui network connect")}
+				fmt.Sprintf("there is none with %s", c.Facts.Sides[side.Other()].Name()), command.Hintf("connect them first: %s", f.Ours("network", "connect")))}
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package flows
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -21,8 +20,8 @@ func (c Connection) ExplainWaits(steps []Step) []Step {
 		case Waiting:
 			c.blame(steps, s)
 			if s.Status == Waiting {
-				kinds, hint := c.aboutWait(*s)
-				s.Events, s.Hint = c.EventsAbout(s.Side, kinds), hint
+				kinds, fix := c.aboutWait(*s)
+				s.Events, s.Fix = c.EventsAbout(s.Side, kinds), fix
 			}
 		case Done, Blocked:
 			s.Code = ""
@@ -62,9 +61,9 @@ func (c Connection) blame(steps []Step, s *Step) {
 	if !strings.HasPrefix(problem, wire.ProblemRefused) || !applied || c.Facts.At.Sub(c.Peers[side].specChanged(gateway)) < refusalGrace {
 		return
 	}
-	s.Fail(FailedApply, CodeRefused, problem, "change the setting that the message names, then run the command again")
+	s.Fail(FailedApply, CodeRefused, problem, command.Text("change the setting that the message names, then run the command again"))
 	if aboutNodePort(problem) {
-		s.Code, s.Hint = CodeNodePort, nodePortHint
+		s.Code, s.Fix = CodeNodePort, []command.Hint{otherNodePort()}
 	}
 }
 
@@ -77,53 +76,55 @@ func (s *Step) keyMaker() Side {
 }
 
 // aboutWait says whose events explain a wait, as kinds, and the next command.
-func (c Connection) aboutWait(s Step) (kinds []string, hint string) {
+func (c Connection) aboutWait(s Step) (kinds []string, fix []command.Hint) {
 	gateway := wire.GatewayObjectName(c.gatewayName(s.Side))
 	switch s.Code {
 	case CodeEndpoint:
 		if c.Params.ServiceType != corev1.ServiceTypeLoadBalancer {
-			return []string{"Service"}, fmt.Sprintf("check the operator: %s", c.Facts.Sides[s.Side].SeeOperator("pods,events"))
+			return []string{"Service"}, []command.Hint{command.Hintf("check the operator: %s", c.Facts.Sides[s.Side].SeeOperator("pods,events"))}
 		}
-		return []string{"Service"}, fmt.Sprintf("see what the provider says: %s; or choose --server-service-type NodePort, or give the address: --client-address",
-			c.Kubectl(s.Side, "describe", "service", gateway))
+		return []string{"Service"}, []command.Hint{
+			command.Hintf("see what the provider says: %s", c.Kubectl(s.Side, "describe", "service", gateway)),
+			command.Text("or choose --server-service-type NodePort, or give the address: --client-address"),
+		}
 	case CodePod:
-		return []string{"Pod", "ReplicaSet", "Deployment"}, fmt.Sprintf("see: %s", c.Kubectl(s.Side, "describe", "pods"))
+		return []string{"Pod", "ReplicaSet", "Deployment"}, []command.Hint{command.Hintf("see: %s", c.Kubectl(s.Side, "describe", "pods"))}
 	case CodeTunnel:
-		return []string{"Pod", "Deployment"}, c.tunnelHint(s.Side)
+		return []string{"Pod", "Deployment"}, c.tunnelFix(s.Side)
 	case CodeRemapping:
-		return []string{"Configuration", "Network"}, fmt.Sprintf("check the operator: %s", c.Facts.Sides[s.Side].SeeOperator("pods,events"))
+		return []string{"Configuration", "Network"}, []command.Hint{command.Hintf("check the operator: %s", c.Facts.Sides[s.Side].SeeOperator("pods,events"))}
 	case CodeKey:
-		return []string{kindServer, kindClient, "Secret"}, fmt.Sprintf("check the operator: %s", c.Facts.Sides[s.keyMaker()].SeeOperator("pods,events"))
+		return []string{kindServer, kindClient, "Secret"}, []command.Hint{command.Hintf("check the operator: %s", c.Facts.Sides[s.keyMaker()].SeeOperator("pods,events"))}
 	case CodeDeletion:
-		return []string{s.Object.Kind}, fmt.Sprintf("see what holds it: %s", c.Facts.Sides[s.Side].See(s.Object))
+		return []string{s.Object.Kind}, []command.Hint{command.Hintf("see what holds it: %s", c.Facts.Sides[s.Side].See(s.Object))}
 	default:
-		return []string{s.Object.Kind}, ""
+		return []string{s.Object.Kind}, nil
 	}
 }
 
-// tunnelHint is what to look at when all was applied and the gateways don't reach each other.
-func (c Connection) tunnelHint(side Side) string {
-	hint := fmt.Sprintf("see what is broken: %s", c.Facts.Ours("check"))
-	if c.Facts.Sides[B].Described {
-		hint = fmt.Sprintf("ask the admin of %s to check their side with: %s", c.Facts.Sides[B].ID, command.Ours("info", "peer", string(c.Facts.Sides[A].ID)))
+// tunnelFix is what to look at when all was applied and the gateways don't reach each other.
+func (c Connection) tunnelFix(side Side) []command.Hint {
+	fix := []command.Hint{command.Hintf("see what is broken: %s", c.Facts.Ours("check"))}
+	if other := c.Facts.Sides[B]; other.Described {
+		fix = []command.Hint{command.Hintf("ask the admin of %s to check their side with: %s", other.ID, command.Ours("info", "peer", string(c.Facts.Sides[A].ID)).For(string(other.ID)))}
 	}
 	if pod := c.Peers[side].Pod; pod != nil && pod.Waiting != "" && pod.Restarts > 1 { // it ends each time
-		return fmt.Sprintf("see why: %s", c.Kubectl(side, "logs", "--previous", "--all-containers", pod.Name))
+		return []command.Hint{command.Hintf("see why: %s", c.Kubectl(side, "logs", "--previous", "--all-containers", pod.Name))}
 	}
 	cause := c.Peers[side].Reading().Cause(c.Facts.At)
 	if cause != wire.ReasonNoHandshake && cause != wire.ReasonPeerSilent && cause != "" { // it says what it is
-		return hint
+		return fix
 	}
 	if addresses, port, reason := c.Dial(c.Params.Server); reason == "" {
-		hint += fmt.Sprintf("; or open the way, which most often a firewall blocks: allow UDP from the nodes of %s to %s port %d, and replies",
-			c.Facts.Sides[c.Params.Server.Other()].ID, strings.Join(addresses, ", "), port)
+		fix = append(fix, command.Hintf("or open the way, which most often a firewall blocks: allow UDP from the nodes of %s to %s port %d, and replies",
+			c.Facts.Sides[c.Params.Server.Other()].ID, strings.Join(addresses, ", "), port))
 	}
 	if cause != wire.ReasonPeerSilent && !c.Facts.Sides[B].Described { // it has never worked this way round
 		other := c.Params.Server.Other()
-		hint += fmt.Sprintf("; or let %s host the server, which needs the same the other way round: %s",
-			c.Facts.Sides[other].ID, c.Facts.Ours("network", "connect").Flag("--server-location", [...]string{"Local", "Remote"}[other]))
+		fix = append(fix, command.Hintf("or let %s host the server, which needs the same the other way round: %s",
+			c.Facts.Sides[other].ID, c.Facts.Ours("network", "connect").Flag("--server-location", [...]string{"Local", "Remote"}[other])))
 	}
-	return hint
+	return fix
 }
 
 // EventsAbout are the side's warnings about objects of the connection.

@@ -45,7 +45,7 @@ func (c *Cluster) addDefinitions(ctx context.Context, f *flows.ClusterFacts) {
 		if err != nil {
 			c.definitions.at = c.definitions.at.Add(askAgain - definitionsAgain)
 		}
-		if install.UnusableDefinition(flows.A, found) != nil {
+		if install.UnusableDefinition(flows.A, *f, found) != nil {
 			// The admin may repair the definition, and waits to see the effect.
 			time.AfterFunc(definitionsAgain, c.notify)
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/swap"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -140,7 +141,7 @@ func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, 
 			return all, &flows.Step{
 				ID: flows.StepID("install-" + report.Side(side)), Side: side, Action: flows.Wait, Title: "the operator can be installed",
 				Status: flows.Failed, Kind: flows.FailedPreflight, Code: flows.CodeUnfit, Reason: err.Error(),
-				Hint: "give " + [...]string{"--cluster-id", "--remote-cluster-id"}[side] + " or --image; liqo-tui install has more to choose",
+				Fix: []command.Hint{command.Hintf("give %s or --image; %s has more to choose", [...]string{"--cluster-id", "--remote-cluster-id"}[side], facts.Ours("install"))},
 			}
 		}
 	}

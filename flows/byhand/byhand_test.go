@@ -258,7 +258,7 @@ func TestAStepByHandThatDoesNotFitChangesNothing(t *testing.T) {
 			rome.pair.Forget()
 			err := tc.step(rome, milan)
 			var failed *flows.StepError
-			if !errors.As(err, &failed) || failed.Step.Kind != tc.kind || !strings.Contains(failed.Step.Reason+"; "+failed.Step.Hint, tc.says) || failed.Step.Hint == "" {
+			if !errors.As(err, &failed) || failed.Step.Kind != tc.kind || !strings.Contains(failed.Step.Reason+"; "+failed.Step.Hint().String(), tc.says) || failed.Step.Hint().IsZero() {
 				t.Errorf("got %v (%+v), want kind %d, %q, and a hint", err, failed, tc.kind, tc.says)
 			}
 			if log := rome.pair.Log(); len(log) > 0 {

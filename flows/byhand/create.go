@@ -63,7 +63,7 @@ func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {
 	}
 	if own := f.Sides[flows.A].ID; own == o.Remote && f.Sides[flows.A].Problem == nil {
 		return flows.Plan{A: own, B: own, Steps: []flows.Step{*refuse(flows.FailedPreflight, fmt.Sprintf("%s is this cluster itself", own),
-			fmt.Sprintf("give the other cluster's ID: there, %s prints it; or choose another --context", command.Ours("info", "--get", "clusterid")))}}
+			command.Hintf("give the other cluster's ID: there, %s prints it; or choose another --context", command.Ours("info", "--get", "clusterid")))}}
 	}
 	plan, c := flows.NewHalf(p, f)
 	if len(plan.Steps) > 0 {
@@ -133,8 +133,8 @@ func settle(c *flows.Connection, wanted string) *flows.Step {
 	return nil
 }
 
-func refuse(kind flows.FailureKind, reason, hint string) *flows.Step {
-	return new(flows.Refuse(flows.A, flows.CodeByHand, "manual step", kind, reason, hint))
+func refuse(kind flows.FailureKind, reason string, fix command.Hint) *flows.Step {
+	return new(flows.Refuse(flows.A, flows.CodeByHand, "manual step", kind, reason, fix))
 }
 
 // second refuses another object of a kind of which a connection has only one.
@@ -153,13 +153,13 @@ func (o Object) second(c flows.Connection) *flows.Step {
 		return refuse(flows.FailedConflict, fmt.Sprintf("%s already hosts a gateway server for %s: %s", id, o.Remote, apply.Name(p.Server)), oneGateway(c.Facts.Sides[flows.A], o.Remote))
 	case flows.Exists(live) && o.Name != "" && live.GetName() != o.Name:
 		return refuse(flows.FailedConflict, fmt.Sprintf("%s has %s for %s already, and a peer has one", id, apply.Name(live), o.Remote),
-			fmt.Sprintf("to change it, give its name: %s", c.Facts.Sides[flows.A].Ours("create", o.Kind.Word(), live.GetName())))
+			command.Hintf("to change it, give its name: %s", c.Facts.Sides[flows.A].Ours("create", o.Kind.Word(), live.GetName())))
 	}
 	return nil
 }
 
-func oneGateway(on flows.ClusterFacts, peer wire.ClusterID) string {
-	return fmt.Sprintf("a cluster has one gateway for a peer; %s removes it", on.Ours("network", "disconnect").Add("--local-only", "--remote-cluster-id", string(peer)))
+func oneGateway(on flows.ClusterFacts, peer wire.ClusterID) command.Hint {
+	return command.Hintf("a cluster has one gateway for a peer; %s removes it", on.Ours("network", "disconnect").Add("--local-only", "--remote-cluster-id", string(peer)))
 }
 
 // taken refuses a name that an object about somebody else has. Two gateways of one
@@ -177,7 +177,7 @@ func (o Object) taken(c flows.Connection) *flows.Step {
 			continue
 		}
 		return refuse(flows.FailedConflict, fmt.Sprintf("%s of %s is about %s", apply.Name(other), f.ID, cmp.Or(about, "no peer: it has no label "+wire.LabelRemoteCluster)),
-			"choose another name for the one about "+string(o.Remote))
+			command.Text("choose another name for the one about "+string(o.Remote)))
 	}
 	return nil
 }
@@ -207,12 +207,12 @@ func (o Object) early(c flows.Connection) *flows.Step {
 	case o.Printed:
 	case o.Kind == PublicKey && p.Server == nil && p.Client == nil:
 		return refuse(flows.FailedPreflight, fmt.Sprintf("%s has no gateway for %s yet, so nothing uses the key", id, o.Remote),
-			fmt.Sprintf("first: %s, or gatewayclient where the other cluster has the server", create(GatewayServer, "NAME", o.Remote).On(c.Facts.Sides[flows.A].Flags())))
+			command.Hintf("first: %s, or gatewayclient where the other cluster has the server", create(GatewayServer, "NAME", o.Remote).On(c.Facts.Sides[flows.A].Flags())))
 	case o.Kind.gateway() && p.Configuration == nil:
-		hint := fmt.Sprintf("first, on %s: %s > configuration.yaml; then here: %s", o.Remote, command.Ours("generate", "configuration"), c.Facts.Sides[flows.A].Kubectl("apply", "-f", "configuration.yaml"))
+		hint := command.Hintf("first, on %s: %s > configuration.yaml; then here: %s", o.Remote, command.Ours("generate", "configuration"), c.Facts.Sides[flows.A].Kubectl("apply", "-f", "configuration.yaml"))
 		for i := range c.Facts.Sides[flows.A].Configurations {
 			if own := &c.Facts.Sides[flows.A].Configurations[i]; own.Labels[wire.LabelRemoteCluster] == string(id) {
-				hint = fmt.Sprintf("%s is %s's own, which is for %s: delete it here; %s", apply.Name(own), id, o.Remote, hint)
+				hint = command.Hintf("%s is %s's own, which is for %s: delete it here; %s", apply.Name(own), id, o.Remote, hint)
 			}
 		}
 		return refuse(flows.FailedPreflight, fmt.Sprintf("%s has no Configuration for %s yet", id, o.Remote), hint)
@@ -226,7 +226,7 @@ func (o Object) ownKey(c flows.Connection) *flows.Step {
 		return nil
 	}
 	return refuse(flows.FailedPreflight, fmt.Sprintf("this is the public key of %s's own gateway", c.Facts.Sides[flows.A].ID),
-		fmt.Sprintf("take what %s prints on %s", command.Ours("generate", "publickey"), o.Remote))
+		command.Hintf("take what %s prints on %s", command.Ours("generate", "publickey"), o.Remote))
 }
 
 // owed is what the other admin has to run next with what is known here.

@@ -10,6 +10,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -82,16 +83,16 @@ func (g Gateway) find(f flows.ClusterFacts) (peer flows.Peer, refused *flows.Ste
 	}
 	switch {
 	case len(found) == 0:
-		where, hint := "", fmt.Sprintf("first: %s", create(kind, g.Name, "CLUSTER_ID").On(f.Flags()))
+		where, hint := "", command.Hintf("first: %s", create(kind, g.Name, "CLUSTER_ID").On(f.Flags()))
 		if g.Namespace != "" {
 			where = " in namespace " + g.Namespace
 		}
 		if len(others) > 0 {
-			hint = fmt.Sprintf("there is %s; or %s", listed(others), hint)
+			hint = command.Hintf("there is %s; or %s", listed(others), hint)
 		}
 		return peer, refuse(flows.FailedPreflight, fmt.Sprintf("%s has no %s %s%s", f.ID, kind, g.Name, where), hint)
 	case len(found) > 1:
-		return peer, refuse(flows.FailedPreflight, fmt.Sprintf("%s has several: %s", f.ID, listed(found)), "choose one with --namespace")
+		return peer, refuse(flows.FailedPreflight, fmt.Sprintf("%s has several: %s", f.ID, listed(found)), command.Text("choose one with --namespace"))
 	}
 	return peerOf(found[0], f), nil
 }

@@ -366,7 +366,7 @@ func (in preflight) overlaps(flows.Side) Result {
 		views, err := Views(in.facts, side)
 		if err != nil {
 			return result(Fail, fmt.Sprintf("%s has no room for %s: %v", me.ID, other.ID, err),
-				command.Text(wire.MoreRoom))
+				me.MoreRoom())
 		}
 		for _, v := range views {
 			verb := "sees"

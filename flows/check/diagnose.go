@@ -109,12 +109,12 @@ func (in diagnosis) answers(side flows.Side) Result {
 
 func (in diagnosis) operator(side flows.Side) Result {
 	c := in.cluster(side)
-	if r, hidden := unseen(c); hidden {
+	if r, hidden := unseen(in.facts, side); hidden {
 		return r
 	}
 	switch elsewhere := flows.InstalledElsewhere(side, c); {
 	case c.Software == flows.NoSoftware && elsewhere != nil:
-		return result(Fail, elsewhere.Reason, command.Text(elsewhere.Hint))
+		return result(Fail, elsewhere.Reason, elsewhere.Fix...)
 	case c.Software == flows.NoSoftware:
 		return result(Fail, "neither Liqo nor the liqo-tui operator is there", command.Hintf("run: %s", c.Ours("install")))
 	case c.Operator.Problem != "":
@@ -126,7 +126,7 @@ func (in diagnosis) operator(side flows.Side) Result {
 // samePeer is inconclusive for a connection whose peer's UID was not stored.
 func (in diagnosis) samePeer(flows.Side) Result {
 	if strangers := flows.Strangers(in.facts); len(strangers) > 0 {
-		return result(Fail, strangers[0].Reason, command.Texts(strings.Split(strangers[0].Hint, "; ")...)...)
+		return result(Fail, strangers[0].Reason, strangers[0].Fix...)
 	}
 	r := samePeers(in.facts)
 	if r.State == Inconclusive && in.facts.Sides[flows.A].Identity() != "" && in.facts.Sides[flows.B].Identity() != "" {
@@ -273,7 +273,7 @@ func (in diagnosis) pod(side flows.Side) Result {
 		return result(Inconclusive, "there is no gateway here")
 	case pod == nil && in.cluster(side).PodsHidden && in.cluster(side).PodsSeen != in.peers[side].Tenant.Namespace:
 		return result(Inconclusive, "pods in "+in.peers[side].Tenant.Namespace+" may not be read",
-			command.Hintf("ask for the right to list pods there: the Role that %s prints has it", command.Ours("rbac")))
+			in.facts.SeePods())
 	case pod == nil:
 		r := result(Fail, "there is no pod", command.Hintf("see: %s", in.kubectl(side, "get", "deployments,events")))
 		r.Evidence = in.eventsAbout(side, "Deployment", "ReplicaSet")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // Checks and errors of lending. Package peer makes the plans.
@@ -102,7 +101,7 @@ func lendingTexts() map[flows.Code]Text {
 func lends(code flows.Code) func(preflight, flows.Side) Result {
 	return func(in preflight, _ flows.Side) Result {
 		if s := in.plan.Failure(); s != nil && s.Code == code {
-			return result(Fail, fmt.Sprintf("%s: %s", s.Title, s.Reason), command.Text(s.Hint))
+			return result(Fail, fmt.Sprintf("%s: %s", s.Title, s.Reason), s.Fix...)
 		}
 		return pass("nothing stands against it")
 	}

@@ -105,7 +105,7 @@ func named(id wire.ClusterID, s view.Standing) view.Standing {
 
 func (in diagnosis) granted(con flows.Side) Result {
 	return in.listed(con, []string{"ResourceSlice"}, func(l view.Lending) []view.Standing { return l.Slices }, "none were asked for",
-		command.Hintf("ask for less: %s with other --cpu, --memory and --pods", command.Ours("peer")),
+		command.Hintf("ask for less: %s with other --cpu, --memory and --pods", in.facts.Ours("peer")),
 		command.Hintf("who may lend more on %s: %s, or annotation %s of the Tenant", in.cluster(con.Other()).ID, in.cluster(con.Other()).Ours("install").Add("--lend"), peering.AnnotationLend),
 		command.Hintf("see: %s", in.kubectl(con, "describe", "resourceslices")))
 }

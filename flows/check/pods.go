@@ -56,7 +56,7 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 			command.Hintf("if the API server refuses the agents' token: %s", c.KubectlIn(c.Namespace, "rollout", "restart", "daemonset/"+wire.FabricName)))
 	case c.AttendanceUnknown:
 		return result(Inconclusive, "whether the nodes' agents still run is not known: pods in "+c.Namespace+" may not be read",
-			command.Hintf("ask for the right to list pods there: the Role that %s prints has it", command.Ours("rbac")))
+			in.facts.SeePods())
 	}
 	return pass(count(len(c.Agents), "node agent finds", "node agents find") + " that the gateway answers")
 }

@@ -94,7 +94,7 @@ func preflightChecks() []definition[preflight] {
 func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
 	for _, s := range reasons {
 		if s.Code == id {
-			return result(Fail, s.Reason, command.Text(s.Hint)), true
+			return result(Fail, s.Reason, s.Fix...), true
 		}
 	}
 	return Result{}, false
@@ -150,7 +150,7 @@ func (in preflight) wrongClock(side flows.Side, text string) Result {
 
 func (in preflight) different(flows.Side) Result {
 	if s := flows.SameCluster(in.facts); s != nil {
-		return result(Fail, s.Reason, command.Text(s.Hint))
+		return result(Fail, s.Reason, s.Fix...)
 	}
 	return pass(fmt.Sprintf("kube-system has UID %s and %s", short(in.facts.Sides[flows.A].UID), short(in.facts.Sides[flows.B].UID)))
 }
@@ -170,16 +170,16 @@ func (in preflight) installs(side flows.Side) bool {
 
 // unseen is the result of checks that need to know what is installed. It reports whether that may
 // not be read.
-func unseen(c flows.ClusterFacts) (Result, bool) {
-	why := c.Unseen()
-	return result(Inconclusive, "not known: "+why, command.Text(flows.SeeManagers)), why != ""
+func unseen(f flows.Facts, side flows.Side) (Result, bool) {
+	why := f.Sides[side].Unseen()
+	return result(Inconclusive, "not known: "+why, f.SeeManagers()), why != ""
 }
 
 func (in preflight) software(side flows.Side) Result {
 	if in.installs(side) {
 		return result(Planned, "nothing yet: the plan installs the liqo-tui operator")
 	}
-	if r, hidden := unseen(in.cluster(side)); hidden {
+	if r, hidden := unseen(in.facts, side); hidden {
 		return r
 	}
 	if r, bad := refused(flows.CodeSoftware, in.unfit(side)...); bad {
@@ -214,7 +214,7 @@ func (in preflight) image(side flows.Side) Result {
 	case t == nil:
 		return result(Inconclusive, "a node pulls it before anything is applied")
 	case t.Failed != "":
-		return result(Fail, t.Text(), command.Texts(t.Fix()...)...)
+		return result(Fail, t.Text(), t.Fix(in.cluster(side).Flags())...)
 	default:
 		return pass(t.Text())
 	}
@@ -251,7 +251,7 @@ func minor(version string) string {
 }
 
 func (in preflight) operator(side flows.Side) Result {
-	if r, hidden := unseen(in.cluster(side)); hidden {
+	if r, hidden := unseen(in.facts, side); hidden {
 		return r
 	}
 	if r, bad := refused(flows.CodeOperator, in.unfit(side)...); bad {
@@ -275,7 +275,7 @@ func (in preflight) clusterIDs(flows.Side) Result {
 		return r
 	}
 	if s := flows.SameID(in.facts); s != nil {
-		return result(Fail, s.Reason, command.Text(s.Hint))
+		return result(Fail, s.Reason, s.Fix...)
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if err := in.cluster(side).ID.Choose(); err != nil {
@@ -293,7 +293,7 @@ func (in preflight) samePeer(flows.Side) Result {
 	case len(strangers) > 0 && in.params.ReplacePeer:
 		return result(Warn, strangers[0].Reason, command.Text("apply it if the former "+string(in.cluster(strangers[0].Side.Other()).ID)+" is to lose its connection"))
 	case len(strangers) > 0:
-		return result(Fail, strangers[0].Reason, command.Texts(strings.Split(strangers[0].Hint, "; ")...)...)
+		return result(Fail, strangers[0].Reason, strangers[0].Fix...)
 	}
 	r := samePeers(in.facts)
 	if r.State == Inconclusive && in.facts.Sides[flows.A].Identity() != "" && in.facts.Sides[flows.B].Identity() != "" {
@@ -348,7 +348,7 @@ func (in preflight) permissions(side flows.Side) Result {
 	case review == nil:
 		return result(Inconclusive, "the API server was not asked what this user may do")
 	case len(review.Missing) > 0:
-		r := result(Fail, review.Sentence(), command.Hintf("ask the cluster's administrator for the Role that %s prints", command.Ours("rbac")))
+		r := result(Fail, review.Sentence(), review.Fix(in.facts))
 		for _, m := range review.Missing {
 			r.Evidence = append(r.Evidence, "missing: "+m.String())
 		}
@@ -380,7 +380,7 @@ func (in preflight) nodePort(flows.Side) Result {
 		return pass("Kubernetes chooses, if one is needed")
 	}
 	if s := flows.RefusedNodePort(p, in.facts); s != nil {
-		return result(Fail, s.Reason, command.Text(s.Hint))
+		return result(Fail, s.Reason, s.Fix...)
 	}
 	server := in.cluster(p.Server)
 	has := server.Peer(in.cluster(p.Server.Other()).ID).Server

@@ -246,7 +246,7 @@ func ClosedWay(p flows.Params, f flows.Facts) *flows.Step {
 	if i < 0 {
 		return nil
 	}
-	return new(flows.Refuse(p.Server, Reachability, results[i].Title, flows.FailedPreflight, results[i].Summary, command.Join(results[i].Fix, "; ").String()))
+	return new(flows.Refuse(p.Server, Reachability, results[i].Title, flows.FailedPreflight, results[i].Summary, results[i].Fix...))
 }
 
 // UntriedWay returns the reason that a requested trial was not made, as a sentence, or

@@ -38,7 +38,7 @@ func (in preflight) release(side flows.Side) Result {
 func (in preflight) kernels(side flows.Side) Result {
 	c := in.cluster(side)
 	if s := c.OldKernels(side); s != nil {
-		return result(Fail, s.Reason, command.Text(s.Hint))
+		return result(Fail, s.Reason, s.Fix...)
 	}
 	var known, old []string
 	for _, n := range c.Nodes {

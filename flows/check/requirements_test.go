@@ -105,7 +105,7 @@ func TestWhatPoliciesRefuseIsAFinding(t *testing.T) {
 	}
 	for i := range plan.Steps {
 		if s := &plan.Steps[i]; s.ID == flows.IDOf(flows.B, "namespace") {
-			s.Fail(flows.FailedApply, flows.CodeRefused, `admission webhook "names.example" denied the request: namespaces begin with team-`, "")
+			s.Fail(flows.FailedApply, flows.CodeRefused, `admission webhook "names.example" denied the request: namespaces begin with team-`)
 		}
 	}
 	if got := find(); len(got) != 2 || got[0].State != check.Pass || got[1].State != check.Fail || !strings.Contains(got[1].Summary, "namespaces begin with team-") {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
@@ -48,7 +49,7 @@ func (r *runner) applySide(ctx context.Context, steps []flows.Step, side flows.S
 		}
 		if r.undone(*s) {
 			s.Fail(flows.FailedConflict, flows.CodeUndone, "it was applied, and does not stay as applied"+s.AlsoWrittenBy(),
-				"look for another program, or another run of this one, that changes it: kubectl get with --show-managed-fields")
+				command.Hintf("look for another program, or another run of this one, that changes it: %s", seeWriters(f, *s)))
 			return all
 		}
 		changes, err := r.act(side, *s)(ctx, s.Objects)
@@ -77,6 +78,11 @@ func (r *runner) act(side flows.Side, s flows.Step) func(context.Context, []wire
 		return forcer.ForceApply
 	}
 	return c.Apply
+}
+
+// seeWriters shows who else has written what a step changes.
+func seeWriters(f flows.Facts, s flows.Step) command.Command {
+	return f.Sides[s.Side].SeeWriters(flows.RefTo(s.Objects[0]))
 }
 
 // undone reports whether a step was made often enough, just as it would be made

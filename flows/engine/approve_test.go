@@ -95,7 +95,7 @@ func TestARunVerifiesByItself(t *testing.T) {
 	params.Wait = flows.WaitVerified
 	_, err := flowtest.Run(t, p, flows.Connecting(params))
 	var failed *flows.StepError
-	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedVerify || failed.Step.Hint != "connect with --wait=connected where no pods can be run for it" {
+	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedVerify || failed.Step.Hint().String() != "connect with --wait=connected where no pods can be run for it" {
 		t.Errorf("on clusters that can't run probes: got %v, want the step that verifies to have failed", err)
 	}
 }

@@ -22,7 +22,7 @@ func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster
 		return Event{}, err
 	}
 	if p.Failure() == nil && !p.Empty() {
-		if p, err = r.review(ctx, p); err != nil {
+		if p, err = r.review(ctx, p, facts); err != nil {
 			return Event{}, err
 		}
 	}
@@ -56,7 +56,7 @@ func (r *runner) try(ctx context.Context, p flows.Plan, f flows.Facts) error {
 			diff.WriteString(answer.Diff)
 			if answer.Err != nil && !apierrors.IsNotFound(answer.Err) {
 				if s.Refused(answer.Err, f); s.Code == flows.CodeRefused {
-					s.Hint = flows.HintOf(answer.Err).String() // nothing was applied, so nothing is to be continued
+					s.Fail(s.Kind, s.Code, s.Reason, flows.HintOf(answer.Err)) // nothing was applied, so nothing is to be continued
 				}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // wait is the reason for which a step waits, and when it began.
@@ -17,16 +18,16 @@ type wait struct {
 
 // judge adds what only the run knows: that a cluster which answered before and
 // doesn't now may come back, and that time is up.
-func (r *runner) judge(p flows.Plan, now time.Time) flows.Plan {
+func (r *runner) judge(p flows.Plan, f flows.Facts) flows.Plan {
 	if p.Failure() == nil {
 		r.last = p
 	} else if len(r.last.Steps) > 0 {
 		p = r.outage(p)
 	}
-	r.note(p.Steps, now)
-	if !now.Before(r.deadline) && p.Failure() == nil {
+	r.note(p.Steps, f.At)
+	if !f.At.Before(r.deadline) && p.Failure() == nil {
 		p.Steps = slices.Clone(p.Steps)
-		r.expire(p.Steps, now)
+		r.expire(p.Steps, f)
 	}
 	return p
 }
@@ -84,7 +85,7 @@ func (r *runner) outage(p flows.Plan) flows.Plan {
 
 // expire fails what is still waited for. If that is nothing, it fails what is
 // in the way instead: a change that does not last, or a value that never comes.
-func (r *runner) expire(steps []flows.Step, now time.Time) {
+func (r *runner) expire(steps []flows.Step, f flows.Facts) {
 	waiting := slices.ContainsFunc(steps, func(s flows.Step) bool { return s.Status == flows.Waiting })
 	for i := range steps {
 		s := &steps[i]
@@ -94,20 +95,22 @@ func (r *runner) expire(steps []flows.Step, now time.Time) {
 		if s.Status == flows.Ready && s.Action.Changes() {
 			s.Fail(flows.FailedConflict, flows.CodeUndone,
 				fmt.Sprintf("not within %s: it was applied, and does not stay as applied%s", r.options.Timeout, s.AlsoWrittenBy()),
-				"look for another program that changes it: kubectl get with --show-managed-fields")
+				command.Hintf("look for another program that changes it: %s", seeWriters(f, *s)))
 			continue
 		}
-		r.timeOut(s, now)
+		r.timeOut(s, f.At)
 	}
 }
 
 // timeOut fails a step with all facts about its wait: the last observation, its
 // duration, and the cluster's event.
 func (r *runner) timeOut(s *flows.Step, now time.Time) {
-	again := "run the same command again to wait longer"
-	hint := again
-	if s.Hint != "" {
-		hint = s.Hint + "; then " + again
+	const again = "run the same command again to wait longer"
+	fix := slices.Clone(s.Fix)
+	if last := len(fix) - 1; last >= 0 {
+		fix[last] = command.Hintf("%s; then %s", fix[last], again)
+	} else {
+		fix = command.Texts(again)
 	}
 	code := s.Code
 	if code == "" {
@@ -129,6 +132,6 @@ func (r *runner) timeOut(s *flows.Step, now time.Time) {
 		evidence[flows.EvidenceEvent] = s.Events[0].Text(now)
 		reason += "; " + s.Events[0].Text(now)
 	}
-	s.Fail(flows.FailedTimeout, code, reason, hint)
+	s.Fail(flows.FailedTimeout, code, reason, fix...)
 	s.Evidence = evidence
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // Event is the state of a run at one moment.
@@ -127,7 +128,7 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	p = r.judge(p, facts.At)
+	p = r.judge(p, facts)
 	r.send(p, facts.At, nil)
 	if err := r.failure(p); err != nil {
 		return false, err
@@ -135,7 +136,7 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	if p.Done() {
 		return true, nil
 	}
-	if asked, err := r.approve(ctx, p); asked || err != nil {
+	if asked, err := r.approve(ctx, p, facts); asked || err != nil {
 		return false, err
 	}
 	if p.MeasureNext() {
@@ -224,7 +225,7 @@ func (r *runner) measure(ctx context.Context, facts flows.Facts) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		m = flows.Measurement{At: r.options.Now(), Result: err.Error(), Hint: flows.HintOf(err).String()}
+		m = flows.Measurement{At: r.options.Now(), Result: err.Error(), Fix: flows.HintOf(err)}
 	} else if r.tries++; !m.OK && r.tries < measureTries {
 		return r.wait(ctx)
 	}
@@ -232,9 +233,12 @@ func (r *runner) measure(ctx context.Context, facts flows.Facts) error {
 	return nil
 }
 
-func (r *runner) verify(ctx context.Context, _ flows.Facts) (flows.Measurement, error) {
+func (r *runner) verify(ctx context.Context, f flows.Facts) (flows.Measurement, error) {
 	v, err := VerifyPair(ctx, r.clusters[flows.A], r.clusters[flows.B], VerifyRequest{Now: r.options.Now}, func(flows.Side, string) {})
 	m := v.Measurement()
+	if m.Fix.IsZero() {
+		m.Fix = command.Hintf("see what is measured: %s", f.Ours("network", "verify"))
+	}
 	m.OK = m.OK && (!r.options.Strict || v.Verdict() == verify.Works)
 	return m, err
 }
@@ -246,11 +250,11 @@ func (r *runner) send(p flows.Plan, at time.Time, changes []flows.Change) {
 // approve asks the clusters and then the admin, before the first change and before changes that the
 // admin has not seen. A plan is made again after every change, and may then delete or replace more
 // than it announced.
-func (r *runner) approve(ctx context.Context, p flows.Plan) (asked bool, err error) {
+func (r *runner) approve(ctx context.Context, p flows.Plan, f flows.Facts) (asked bool, err error) {
 	if p.Empty() || r.approved != nil && r.approved.Foresaw(p) {
 		return false, nil
 	}
-	p, err = r.review(ctx, p)
+	p, err = r.review(ctx, p, f)
 	if err != nil {
 		return false, err
 	}
@@ -277,9 +281,9 @@ func (r *runner) approve(ctx context.Context, p flows.Plan) (asked bool, err err
 
 // review asks the clusters whether the user may make all of the plan's changes. If not, the
 // returned plan begins with failed steps that name the missing rights.
-func (r *runner) review(ctx context.Context, p flows.Plan) (flows.Plan, error) {
+func (r *runner) review(ctx context.Context, p flows.Plan, f flows.Facts) (flows.Plan, error) {
 	reviews, errs := Review(ctx, r.clusters, rights.OfBoth(p))
-	p.Steps = append(rights.Unpermitted(reviews), p.Steps...)
+	p.Steps = append(rights.Unpermitted(reviews, f), p.Steps...)
 	return p, errors.Join(errs[:]...)
 }
 

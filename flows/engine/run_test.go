@@ -112,7 +112,7 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 	if err.Error() != text {
 		t.Errorf("error:\n got %s\nwant %s", err, text)
 	}
-	if failed.Step.Kind != flows.FailedTimeout || failed.Cluster != "milan" || !failed.Changed || failed.Step.Hint == "" {
+	if failed.Step.Kind != flows.FailedTimeout || failed.Cluster != "milan" || !failed.Changed || failed.Step.Hint().IsZero() {
 		t.Errorf("got %+v", failed)
 	}
 	last := r.Events[len(r.Events)-1]
@@ -292,7 +292,7 @@ func TestRunShowsARefusedChange(t *testing.T) {
 	if !errors.As(err, &failed) || !errors.Is(err, error(refusal)) {
 		t.Fatalf("got %v, want a failed step because of %v", err, refusal)
 	}
-	if failed.Step.ID != "gateway-server-b" || failed.Step.Kind != flows.FailedConflict || !strings.Contains(failed.Step.Hint, "argocd") || !failed.Changed {
+	if failed.Step.ID != "gateway-server-b" || failed.Step.Kind != flows.FailedConflict || !strings.Contains(failed.Step.Hint().String(), "argocd") || !failed.Changed {
 		t.Errorf("got %+v", failed)
 	}
 	last := r.Events[len(r.Events)-1]

@@ -13,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -57,7 +58,7 @@ func TestARunThatEndsWithAMeasurement(t *testing.T) {
 		tries    int
 	}{
 		"it came through":         {flows.Measurement{OK: true, Result: "1.2 ms"}, 0, nil, "", 1},
-		"it got lost":             {flows.Measurement{Result: "nothing came back", Hint: "look at network policies"}, 0, nil, flows.CodeVerification, 5},
+		"it got lost":             {flows.Measurement{Result: "nothing came back", Fix: command.Text("look at network policies")}, 0, nil, flows.CodeVerification, 5},
 		"it came through at last": {flows.Measurement{Result: "nothing came back"}, 2, nil, "", 3},
 		"it can't be tried":       {flows.Measurement{}, 0, errors.New("pods can't be made"), flows.CodeVerification, 1},
 	} {
@@ -139,7 +140,7 @@ func TestANamespaceThatDoesNotGoSaysWhy(t *testing.T) {
 	}
 	s, _ := flows.PlanConnect(flowtest.NodePort(), f).Step("namespace-a")
 	const want = "Namespace liqo-tenant-milan is still being deleted: Some content in the namespace has finalizers remaining: example.org/hold in 1 resource instances"
-	if s.Status != flows.Waiting || s.Reason != want || s.Hint != "see what holds it: kubectl --context kind-rome get namespace liqo-tenant-milan -o yaml" {
-		t.Errorf("got %s: %s (%s)", s.Status, s.Reason, s.Hint)
+	if s.Status != flows.Waiting || s.Reason != want || s.Hint().String() != "see what holds it: kubectl --context kind-rome get namespace liqo-tenant-milan -o yaml" {
+		t.Errorf("got %s: %s (%s)", s.Status, s.Reason, s.Hint())
 	}
 }

@@ -60,8 +60,8 @@ func TestAnswersThatEndARun(t *testing.T) {
 				t.Fatalf("got %v, want a failed step because of %v", err, tc.answer)
 			}
 			s := failed.Step
-			if s.Kind != tc.kind || failed.Code() != tc.code || !strings.Contains(s.Hint, tc.hint) || !failed.Changed {
-				t.Errorf("got kind %d, code %s, hint %q, changed %v", s.Kind, s.Code, s.Hint, failed.Changed)
+			if s.Kind != tc.kind || failed.Code() != tc.code || !strings.Contains(s.Hint().String(), tc.hint) || !failed.Changed {
+				t.Errorf("got kind %d, code %s, hint %q, changed %v", s.Kind, s.Code, s.Hint(), failed.Changed)
 			}
 			if waited := r.Events[len(r.Events)-1].At.Sub(r.Events[0].At); waited > 10*time.Second {
 				t.Errorf("it took %s to say so", waited)
@@ -238,8 +238,8 @@ func TestATimeoutSaysAllThatIsKnown(t *testing.T) {
 	}
 	const hint = "see what the provider says: kubectl --context kind-milan -n liqo-tenant-rome describe service gw-rome; " +
 		"or choose --server-service-type NodePort, or give the address: --client-address; then run the same command again to wait longer"
-	if s.Hint != hint {
-		t.Errorf("hint:\n got %s\nwant %s", s.Hint, hint)
+	if s.Hint().String() != hint {
+		t.Errorf("hint:\n got %s\nwant %s", s.Hint(), hint)
 	}
 	if s.Evidence["since"] != "2026-05-04T12:00:02Z" || s.Evidence["observed"] == "" || s.Evidence["event"] == "" {
 		t.Errorf("evidence %v", s.Evidence)

@@ -109,10 +109,10 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 		blamePolicies(ctx, f, [2]Cluster{a, b}, &v)
 		return v, nil
 	}
-	v.Between, v.Reason, v.Hint = verify.Gateways, err.Error(), flows.HintOf(err).String()
+	v.Between, v.Reason, v.Fix = verify.Gateways, err.Error(), flows.HintOf(err)
 	if errors.Is(err, ErrNoImage) {
-		v.Hint = command.Hintf("%s has pods measure, with an image of liqo-gateway that the nodes of both clusters can pull",
-			f.Ours("network", "verify").Flag("--image", "IMAGE")).String()
+		v.Fix = command.Hintf("%s has pods measure, with an image of liqo-gateway that the nodes of both clusters can pull",
+			f.Ours("network", "verify").Flag("--image", "IMAGE"))
 	}
 	// The pods' attempt took a while.
 	if f, err = Observe(ctx, a, b, r.Now); err != nil {

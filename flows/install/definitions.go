@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -68,7 +69,7 @@ func owner(d flows.DefinitionFacts) string {
 // another program's and not those that our programs need, as a failed step; nil
 // if there is none. They are not replaced: what was made of them may still be in
 // use.
-func UnusableDefinition(side flows.Side, others []flows.DefinitionFacts) *flows.Step {
+func UnusableDefinition(side flows.Side, c flows.ClusterFacts, others []flows.DefinitionFacts) *flows.Step {
 	i := slices.IndexFunc(others, func(d flows.DefinitionFacts) bool { return d.Unusable != "" })
 	if i < 0 {
 		return nil
@@ -76,5 +77,6 @@ func UnusableDefinition(side flows.Side, others []flows.DefinitionFacts) *flows.
 	d := others[i]
 	return new(flows.Refuse(side, flows.CodeSoftware, "the definitions of Liqo's API", flows.FailedPreflight,
 		fmt.Sprintf("definition %s is %s: %s", d.Name, owner(d), d.Unusable),
-		fmt.Sprintf("bring it to that of Liqo v1.2 with the program that made it; or, if nothing uses it any more, delete it and all objects of its kind: kubectl delete crd %s", d.Name)))
+		command.Text("bring it to that of Liqo v1.2 with the program that made it"),
+		command.Hintf("or, if nothing uses it any more, delete it and all objects of its kind: %s", c.Kubectl("delete", "crd", d.Name))))
 }

@@ -2,7 +2,6 @@ package install
 
 import (
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -55,7 +54,7 @@ func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []f
 	case unknown != "":
 		s.Status, s.Reason, s.Code = flows.Done, trial.NotTried+unknown, ""
 	case t.Failed != "":
-		s.Fail(flows.FailedPreflight, flows.CodeImage, t.Text(), strings.Join(t.Fix(), "; or "))
+		s.Fail(flows.FailedPreflight, flows.CodeImage, t.Text(), t.Fix(c.Flags())...)
 	default:
 		s.Status, s.Reason, s.Code = flows.Done, t.Text(), ""
 	}

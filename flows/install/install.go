@@ -16,6 +16,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -36,7 +37,7 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	if c.Software == flows.Liqo {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUnfit, "installation", flows.FailedPreflight,
 			"Liqo's controller-manager already connects this cluster, and two operators would fight over the same objects",
-			"use liqo-tui network connect as it is: it works with Liqo's")}
+			command.Hintf("use %s as it is: it works with Liqo's", command.Ours("network", "connect").On(c.Flags())))}
 		return plan
 	}
 	if s := byHelm(c); s != nil {
@@ -45,7 +46,7 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	}
 	i, err := New(complete(c, p))
 	if err != nil {
-		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUsage, "settings", flows.FailedUsage, err.Error(), "")}
+		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUsage, "settings", flows.FailedUsage, err.Error())}
 		return plan
 	}
 	if s := c.OldKernels(flows.A); s != nil {
@@ -106,7 +107,8 @@ func byHelm(c flows.ClusterFacts) *flows.Step {
 	release, namespace := d.Annotations[helmRelease], cmp.Or(d.Annotations[helmNamespace], d.Namespace)
 	return new(flows.Refuse(flows.A, flows.CodeOwnership, "the installation is Helm's", flows.FailedConflict,
 		fmt.Sprintf("Helm release %s in namespace %s made the installation, and would take back what another program changes of it", release, namespace),
-		fmt.Sprintf("change it with helm upgrade %[1]s -n %[2]s --reuse-values, or remove it with helm uninstall %[1]s -n %[2]s", release, namespace)))
+		command.Hintf("change it with %s, or remove it with %s",
+			command.Helm(c.Flags(), "upgrade", release, "-n", namespace, "--reuse-values"), command.Helm(c.Flags(), "uninstall", release, "-n", namespace))))
 }
 
 // Annotations that Helm writes on the objects of a release.
@@ -150,7 +152,7 @@ func installNamespace(side flows.Side, c flows.ClusterFacts, name string) *flows
 		return nil
 	}
 	return new(flows.Refuse(side, flows.CodeNamespace, "the operator can be installed", flows.FailedPreflight, render.RefusesPods(ns),
-		fmt.Sprintf("choose another with --liqo-namespace, or allow it: kubectl label namespace %s %s=privileged --overwrite", name, render.PodSecurity)))
+		command.Hintf("choose another with --liqo-namespace, or allow it: %s", c.Privilege(name))))
 }
 
 // promised is the cluster as it will be after the installation.
@@ -299,40 +301,42 @@ func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows
 }
 
 // seeInstallation is what to do where nobody knows what is installed.
-const seeInstallation = "ask the cluster's administrator for the right to read it"
+func seeInstallation() command.Hint {
+	return command.Text("ask the cluster's administrator for the right to read it")
+}
 
 // obstacle is the reason that the installation can't be applied, as a failed step; nil if it can.
 func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	if why := c.Unseen(); why != "" { // a second operator would work against the first
 		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess,
-			fmt.Sprintf("whether Liqo or the liqo-tui operator is installed on %s is not known: %s", c.Context, why), flows.SeeManagers))
+			fmt.Sprintf("whether Liqo or the liqo-tui operator is installed on %s is not known: %s", c.Context, why), c.Alone().SeeManagers()))
 	}
 	if why := c.Installation.Unknown(); why != "" {
-		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess, "what is installed is not known: "+why, seeInstallation))
+		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess, "what is installed is not known: "+why, seeInstallation()))
 	}
 	if c.Software == flows.NoSoftware || c.Installation.Value() != nil {
-		for _, s := range []*flows.Step{flows.InstalledElsewhere(side, c), installNamespace(side, c, i.params.Namespace), i.newer(side, c), UnusableDefinition(side, i.others(c))} {
+		for _, s := range []*flows.Step{flows.InstalledElsewhere(side, c), installNamespace(side, c, i.params.Namespace), i.newer(side, c), UnusableDefinition(side, c, i.others(c))} {
 			if s != nil {
 				return s
 			}
 		}
 	}
 	if i.params.Image == "" {
-		return new(flows.Refuse(side, flows.CodeUsage, "image", flows.FailedUsage, noImage, "push one where the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG"))
+		return new(flows.Refuse(side, flows.CodeUsage, "image", flows.FailedUsage, noImage, command.Text("push one where the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG")))
 	}
 	if c.ID != "" && c.ID != i.params.ClusterID {
 		return new(flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage,
-			fmt.Sprintf("its peers know the cluster as %s, not %s", c.ID, i.params.ClusterID), "use the ID that it has: --cluster-id"))
+			fmt.Sprintf("its peers know the cluster as %s, not %s", c.ID, i.params.ClusterID), command.Text("use the ID that it has: --cluster-id")))
 	}
 	if err := i.params.ClusterID.Choose(); c.ID == "" && err != nil {
 		return new(flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage, err.Error(),
-			"choose another one: "+[...]string{"--cluster-id", "--remote-cluster-id"}[side]))
+			command.Text("choose another one: "+[...]string{"--cluster-id", "--remote-cluster-id"}[side])))
 	}
 	if s := i.foreign(side, c); s != nil {
 		return s
 	}
 	if why := endsAccess(c, i.params.Peering); why != "" {
-		return new(flows.Refuse(side, flows.CodeOwnership, "part in peerings", flows.FailedConflict, why, "run liqo-tui unpeer for each first, then install again. An account that may read Tenants and Identities sees which clusters these are"))
+		return new(flows.Refuse(side, flows.CodeOwnership, "part in peerings", flows.FailedConflict, why, command.Hintf("run %s for each first, then install again. An account that may read Tenants and Identities sees which clusters these are", c.Ours("unpeer"))))
 	}
 	return i.toldRange(side, c)
 }
@@ -347,7 +351,7 @@ func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Ste
 		}
 		if live := object(c, flows.RefTo(o).Kind, o.GetName()); live != nil && render.TakesOver(live, o) {
 			err := &flows.ForeignError{Object: flows.RefTo(o)}
-			return new(flows.Refuse(side, flows.CodeOwnership, flows.RefTo(o).Title(), flows.FailedConflict, err.Error(), "delete it if nobody needs it"))
+			return new(flows.Refuse(side, flows.CodeOwnership, flows.RefTo(o).Title(), flows.FailedConflict, err.Error(), command.Text("delete it if nobody needs it")))
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -149,15 +150,15 @@ func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.S
 			from += " (" + source + ")"
 		}
 		to, why := "what is stated", fmt.Sprintf("peers that were told the former: %d", peers)
-		hint := "run liqo-tui network reset for each peer first (liqo-tui info lists them), then install again"
+		hint := command.Hintf("run %s for each peer first (%s lists them), then install again", c.Ours("network", "reset"), c.Ours("info"))
 		if external {
 			to = i.external()
 		}
 		if peers == 0 {
 			why = fmt.Sprintf("IPs with an address of the former: %d", hosts)
-			hint = "delete these first (kubectl get ips.ipam.liqo.io -A lists them), then install again"
+			hint = command.Hintf("delete these first (%s lists them), then install again", c.Kubectl("get", "ips.ipam.liqo.io", "-A"))
 			if hosts == 0 {
-				why, hint = "who has an address of the former is not known: "+unknown, "ask the cluster's administrator for the right to read it"
+				why, hint = "who has an address of the former is not known: "+unknown, seeInstallation()
 			}
 		}
 		return new(flows.Refuse(side, flows.CodeOwnership, "address ranges", flows.FailedConflict,

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -17,8 +18,8 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
 		return plan
 	}
-	refuse := func(kind flows.FailureKind, code flows.Code, reason, hint string) flows.Plan {
-		plan.Steps = []flows.Step{flows.Refuse(flows.A, code, "not changed", kind, reason, hint)}
+	refuse := func(kind flows.FailureKind, code flows.Code, reason string, fix ...command.Hint) flows.Plan {
+		plan.Steps = []flows.Step{flows.Refuse(flows.A, code, "not changed", kind, reason, fix...)}
 		return plan
 	}
 	if ending := c.EndingPeers(); len(ending) > 0 && len(ending) == len(c.KnownPeers()) {
@@ -30,21 +31,21 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 	}
 	if peers := c.KnownPeers(); len(peers) > 0 {
 		// Without the operator nobody would clean the nodes up after a gateway.
-		return refuse(flows.FailedPreflight, flows.CodeUnfit, "it still has peers: "+flows.Some(peers), "run liqo-tui network reset for each; liqo-tui info lists them")
+		return refuse(flows.FailedPreflight, flows.CodeUnfit, "it still has peers: "+flows.Some(peers), command.Hintf("run %s for each; %s lists them", c.Ours("network", "reset"), c.Ours("info")))
 	}
 	if s := flows.InstalledElsewhere(flows.A, c); s != nil {
-		return refuse(flows.FailedPreflight, flows.CodeUnfit, s.Reason, s.Hint)
+		return refuse(flows.FailedPreflight, flows.CodeUnfit, s.Reason, s.Fix...)
 	}
 	plan.Asks = []flows.Question{flows.AskInstallation{Side: flows.A}}
 	if why := c.InstallationUnknown(); why != "" {
-		return refuse(flows.FailedAccess, flows.CodeForbidden, why, seeInstallation)
+		return refuse(flows.FailedAccess, flows.CodeForbidden, why, seeInstallation())
 	}
 	if s := byHelm(c); s != nil {
 		plan.Steps = []flows.Step{*s}
 		return plan
 	}
 	if why := endsAccess(c, render.PeeringNone); why != "" {
-		return refuse(flows.FailedPreflight, flows.CodeUnfit, why, "run liqo-tui unpeer for each")
+		return refuse(flows.FailedPreflight, flows.CodeUnfit, why, command.Hintf("run %s for each", c.Ours("unpeer")))
 	}
 	rest := c.Installation.Value() == nil
 	// The rights are deleted before the objects that the programs write, because

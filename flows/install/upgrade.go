@@ -9,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -20,11 +21,11 @@ func (i *Installation) newer(side flows.Side, c flows.ClusterFacts) *flows.Step 
 	if d == nil {
 		return nil
 	}
-	const hint = "use the release of liqo-tui that installed it, or a newer one; to go back, run its uninstall first, and install again with this one"
+	fix := command.Text("use the release of liqo-tui that installed it, or a newer one; to go back, run its uninstall first, and install again with this one")
 	level := wire.InstalledLevel(d)
 	if level > wire.Level {
 		return new(flows.Refuse(side, flows.CodeSoftware, "the installation is no newer than this program", flows.FailedPreflight,
-			fmt.Sprintf("a newer release of liqo-tui made the installation, with annotations of level %d, and this one knows level %d: a downgrade would leave what nobody reads", level, wire.Level), hint))
+			fmt.Sprintf("a newer release of liqo-tui made the installation, with annotations of level %d, and this one knows level %d: a downgrade would leave what nobody reads", level, wire.Level), fix))
 	}
 	if level < wire.Level {
 		return nil // an upgrade may leave fields out
@@ -40,7 +41,7 @@ func (i *Installation) newer(side flows.Side, c flows.ClusterFacts) *flows.Step 
 		}
 		if more := render.Newer(live, wanted); more != "" {
 			return new(flows.Refuse(side, flows.CodeSoftware, "the definitions are no newer than this program", flows.FailedPreflight,
-				fmt.Sprintf("definition %s is of a newer release of liqo-tui: %s, which this one would remove", live.Name, more), hint))
+				fmt.Sprintf("definition %s is of a newer release of liqo-tui: %s, which this one would remove", live.Name, more), fix))
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func TestUpgrades(t *testing.T) {
 			plan := planned(render.InstallParams{Image: "example.org/gateway:v2"})(f)
 			failed := plan.Failure()
 			if c.refused != "" {
-				if failed == nil || failed.Kind != flows.FailedPreflight || !strings.Contains(failed.Reason, c.refused) || !strings.Contains(failed.Hint, "or a newer one") {
+				if failed == nil || failed.Kind != flows.FailedPreflight || !strings.Contains(failed.Reason, c.refused) || !strings.Contains(failed.Hint().String(), "or a newer one") {
 					t.Fatalf("got %+v, want it to be refused: %s", failed, c.refused)
 				}
 				if got := plan.Changes(); got != (flows.Summary{}) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -34,12 +35,20 @@ func PlanInvite(p flows.Params, peer wire.ClusterID, nonce string, f flows.Facts
 	if client := c.Peers[flows.A].Client; client != nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeInvitation, "invitation", flows.FailedConflict,
 			fmt.Sprintf("%s is already the client of a connection with %s", f.Sides[flows.A].ID, peer),
-			"remove it with liqo-tui network disconnect --local-only, or let the other cluster invite this one")}
+			command.Hintf("remove it with %s, or let the other cluster invite this one", disconnect(f, peer)))}
 		return plan
 	}
 	c.Nonce = nonce
 	plan.Steps = c.ExplainWaits([]flows.Step{c.TenantNamespace(flows.A), c.GatewayServer(flows.A), c.Endpoint(flows.A), c.OwnKey(flows.A)})
 	return plan
+}
+
+func disconnect(f flows.Facts, peer wire.ClusterID) command.Command {
+	return f.Sides[flows.A].Ours("network", "disconnect", "--local-only", "--remote-cluster-id", string(peer))
+}
+
+func invite(f flows.Facts, peer wire.ClusterID) command.Command {
+	return f.Sides[flows.A].Ours("network", "invite", "--for", string(peer))
 }
 
 // PlanJoin makes cluster A's end of the connection that it is invited to.
@@ -59,7 +68,7 @@ func PlanJoin(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	if c.Peers[flows.A].Server != nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeInvitation, "invitation", flows.FailedConflict,
 			fmt.Sprintf("%s already hosts a gateway server for %s: it has invited that cluster, or is connected with it", f.Sides[flows.A].ID, l.From.ClusterID),
-			"agree on who invites; liqo-tui network disconnect --local-only removes this side's gateway")}
+			command.Hintf("agree on who invites; %s removes this side's gateway", disconnect(f, l.From.ClusterID)))}
 		return plan
 	}
 	plan.Kept = append(plan.Kept, l.Summary()...)
@@ -83,7 +92,7 @@ func PlanAccept(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	if c.Peers[flows.A].Server == nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeInvitation, "answer", flows.FailedPreflight,
 			fmt.Sprintf("%s has not invited %s, or no longer has the gateway for it", f.Sides[flows.A].ID, l.From.ClusterID),
-			"invite it: liqo-tui network invite --for "+string(l.From.ClusterID))}
+			command.Hintf("invite it: %s", invite(f, l.From.ClusterID)))}
 		return plan
 	}
 	if c.Peers[flows.A].Key == nil {
@@ -173,7 +182,7 @@ func misanswered(c flows.Connection, l peerfile.File) *flows.Step {
 		return nil
 	}
 	return new(flows.Refuse(flows.A, flows.CodeInvitation, "answer to the present invitation", flows.FailedPreflight, reason,
-		fmt.Sprintf("write the invitation again, and have %s answer that one: liqo-tui network invite --for %s", peer, peer)))
+		command.Hintf("write the invitation again, and have %s answer that one: %s", peer, invite(c.Facts, peer))))
 }
 
 // NewAnswer is what cluster A sends to the cluster that has invited it, once
@@ -208,9 +217,9 @@ func Expired(l peerfile.File, now time.Time) error {
 	if !now.After(l.Expires) {
 		return nil
 	}
-	again := "ask the admin of " + string(l.From.ClusterID) + " for a new one: the same command writes it again"
 	s := flows.Refuse(flows.A, flows.CodeInvitation, strings.ToLower(string(l.Kind))+" is still valid", flows.FailedPreflight,
-		"it has expired at "+l.Expires.Format(time.RFC3339), again)
+		"it has expired at "+l.Expires.Format(time.RFC3339),
+		command.Hintf("ask the admin of %s for a new one: the same command writes it again", l.From.ClusterID))
 	return &flows.StepError{Step: s, Cluster: l.For}
 }
 
@@ -222,7 +231,7 @@ func WrongFingerprint(l peerfile.File, told string) error {
 	}
 	s := flows.Refuse(flows.A, flows.CodeInvitation, "fingerprint of the "+strings.ToLower(string(l.Kind)), flows.FailedPreflight,
 		fmt.Sprintf("it is %s, not %s", l.Fingerprint, told),
-		fmt.Sprintf("the file was changed on its way, or it is another one: have the admin of %s send it again, and say its fingerprint", l.From.ClusterID))
+		command.Hintf("the file was changed on its way, or it is another one: have the admin of %s send it again, and say its fingerprint", l.From.ClusterID))
 	return &flows.StepError{Step: s, Cluster: l.For}
 }
 
@@ -232,5 +241,5 @@ func misdirected(l peerfile.File, local flows.ClusterFacts) *flows.Step {
 		return nil // or another step says what is wrong with the cluster
 	}
 	return new(flows.Refuse(flows.A, flows.CodeInvitation, strings.ToLower(string(l.Kind))+" is for this cluster", flows.FailedPreflight,
-		fmt.Sprintf("%s wrote it for %s, and this is %s", l.From.ClusterID, l.For, local.ID), "choose the context of "+string(l.For)))
+		fmt.Sprintf("%s wrote it for %s, and this is %s", l.From.ClusterID, l.For, local.ID), command.Text("choose the context of "+string(l.For))))
 }

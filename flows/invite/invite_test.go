@@ -180,7 +180,7 @@ func TestInvitationsAndAnswersThatDoNotFitAreRefused(t *testing.T) {
 			p := flowtest.NewPair()
 			invitation, answer := exchange(t, p, want)
 			s := tc.plan(p, invitation, answer).Failure()
-			if s == nil || s.Kind != tc.kind || !strings.Contains(s.Reason, tc.says) || s.Hint == "" {
+			if s == nil || s.Kind != tc.kind || !strings.Contains(s.Reason, tc.says) || s.Hint().IsZero() {
 				t.Errorf("got %+v, want kind %d, %q, and a hint", s, tc.kind, tc.says)
 			}
 		})
@@ -243,8 +243,8 @@ func TestAnAnswerIsToTheInvitationThatStands(t *testing.T) {
 			switch s := plan.Failure(); {
 			case (s != nil) != (tc.refused != ""):
 				t.Errorf("got failure %+v", s)
-			case s != nil && (!strings.Contains(s.Reason, tc.refused) || !strings.Contains(s.Hint, "network invite --for milan")):
-				t.Errorf("got %q, hint %q, want %q", s.Reason, s.Hint, tc.refused)
+			case s != nil && (!strings.Contains(s.Reason, tc.refused) || !strings.Contains(s.Hint().String(), "network invite --for milan")):
+				t.Errorf("got %q, hint %q, want %q", s.Reason, s.Hint(), tc.refused)
 			}
 			if warns := strings.Contains(strings.Join(plan.Kept, "\n"), "warning: an earlier liqo-tui"); warns != tc.warns {
 				t.Errorf("warns: %v, in %q", warns, plan.Kept)

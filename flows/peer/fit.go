@@ -23,17 +23,17 @@ import (
 // unfit lists the reasons against lending between clusters that can be connected.
 func (p pair) unfit() []flows.Step {
 	var steps []flows.Step
-	refuse := func(side flows.Side, code flows.Code, title, reason, hint string) {
-		steps = append(steps, flows.Refuse(side, code, title, flows.FailedPreflight, reason, hint))
+	refuse := func(side flows.Side, code flows.Code, title, reason string, fix command.Hint) {
+		steps = append(steps, flows.Refuse(side, code, title, flows.FailedPreflight, reason, fix))
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		c := p.Facts.Sides[side]
 		if reason, hint := p.unfitSoftware(side); reason != "" {
 			refuse(side, check.Lending, "Liqo", reason, hint)
 		} else if missing := p.missing(side); len(missing) > 0 {
-			hint := "install Liqo's CRDs completely, of v1.0 or later"
+			hint := command.Text("install Liqo's CRDs completely, of v1.0 or later")
 			if p.ours(side) {
-				hint = fmt.Sprintf("bring the installation up to date: %s", c.Ours("install"))
+				hint = command.Hintf("bring the installation up to date: %s", c.Ours("install"))
 			}
 			refuse(side, check.Lending, "Liqo's API", fmt.Sprintf("%s does not serve %s", c.ID, strings.Join(missing, ", ")), hint)
 		}
@@ -68,7 +68,7 @@ func (p pair) unread() (steps []flows.Step) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if ns := p.tenant(side).Namespace; slices.Contains(p.lending(side).Unread, ns) {
 			steps = append(steps, flows.Refuse(side, flows.CodePermission, "Secrets of the peering", flows.FailedAccess,
-				"this user may not list secrets in "+ns, "ask the cluster's administrator for the Role that liqo-tui rbac --peering prints"))
+				"this user may not list secrets in "+ns, p.Facts.AskForRights("--peering")))
 		}
 	}
 	return steps
@@ -78,24 +78,24 @@ func (p pair) unread() (steps []flows.Step) {
 // our operator; our operator lends only to our operator. Liqo as a consumer copies the labels and
 // annotations of all objects. An admission policy of ours accepts none: they steer programs of the
 // provider (render/provider.yaml).
-func (p pair) unfitSoftware(side flows.Side) (reason, hint string) {
+func (p pair) unfitSoftware(side flows.Side) (reason string, hint command.Hint) {
 	c, other := p.Facts.Sides[side], p.Facts.Sides[side.Other()]
 	role := c.Operator.Peering
 	switch {
 	case c.Software == flows.Liqo:
-		return "", ""
+		return "", command.Hint{}
 	case c.Software != flows.Operator:
 		return fmt.Sprintf("%s has no Liqo (%s)", c.ID, c.Software),
-			fmt.Sprintf("%s connects the pods of these clusters; to lend resources, %s on both, or install Liqo on both", p.Facts.Ours("network", "connect"), command.Ours("install").Flag("--peering", string(render.PeeringBoth)))
+			command.Hintf("%s connects the pods of these clusters; to lend resources, %s on both, or install Liqo on both", p.Facts.Ours("network", "connect"), command.Ours("install").Flag("--peering", string(render.PeeringBoth)))
 	case side == p.pro && other.Software == flows.Liqo:
 		return fmt.Sprintf("%s runs Liqo, which sends labels and annotations along with all that it asks for, and the operator on %s takes none of a consumer's", other.ID, c.ID),
-			fmt.Sprintf("the other way round works, %s as the consumer; for this one, run Liqo on both clusters, or the operator on both", c.ID)
+			command.Hintf("the other way round works, %s as the consumer; for this one, run Liqo on both clusters, or the operator on both", c.ID)
 	case side == p.con && !role.Consumes():
-		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags()).String()
+		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), command.Hintf("%s", command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags()))
 	case side == p.pro && !role.Provides():
-		return fmt.Sprintf("the operator on %s is not told that the cluster is a provider", c.ID), command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags()).String()
+		return fmt.Sprintf("the operator on %s is not told that the cluster is a provider", c.ID), command.Hintf("%s", command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags()))
 	}
-	return "", ""
+	return "", command.Hint{}
 }
 
 // missing lists the kinds that a side needs and its API server does not serve.
@@ -134,7 +134,7 @@ func (p pair) down(side flows.Side, name string) string {
 }
 
 // unfitNamespace refuses a namespace that Liqo would not find: it looks only at labels.
-func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
+func (p pair) unfitNamespace(side flows.Side) (reason string, hint command.Hint) {
 	t, c := p.tenant(side), p.Facts.Sides[side]
 	var labelled []string
 	for _, ns := range c.Namespaces {
@@ -146,32 +146,32 @@ func (p pair) unfitNamespace(side flows.Side) (reason, hint string) {
 	switch {
 	case len(labelled) > 1:
 		return fmt.Sprintf("%s has %d tenant namespaces for %s, and Liqo takes none then: %s", c.ID, len(labelled), t.Remote, strings.Join(labelled, ", ")),
-			fmt.Sprintf("take label %s off all but one", wire.LabelTenantNamespace)
+			command.Hintf("take label %s off all but one", wire.LabelTenantNamespace)
 	case side == p.con && !p.can(side).LendAnywhere && p.wants(p.params.Slice, true) && !strings.HasPrefix(t.Namespace, peering.NamespacePrefix):
 		return fmt.Sprintf("namespace %s does not begin with %s: Liqo gives virtual nodes in it no certificate, so logs and exec don't work", t.Namespace, peering.NamespacePrefix),
-			"leave --namespace out, or reset the connection first if it is there"
+			command.Text("leave --namespace out, or reset the connection first if it is there")
 	case ns == nil || ns.DeletionTimestamp != nil:
-		return "", ""
+		return "", command.Hint{}
 	case ns.Labels[wire.LabelTenantNamespace] != "true" || ns.Labels[wire.LabelRemoteCluster] != string(t.Remote):
 		return fmt.Sprintf("namespace %s has not the labels by which Liqo finds it", ns.Name),
-			fmt.Sprintf("add them: %s", c.Kubectl("label", "namespace", ns.Name, wire.LabelTenantNamespace+"=true", wire.LabelRemoteCluster+"="+string(t.Remote)))
+			command.Hintf("add them: %s", c.Kubectl("label", "namespace", ns.Name, wire.LabelTenantNamespace+"=true", wire.LabelRemoteCluster+"="+string(t.Remote)))
 	}
-	return "", ""
+	return "", command.Hint{}
 }
 
 // unfitKey refuses a changed key: a provider gives no access to a consumer that had another key
 // before.
-func (p pair) unfitKey() (reason, hint string) {
+func (p pair) unfitKey() (reason string, hint command.Hint) {
 	l := p.lending(p.con)
 	if l.Request == nil {
 		if p.ours(p.con) {
-			return l.RequestProblem, fmt.Sprintf("the operator makes it; to read it takes the right to get secrets in namespace %s", p.Facts.Sides[p.con].Namespace)
+			return l.RequestProblem, command.Hintf("the operator makes it; to read it takes the right to get secrets in namespace %s", p.Facts.Sides[p.con].Namespace)
 		}
-		return l.RequestProblem, fmt.Sprintf("Liqo makes it when its authentication module is on; to read it takes the right to get secrets in namespace %s", p.Facts.Sides[p.con].Namespace)
+		return l.RequestProblem, command.Hintf("Liqo makes it when its authentication module is on; to read it takes the right to get secrets in namespace %s", p.Facts.Sides[p.con].Namespace)
 	}
 	var other []string
 	if p.can(p.pro).TakeNewKeys {
-		return "", ""
+		return "", command.Hint{}
 	}
 	for _, s := range p.certificates() {
 		if csr := s.Data[peering.KeyCSR]; len(csr) > 0 && !l.Request.Has(csr) {
@@ -179,67 +179,67 @@ func (p pair) unfitKey() (reason, hint string) {
 		}
 	}
 	if len(other) == 0 {
-		return "", ""
+		return "", command.Hint{}
 	}
 	if live := p.accepted(); live != nil { // Liqo would sign the old request in it again
 		other = append([]string{"tenant/" + live.Name}, other...)
 	}
 	return fmt.Sprintf("%s knows %s by another key, and refuses the present one", p.id(p.pro), p.id(p.con)),
-		fmt.Sprintf("if %s was installed again: %s; then run the same command again", p.id(p.con), p.Kubectl(p.pro, "delete").Add(other...))
+		command.Hintf("if %s was installed again: %s; then run the same command again", p.id(p.con), p.Kubectl(p.pro, "delete").Add(other...))
 }
 
-func (p pair) unfitConsumer() (reason, hint string) {
+func (p pair) unfitConsumer() (reason string, hint command.Hint) {
 	name := p.nodeName()
 	if all := p.identities(); len(all) > 1 {
-		return fmt.Sprintf("there are %d Identities for %s, and Liqo uses none then", len(all), p.id(p.pro)), fmt.Sprintf("delete all but one: %s", p.Kubectl(p.con, "get", "identities"))
+		return fmt.Sprintf("there are %d Identities for %s, and Liqo uses none then", len(all), p.id(p.pro)), command.Hintf("delete all but one: %s", p.Kubectl(p.con, "get", "identities"))
 	}
 	if c := p.cluster(p.con); c != nil && c.Annotations[peering.AnnotationUnreachable] == "true" {
 		return fmt.Sprintf("Liqo on %s was told that %s is gone for good", p.id(p.con), p.id(p.pro)),
-			fmt.Sprintf("take that back: %s", p.Facts.Sides[p.con].Kubectl("annotate", "foreigncluster", c.Name, peering.AnnotationUnreachable+"-"))
+			command.Hintf("take that back: %s", p.Facts.Sides[p.con].Kubectl("annotate", "foreigncluster", c.Name, peering.AnnotationUnreachable+"-"))
 	}
 	if !p.wants(p.params.Slice, true) {
-		return "", ""
+		return "", command.Hint{}
 	}
 	for _, s := range p.lending(p.con).Slices {
 		if s.Name == name && s.Namespace != p.tenant(p.con).Namespace && s.Labels[peering.LabelReplicated] == "" {
-			return fmt.Sprintf("there is a ResourceSlice %s in namespace %s, and its name has to be unique", name, s.Namespace), "delete it, if it is not needed any more"
+			return fmt.Sprintf("there is a ResourceSlice %s in namespace %s, and its name has to be unique", name, s.Namespace), command.Text("delete it, if it is not needed any more")
 		}
 	}
 	if p.wantsNode() && p.slice() == nil && slices.ContainsFunc(p.Facts.Sides[p.con].Nodes, func(n flows.NodeFacts) bool { return n.Name == name }) {
-		return fmt.Sprintf("there is a node %s already, and the virtual node gets the name of the provider", name), fmt.Sprintf("use --create-virtual-node=false, and make one of another name: %s", command.Of("liqoctl", "create", "virtualnode"))
+		return fmt.Sprintf("there is a node %s already, and the virtual node gets the name of the provider", name), command.Hintf("use --create-virtual-node=false, and make one of another name: %s", command.Of("liqoctl", "create", "virtualnode"))
 	}
-	return "", ""
+	return "", command.Hint{}
 }
 
-func (p pair) unfitProvider() (reason, hint string) {
+func (p pair) unfitProvider() (reason string, hint command.Hint) {
 	if reason, hint := p.unfitProxy(); reason != "" {
 		return reason, hint
 	}
 	l, t := p.lending(p.pro), p.tenant(p.pro)
 	if binding := l.Known[string(p.id(p.con))]; binding != "" && p.accepted() == nil {
 		return fmt.Sprintf("%s knows %s already, as a user or a group with rights: %s. Liqo would give the consumer a certificate of that name, and the rights with it", p.id(p.pro), p.id(p.con), binding),
-			fmt.Sprintf("take that subject out of %s, or install Liqo on the consumer with another cluster ID", binding)
+			command.Hintf("take that subject out of %s, or install Liqo on the consumer with another cluster ID", binding)
 	}
 	if v := p.Facts.Sides[p.pro].Operator.Version; tooOld(v) {
-		return fmt.Sprintf("%s runs Liqo %s, which takes keys in another form", p.id(p.pro), v), "upgrade Liqo there to v1.0.2 or later"
+		return fmt.Sprintf("%s runs Liqo %s, which takes keys in another form", p.id(p.pro), v), command.Text("upgrade Liqo there to v1.0.2 or later")
 	}
 	for _, o := range l.Tenants {
 		if (o.Namespace == t.Namespace) != (string(o.Spec.ClusterID) == string(t.Remote)) {
 			return fmt.Sprintf("Tenant %s/%s is of %s: Liqo wants one Tenant per namespace, and one namespace per Tenant", o.Namespace, o.Name, o.Spec.ClusterID),
-				"delete the one that is not needed any more"
+				command.Text("delete the one that is not needed any more")
 		}
 	}
 	if live := p.accepted(); live != nil && live.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
-		return fmt.Sprintf("an admin of %s has drained %s", p.id(p.pro), p.id(p.con)), fmt.Sprintf("to take that back, on %s: liqoctl activate tenant %s", p.id(p.pro), p.id(p.con))
+		return fmt.Sprintf("an admin of %s has drained %s", p.id(p.pro), p.id(p.con)), command.Hintf("to take that back, on %s: %s", p.id(p.pro), command.Of("liqoctl", "activate", "tenant", string(p.id(p.con))))
 	}
 	foreign := in(t.Namespace, l.Slices, func(s *authv1beta1.ResourceSlice) bool {
 		return s.Name == p.nodeName() && !p.copied(s) && s.Labels[peering.LabelReplication] == ""
 	})
 	if len(foreign) > 0 {
 		return fmt.Sprintf("ResourceSlice %s/%s on %s is no copy of %s's, and stands in the place of it", t.Namespace, foreign[0].Name, p.id(p.pro), p.id(p.con)),
-			fmt.Sprintf("delete it, if it is not needed: %s", p.Kubectl(p.pro, "delete", "resourceslice", foreign[0].Name))
+			command.Hintf("delete it, if it is not needed: %s", p.Kubectl(p.pro, "delete", "resourceslice", foreign[0].Name))
 	}
-	return "", ""
+	return "", command.Hint{}
 }
 
 // tooOld matches v1.0.0 and v1.0.1, see https://github.com/liqotech/liqo/releases/tag/v1.0.2, and
@@ -264,7 +264,7 @@ func (p pair) notes() []string {
 	pro, con := p.Facts.Sides[p.pro], p.Facts.Sides[p.con]
 	if live := p.accepted(); live != nil {
 		if live.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
-			out = append(out, fmt.Sprintf("an admin of %s has cordoned %s: it gives nothing new; to take that back: liqoctl uncordon tenant %s", pro.ID, con.ID, con.ID))
+			out = append(out, fmt.Sprintf("an admin of %s has cordoned %s: it gives nothing new; to take that back: %s", pro.ID, con.ID, command.Of("liqoctl", "uncordon", "tenant", string(con.ID))))
 		}
 		if live.Spec.ProxyURL != nil && p.params.InBand == "" && p.params.ProxyURL == "" {
 			out = append(out, "access stays through "+*live.Spec.ProxyURL)

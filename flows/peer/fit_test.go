@@ -106,7 +106,7 @@ func TestAnOldInstallationOfOurs(t *testing.T) {
 		c.Software, c.Operator.Peering = flows.Operator, render.PeeringBoth
 		c.Lending.Missing = []string{"virtualnodes.offloading.liqo.io/v1beta1", "namespacemaps.offloading.liqo.io/v1beta1"}
 	}
-	if s := peer.Plan(peer.Params{}, nil, [2]string{}, f).Failure(); s == nil || s.Side != flows.A || s.Reason != "rome does not serve virtualnodes.offloading.liqo.io/v1beta1" || !strings.Contains(s.Hint, "liqo-tui install --context") {
+	if s := peer.Plan(peer.Params{}, nil, [2]string{}, f).Failure(); s == nil || s.Side != flows.A || s.Reason != "rome does not serve virtualnodes.offloading.liqo.io/v1beta1" || !strings.Contains(s.Hint().String(), "liqo-tui install --context") {
 		t.Errorf("with a virtual node: got %+v", s)
 	}
 	if s := peer.Plan(peer.Params{VirtualNode: "false"}, nil, [2]string{}, f).Failure(); s != nil {

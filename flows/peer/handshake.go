@@ -67,7 +67,7 @@ func (p pair) nonceMade() flows.Step {
 		if p.age(p.pro, live) > controllerTime && !p.ours(p.pro) {
 			s.Reason += "; is Liqo's authentication module on there (Helm value authentication.enabled)?"
 		}
-		s.Hint = p.readLog(p.pro, manager)
+		s.Fix = []command.Hint{p.readLog(p.pro, manager)}
 	}
 	return s
 }
@@ -106,7 +106,7 @@ func (p pair) makeSignature() flows.Step {
 		if len(live.Data[peering.KeySignedNonce]) > 0 {
 			s.Reason = fmt.Sprintf("waiting for %s to sign the present nonce; the signature that is there is of another one, or by another key", p.id(p.con))
 		}
-		s.Hint = p.readLog(p.con, manager)
+		s.Fix = []command.Hint{p.readLog(p.con, manager)}
 	}
 	return s
 }
@@ -152,31 +152,35 @@ func (p pair) access() flows.Step { return p.once("access", p.makeAccess) }
 func (p pair) makeAccess() flows.Step {
 	s := p.wait(p.pro, "access", "access for "+string(p.id(p.con)), check.Tenant)
 	live, request := p.accepted(), p.lending(p.con).Request
-	s.Hint = p.readLog(p.pro, manager)
+	s.Fix = []command.Hint{p.readLog(p.pro, manager)}
 	switch {
 	case live == nil || request == nil || p.applicant().Status != flows.Done:
-		s.Status, s.Reason, s.Hint = flows.Blocked, "needs the Tenant", ""
+		s.Status, s.Reason, s.Fix = flows.Blocked, "needs the Tenant", nil
 	case lending.Refused(live) != "":
 		s.Reason = lending.Refused(live)
 		if strings.HasPrefix(s.Reason, wire.ProblemRefused) {
-			s.Fail(flows.FailedConflict, check.Tenant, s.Reason, "change what it names, then run the same command again")
+			s.Fail(flows.FailedConflict, check.Tenant, s.Reason, command.Text("change what it names, then run the same command again"))
 		}
 	case live.Status.AuthParams == nil || live.Status.TenantNamespace == "":
 		s.Reason = fmt.Sprintf("waiting for %s to accept %s", p.id(p.pro), p.id(p.con))
 		if authv1beta1.GetAuthzPolicyValue(live.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
 			s.Fail(flows.FailedConflict, check.Tenant, fmt.Sprintf("Tenant %s tolerates that there is no handshake, so Liqo gives no access by it", live.Name),
-				fmt.Sprintf("whoever made it gives access by hand; to use the handshake: %s", p.Kubectl(p.pro, "delete", "tenant", live.Name)))
+				command.Hintf("whoever made it gives access by hand; to use the handshake: %s", p.Kubectl(p.pro, "delete", "tenant", live.Name)))
 		}
 	case live.Status.AuthParams.AwsConfig == nil && !request.Certifies(live.Status.AuthParams.SignedCRT):
 		s.Reason = "waiting for a certificate of the present key"
 	case expired(live.Status.AuthParams.SignedCRT, p.now(p.pro)):
 		s.Fail(flows.FailedConflict, check.Tenant, fmt.Sprintf("the certificate that %s gave %s has expired, and %s has not renewed it", p.id(p.pro), p.id(p.con), p.id(p.pro)),
-			fmt.Sprintf("delete it, and %s makes a new one: %s; then run the same command again", p.id(p.pro), p.Kubectl(p.pro, "delete", "secret", peering.CertificateName)))
+			command.Hintf("delete it, and %s makes a new one: %s; then run the same command again", p.id(p.pro), p.Kubectl(p.pro, "delete", "secret", peering.CertificateName)))
 	case loopback(live.Status.AuthParams.APIServer) && live.Status.AuthParams.ProxyURL == nil:
+		where := command.Text("set Liqo's Helm value apiServer.address there, or use --in-band")
+		if p.ours(p.pro) {
+			where = command.Hintf("say where it is: %s", p.sayWhere())
+		}
 		s.Fail(flows.FailedConflict, check.Identity, fmt.Sprintf("%s tells its consumers that its API server is %s, which they can't reach", p.id(p.pro), live.Status.AuthParams.APIServer),
-			map[bool]string{false: "set Liqo's Helm value apiServer.address there, or use --in-band", true: fmt.Sprintf("say where it is: %s", p.sayWhere())}[p.ours(p.pro)])
+			where)
 	default:
-		s.Status, s.Hint = flows.Done, ""
+		s.Status, s.Fix = flows.Done, nil
 		if proxy := live.Status.AuthParams.ProxyURL; proxy != nil && *proxy != "" {
 			s.Reason = "through " + *proxy
 		} else {
@@ -241,9 +245,9 @@ func (p pair) makeKubeconfig() flows.Step {
 	case live == nil || p.identity().Status != flows.Done:
 		s.Status, s.Reason = flows.Blocked, "needs the Identity"
 	case lending.Refused(live) != "":
-		s.Reason, s.Hint = lending.Refused(live), p.readLog(p.con, manager)
+		s.Reason, s.Fix = lending.Refused(live), []command.Hint{p.readLog(p.con, manager)}
 	case live.Status.KubeconfigSecretRef == nil:
-		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to write the Secret", p.program(p.con)), p.readLog(p.con, manager)
+		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to write the Secret", p.program(p.con)), []command.Hint{p.readLog(p.con, manager)}
 	default:
 		s.Status = flows.Done
 	}
@@ -267,9 +271,9 @@ func (p pair) makeReachable() flows.Step {
 		if message != "" {
 			s.Reason += ": " + message
 		}
-		s.Hint = fmt.Sprintf("pods of %s have to reach it: open the firewall, set Helm value apiServer.address of Liqo on %s, or use --in-band", p.id(p.con), p.id(p.pro))
+		s.Fix = []command.Hint{command.Hintf("pods of %s have to reach it: open the firewall, set Helm value apiServer.address of Liqo on %s, or use --in-band", p.id(p.con), p.id(p.pro))}
 		if p.ours(p.pro) {
-			s.Hint = fmt.Sprintf("pods of %s have to reach it: open the firewall, or say where it is: %s", p.id(p.con), p.sayWhere())
+			s.Fix = []command.Hint{command.Hintf("pods of %s have to reach it: open the firewall, or say where it is: %s", p.id(p.con), p.sayWhere())}
 		}
 	}
 	return s

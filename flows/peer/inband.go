@@ -7,6 +7,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -53,22 +54,22 @@ func (p pair) apiServer() string {
 }
 
 // unfitProxy refuses access through the tunnel if the provider has no proxy for it.
-func (p pair) unfitProxy() (reason, hint string) {
+func (p pair) unfitProxy() (reason string, hint command.Hint) {
 	if p.params.InBand != yes || p.params.ProxyURL != "" {
-		return "", ""
+		return "", command.Hint{}
 	}
 	l, name := p.lending(p.pro), fmt.Sprintf("IP %s in namespace %s", peering.ProxyIPName, p.Facts.Sides[p.pro].Namespace)
-	hint = "switch Liqo's proxy on there (Helm value proxy.enabled), or name another one: --proxy-url"
+	hint = command.Text("switch Liqo's proxy on there (Helm value proxy.enabled), or name another one: --proxy-url")
 	switch {
 	case len(l.Proxies) > 0:
 	case p.can(p.pro).MakeProxy:
-		return "", "" // the operator creates it shortly after its installation
+		return "", command.Hint{} // the operator creates it shortly after its installation
 	default:
 		return fmt.Sprintf("%s has no proxy for --in-band: there is no %s, or it may not be read", p.id(p.pro), name), hint
 	}
 	for i := range l.Proxies {
 		if ip := &l.Proxies[i]; ip.Status.IP != "" || p.age(p.pro, ip) < controllerTime {
-			return "", ""
+			return "", command.Hint{}
 		}
 	}
 	return fmt.Sprintf("the proxy of %s has no address in its external range: %s", p.id(p.pro), name), p.readLog(p.pro, manager)

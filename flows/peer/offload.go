@@ -148,11 +148,11 @@ func unfitConsumer(f flows.Facts) []flows.Step {
 	switch {
 	case c.Software != flows.Liqo && !ours(c) || c.Lending == nil:
 		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has no Liqo (%s), and no operator of ours that is told that the cluster is a consumer", c.Name(), c.Software),
-			fmt.Sprintf("%s, or install Liqo", command.Ours("install").Flag("--peering", string(render.PeeringConsumer)).On(c.Flags())))}
+			command.Hintf("%s, or install Liqo", command.Ours("install").Flag("--peering", string(render.PeeringConsumer)).On(c.Flags())))}
 	case len(c.Lending.Missing) > 0 && ours(c):
-		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), fmt.Sprintf("bring the installation up to date: %s", c.Ours("install")))}
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), command.Hintf("bring the installation up to date: %s", c.Ours("install")))}
 	case len(c.Lending.Missing) > 0:
-		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), "install Liqo's CRDs completely")}
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), command.Text("install Liqo's CRDs completely"))}
 	}
 	p := pair{Connection: flows.Connection{Facts: f}}
 	if reason := p.down(flows.A, webhook); reason != "" {
@@ -179,7 +179,7 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 		wait.Status, wait.Reason, wait.Code = flows.Blocked, "needs the NamespaceOffloading", ""
 		return []flows.Step{s, wait}
 	}
-	wait.Hint = fmt.Sprintf("see: %s", f.Sides[flows.A].See(s.Object))
+	wait.Fix = []command.Hint{command.Hintf("see: %s", f.Sides[flows.A].See(s.Object))}
 	switch phase := live.Status.OffloadingPhase; {
 	case live.Status.ObservedGeneration != live.Generation || phase == "" || phase == offloadingv1beta1.InProgressOffloadingPhaseType:
 		who := "Liqo"
@@ -194,7 +194,7 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 	default:
 		wait.Reason = string(phase) + failing(live)
 		if f.At.Add(f.Sides[flows.A].ClockAhead).Sub(changed(live)) > deniedTime {
-			wait.Fail(flows.FailedConflict, check.Offloading, wait.Reason, fmt.Sprintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", unoffload(name, f.Sides[flows.A])))
+			wait.Fail(flows.FailedConflict, check.Offloading, wait.Reason, command.Hintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", unoffload(name, f.Sides[flows.A])))
 		}
 	}
 	return []flows.Step{s, wait}
@@ -251,13 +251,13 @@ func unoffload(namespace string, c flows.ClusterFacts) command.Command {
 const maxName = 63
 
 // wanted is the offloading with the given settings; the others keep their values.
-func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffloading, c flows.ClusterFacts) (want wire.Object, reason, hint string) {
+func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffloading, c flows.ClusterFacts) (want wire.Object, reason string, hint command.Hint) {
 	ns := c.FindNamespace(name)
 	if ns == nil {
-		return nil, fmt.Sprintf("%s has no namespace %s", c.ID, name), fmt.Sprintf("create it first: %s", c.Kubectl("create", "namespace", name))
+		return nil, fmt.Sprintf("%s has no namespace %s", c.ID, name), command.Hintf("create it first: %s", c.Kubectl("create", "namespace", name))
 	}
 	if ns.DeletionTimestamp != nil {
-		return nil, fmt.Sprintf("namespace %s is being deleted", name), "wait for that"
+		return nil, fmt.Sprintf("namespace %s is being deleted", name), command.Text("wait for that")
 	}
 	o := peering.OffloadingParams{
 		Pods: string(offloadingv1beta1.LocalAndRemotePodOffloadingStrategyType), Mapping: string(offloadingv1beta1.DefaultNameMappingStrategyType),
@@ -269,7 +269,7 @@ func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffl
 		}
 		if p.Mapping != "" && p.Mapping != o.Mapping || p.RemoteName != "" && p.RemoteName != o.RemoteName {
 			return nil, fmt.Sprintf("%s is offloaded already, and its name on providers can't be changed", name),
-				fmt.Sprintf("%s, which deletes it on the providers with everything in it; then offload it again", unoffload(name, c))
+				command.Hintf("%s, which deletes it on the providers with everything in it; then offload it again", unoffload(name, c))
 		}
 	}
 	if p.Pods != "" {
@@ -283,9 +283,9 @@ func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffl
 	}
 	if o.Mapping == string(offloadingv1beta1.DefaultNameMappingStrategyType) && len(name)+1+len(c.ID) > maxName {
 		return nil, fmt.Sprintf("its name on providers would be %s-%s, which is longer than %d characters", name, c.ID, maxName),
-			"choose another: --namespace-mapping-strategy SelectedName --remote-namespace-name NAME"
+			command.Text("choose another: --namespace-mapping-strategy SelectedName --remote-namespace-name NAME")
 	}
-	return peering.Offloading(name, o), "", ""
+	return peering.Offloading(name, o), "", command.Hint{}
 }
 
 // Unoffload ends the offloading: the providers delete the mapped namespaces with everything in
@@ -308,7 +308,7 @@ func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
 		s := flows.Remove(flows.A, "offloading-"+name, object, live, interrupts)
 		s.Title = "offloading of namespace " + name
 		if s.Status == flows.Waiting {
-			s.Hint = fmt.Sprintf("it waits for the providers; see: %s", f.Sides[flows.A].See(object))
+			s.Fix = []command.Hint{command.Hintf("it waits for the providers; see: %s", f.Sides[flows.A].See(object))}
 		}
 		plan.Steps = append(plan.Steps, s)
 	}

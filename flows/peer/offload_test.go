@@ -72,11 +72,11 @@ func TestOffloadingByOurOperatorNamesTheToleration(t *testing.T) {
 		}
 	}
 	f.Sides[flows.A].Operator.Peering = render.PeeringProvider
-	if s := peer.Offload(peer.OffloadParams{Namespaces: []string{"demo"}}, f).Failure(); s == nil || !strings.Contains(s.Hint, "install --peering consumer") {
+	if s := peer.Offload(peer.OffloadParams{Namespaces: []string{"demo"}}, f).Failure(); s == nil || !strings.Contains(s.Hint().String(), "install --peering consumer") {
 		t.Errorf("on a provider: got %+v", s)
 	}
 	f.Sides[flows.A].Operator.Peering, f.Sides[flows.A].Lending.Missing = render.PeeringConsumer, []string{"namespacemaps.offloading.liqo.io/v1beta1"}
-	if s := peer.Unoffload([]string{"demo"}, f).Failure(); s == nil || !strings.Contains(s.Hint, "liqo-tui install --context") {
+	if s := peer.Unoffload([]string{"demo"}, f).Failure(); s == nil || !strings.Contains(s.Hint().String(), "liqo-tui install --context") {
 		t.Errorf("with an old installation: got %+v", s)
 	}
 }

@@ -188,7 +188,7 @@ func TestAResetWaitsForUnpeer(t *testing.T) {
 		"the provider alone": {local, swapped, "to remove both: liqo-tui unpeer --context kind-milan --local-only --remote-cluster-id rome --consumer Remote"},
 	} {
 		s := flows.PlanReset(c.o, c.f).Failure()
-		if s == nil || s.Code != flows.CodeLent || s.Hint != c.hint {
+		if s == nil || s.Code != flows.CodeLent || s.Hint().String() != c.hint {
 			t.Errorf("%s: got %+v, want the hint %q", name, s, c.hint)
 		}
 	}
@@ -206,7 +206,7 @@ func TestSecretsThatMayNotBeReadAreNamed(t *testing.T) {
 	f.Sides[flows.B].Lending.Unread = []string{"liqo-tenant-oslo", "liqo-tenant-rome"}
 	for name, plan := range map[string]func(flows.Facts) flows.Plan{"peer": peering(peer.Params{})(), "unpeer": unpeering(peer.RemoveOptions{})()} {
 		s := plan(f).Failure()
-		if s == nil || s.Code != flows.CodePermission || !strings.Contains(s.Reason, "liqo-tenant-rome") || !strings.Contains(s.Hint, "rbac --peering") {
+		if s == nil || s.Code != flows.CodePermission || !strings.Contains(s.Reason, "liqo-tenant-rome") || !strings.Contains(s.Hint().String(), "rbac --peering") {
 			t.Errorf("%s: got %+v, want the namespace and the command", name, s)
 		}
 	}
@@ -517,7 +517,7 @@ func TestUnpeeringRefusesToEmptyWhatItCanNotSee(t *testing.T) {
 		f := flowtest.Facts(p)
 		f.Sides[flows.A].Lending.Hidden = map[string]bool{kind: true}
 		failed := unpeering(peer.RemoveOptions{})()(f).Failure()
-		if failed == nil || failed.Kind != flows.FailedAccess || !strings.Contains(failed.Reason, "of kind "+kind+" on rome") || !strings.Contains(failed.Hint, "rbac --peering") {
+		if failed == nil || failed.Kind != flows.FailedAccess || !strings.Contains(failed.Reason, "of kind "+kind+" on rome") || !strings.Contains(failed.Hint().String(), "rbac --peering") {
 			t.Errorf("%s: got %v", kind, failed)
 		}
 		f.Sides[flows.A].Lending = flowtest.Facts(p).Sides[flows.A].Lending

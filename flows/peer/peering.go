@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -195,12 +195,12 @@ func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows
 }
 
 // readLog says where to look if a controller of Liqo, or of our operator, does nothing.
-func (p pair) readLog(side flows.Side, deployment string) string {
+func (p pair) readLog(side flows.Side, deployment string) command.Hint {
 	c := p.Facts.Sides[side]
 	if p.ours(side) {
 		deployment = wire.OperatorName
 	}
-	return fmt.Sprintf("read the log of %s on %s: %s", p.program(side), c.ID, c.KubectlIn(c.Namespace, "logs", "deployment/"+deployment))
+	return command.Hintf("read the log of %s on %s: %s", p.program(side), c.ID, c.KubectlIn(c.Namespace, "logs", "deployment/"+deployment))
 }
 
 // program is the program that handles a side's part of lending.

@@ -96,7 +96,7 @@ func (p pair) makeGranted() flows.Step {
 	authentication, resources := peering.Condition(says, authv1beta1.ResourceSliceConditionTypeAuthentication), peering.Condition(says, authv1beta1.ResourceSliceConditionTypeResources)
 	switch {
 	case denied(authentication):
-		hint := fmt.Sprintf("if %s has another key than before: %s", p.id(p.con), p.Kubectl(p.pro, "delete", "secret", peering.SliceCertificateName(live.Name)))
+		hint := command.Hintf("if %s has another key than before: %s", p.id(p.con), p.Kubectl(p.pro, "delete", "secret", peering.SliceCertificateName(live.Name)))
 		if p.ours(p.pro) {
 			hint = p.readLog(p.pro, manager)
 		}
@@ -104,14 +104,15 @@ func (p pair) makeGranted() flows.Step {
 	case denied(resources):
 		p.deny(&s, resources, "denies the resources", p.denial(live))
 	case authentication == nil || resources == nil:
-		s.Reason, s.Hint = p.pending(live, copied, authentication)
+		reason, fix := p.pending(live, copied, authentication)
+		s.Reason, s.Fix = reason, []command.Hint{fix}
 	case !equality.Semantic.DeepEqual(says.Status, live.Status):
-		s.Reason, s.Hint = fmt.Sprintf("waiting for the answer to arrive on %s", p.id(p.con)), p.readLog(p.con, replicator)
+		s.Reason, s.Fix = fmt.Sprintf("waiting for the answer to arrive on %s", p.id(p.con)), []command.Hint{p.readLog(p.con, replicator)}
 	case live.Status.Resources.Cpu().IsZero() || live.Status.Resources.Memory().IsZero():
-		s.Fail(flows.FailedConflict, check.Slice, fmt.Sprintf("%s grants %s: a virtual node needs CPU and memory", p.id(p.pro), lending.Amounts(live.Status.Resources)), "ask for some: --cpu, --memory")
+		s.Fail(flows.FailedConflict, check.Slice, fmt.Sprintf("%s grants %s: a virtual node needs CPU and memory", p.id(p.pro), lending.Amounts(live.Status.Resources)), command.Text("ask for some: --cpu, --memory"))
 	case isDefault(live) && !covers(live.Status.Resources, live.Spec.Resources):
 		s.Reason = fmt.Sprintf("waiting for %s to grant %s; so far it is %s", p.id(p.pro), lending.Amounts(live.Spec.Resources), lending.Amounts(live.Status.Resources))
-		s.Hint = p.readLog(p.pro, manager)
+		s.Fix = []command.Hint{p.readLog(p.pro, manager)}
 	default:
 		s.Status, s.Reason = flows.Done, lending.Amounts(live.Status.Resources)
 	}
@@ -137,14 +138,14 @@ func denied(c *authv1beta1.ResourceSliceCondition) bool {
 }
 
 // deny makes the step fail, unless the denial may be temporary.
-func (p pair) deny(s *flows.Step, c *authv1beta1.ResourceSliceCondition, what, hint string) {
-	s.Reason, s.Hint = fmt.Sprintf("%s %s", p.id(p.pro), what), hint
+func (p pair) deny(s *flows.Step, c *authv1beta1.ResourceSliceCondition, what string, fix command.Hint) {
+	s.Reason, s.Fix = fmt.Sprintf("%s %s", p.id(p.pro), what), []command.Hint{fix}
 	if c.Message != "" {
 		s.Reason += ": " + c.Message
 	}
 	ruled := p.can(p.pro).DenyForGood && c.Type == authv1beta1.ResourceSliceConditionTypeResources // certificates follow the Tenant's shortly after
 	if ruled || p.since(p.pro, c.LastTransitionTime) > deniedTime || p.refuses() != "" {
-		s.Fail(flows.FailedConflict, check.Slice, s.Reason, hint)
+		s.Fail(flows.FailedConflict, check.Slice, s.Reason, fix)
 	}
 }
 
@@ -156,20 +157,20 @@ func (p pair) refuses() string {
 	return ""
 }
 
-func (p pair) denial(s *authv1beta1.ResourceSlice) string {
+func (p pair) denial(s *authv1beta1.ResourceSlice) command.Hint {
 	if state := p.refuses(); state != "" {
 		back := map[string]string{string(authv1beta1.TenantConditionCordoned): "uncordon", string(authv1beta1.TenantConditionDrained): "activate"}[state]
-		return fmt.Sprintf("an admin of %s has set tenant %s to %s; to take that back: %s", p.id(p.pro), p.id(p.con), state, command.Of("liqoctl", back, "tenant", string(p.id(p.con))))
+		return command.Hintf("an admin of %s has set tenant %s to %s; to take that back: %s", p.id(p.pro), p.id(p.con), state, command.Of("liqoctl", back, "tenant", string(p.id(p.con))))
 	}
 	if p.ours(p.pro) {
-		return fmt.Sprintf("ask for less, such as --cpu 1 --memory 1Gi; who may lend more on %s: %s, or %s", p.id(p.pro), p.Facts.Sides[p.pro].Ours("install").Add("--lend"),
+		return command.Hintf("ask for less, such as --cpu 1 --memory 1Gi; who may lend more on %s: %s, or %s", p.id(p.pro), p.Facts.Sides[p.pro].Ours("install").Add("--lend"),
 			p.Kubectl(p.pro, "annotate", "tenant", string(p.id(p.con)), peering.AnnotationLend+"=cpu=4,memory=8Gi"))
 	}
-	return fmt.Sprintf("whoever runs class %q on %s says why: %s", s.Spec.Class, p.id(p.pro), p.Kubectl(p.pro, "describe", "resourceslice", s.Name))
+	return command.Hintf("whoever runs class %q on %s says why: %s", s.Spec.Class, p.id(p.pro), p.Kubectl(p.pro, "describe", "resourceslice", s.Name))
 }
 
 // pending says who has not answered yet.
-func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *authv1beta1.ResourceSliceCondition) (reason, hint string) {
+func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *authv1beta1.ResourceSliceCondition) (reason string, fix command.Hint) {
 	slow := p.age(p.con, live) > controllerTime
 	switch {
 	case lending.Refused(live) != "":
@@ -179,11 +180,11 @@ func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *a
 	case copied == nil && slow && !slices.Contains(live.Finalizers, peering.FinalizerReplicas):
 		return fmt.Sprintf("Liqo's crd-replicator on %s does nothing for the ResourceSlice", p.id(p.con)), p.readLog(p.con, replicator)
 	case copied == nil:
-		return fmt.Sprintf("waiting for the ResourceSlice to arrive on %s", p.id(p.pro)), p.readLog(p.con, replicator) + "; most often it is not allowed to write there"
+		return fmt.Sprintf("waiting for the ResourceSlice to arrive on %s", p.id(p.pro)), command.Hintf("%s; most often it is not allowed to write there", p.readLog(p.con, replicator))
 	case authentication == nil:
 		return fmt.Sprintf("waiting for %s to answer", p.id(p.pro)), p.readLog(p.pro, manager)
 	case slow:
-		return fmt.Sprintf("%s has not decided yet; is there a controller for class %q?", p.id(p.pro), live.Spec.Class), "choose another --resource-slice-class, or " + p.readLog(p.pro, manager)
+		return fmt.Sprintf("%s has not decided yet; is there a controller for class %q?", p.id(p.pro), live.Spec.Class), command.Hintf("choose another --resource-slice-class, or %s", p.readLog(p.pro, manager))
 	}
 	return fmt.Sprintf("waiting for %s to grant the resources", p.id(p.pro)), p.readLog(p.pro, manager)
 }
@@ -219,18 +220,18 @@ func (p pair) makeVirtualNode() flows.Step {
 	case p.granted().Status != flows.Done:
 		s.Status, s.Reason = flows.Blocked, "needs the resources"
 	case len(all) == 0:
-		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to make the VirtualNode", p.program(p.con)), p.readLog(p.con, manager)
+		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to make the VirtualNode", p.program(p.con)), []command.Hint{p.readLog(p.con, manager)}
 	case kubelet == nil:
-		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to make its Deployment", p.program(p.con)), p.readLog(p.con, manager)
+		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to make its Deployment", p.program(p.con)), []command.Hint{p.readLog(p.con, manager)}
 		if why := all[0].Annotations[wire.AnnotationProblem]; strings.HasPrefix(why, wire.ProblemRefused) {
-			s.Fail(flows.FailedConflict, check.VirtualNode, why, s.Hint)
+			s.Fail(flows.FailedConflict, check.VirtualNode, why, s.Fix...)
 		}
 	case kubelet.Status.AvailableReplicas == 0:
 		s.Reason = "its pod does not run yet"
 		if why := p.lending(p.con).Waiting[kubelet.Namespace+"/"+p.nodeName()]; why != "" {
 			s.Reason = why
 		}
-		s.Hint = fmt.Sprintf("see: %s", p.Kubectl(p.con, "describe", "pods", "-l", peering.LabelVirtualNode+"="+p.nodeName()))
+		s.Fix = []command.Hint{command.Hintf("see: %s", p.Kubectl(p.con, "describe", "pods", "-l", peering.LabelVirtualNode+"="+p.nodeName()))}
 	default:
 		s.Status = flows.Done
 	}
@@ -243,15 +244,15 @@ func (p pair) ready() flows.Step { return p.once("ready", p.makeReady) }
 func (p pair) makeReady() flows.Step {
 	s := p.wait(p.con, "node-ready", "Node "+p.nodeName(), check.VirtualNode)
 	m := p.member(p.nodeName())
-	s.Hint = fmt.Sprintf("see: %s", p.Kubectl(p.con, "logs", "-l", peering.LabelVirtualNode+"="+p.nodeName()))
+	s.Fix = []command.Hint{command.Hintf("see: %s", p.Kubectl(p.con, "logs", "-l", peering.LabelVirtualNode+"="+p.nodeName()))}
 	switch {
 	case p.virtualNode().Status != flows.Done:
-		s.Status, s.Reason, s.Hint = flows.Blocked, "needs the virtual node", ""
+		s.Status, s.Reason, s.Fix = flows.Blocked, "needs the virtual node", nil
 	case m == nil:
 		s.Reason = "waiting for the Node"
 	case lending.NodeCondition(m, corev1.NodeNetworkUnavailable) == corev1.ConditionTrue:
 		s.Reason = fmt.Sprintf("its network is unavailable: the tunnel to %s does not work, or Liqo has not seen it yet", p.id(p.pro))
-		s.Hint = fmt.Sprintf("see what is broken: %s", p.Facts.Ours("check"))
+		s.Fix = []command.Hint{command.Hintf("see what is broken: %s", p.Facts.Ours("check"))}
 	case lending.NodeCondition(m, corev1.NodeReady) != corev1.ConditionTrue:
 		s.Reason = strings.TrimSuffix("it is not ready: "+lending.NodeMessage(m, corev1.NodeReady), ": ")
 	case !grants(m, p.slice()):

@@ -162,7 +162,7 @@ func (r removal) unseen() (steps []flows.Step) {
 	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {
 		if r.asked(r.con) && r.lending(r.con).Hidden[kind] && r.remains() {
 			steps = append(steps, flows.Refuse(r.con, flows.CodePermission, "virtual nodes and their pods", flows.FailedAccess,
-				fmt.Sprintf("this user may not list all objects of kind %s on %s", kind, r.id(r.con)), "ask the cluster's administrator for the Role that liqo-tui rbac --peering prints"))
+				fmt.Sprintf("this user may not list all objects of kind %s on %s", kind, r.id(r.con)), r.Facts.AskForRights("--peering")))
 		}
 	}
 	return steps
@@ -176,7 +176,7 @@ func (r removal) unfit() []flows.Step {
 		ours := c.Software == flows.Operator && (c.Operator.Peering.Consumes() || c.Operator.Peering.Provides())
 		if r.asked(side) && c.Software != flows.Liqo && !ours {
 			return []flows.Step{flows.Refuse(side, check.Lending, "Liqo", flows.FailedPreflight,
-				fmt.Sprintf("%s has no Liqo (%s), whose controllers have to let go of what they made", c.ID, c.Software), fmt.Sprintf("to remove the network alone: %s", r.Facts.Ours("network", "reset")))}
+				fmt.Sprintf("%s has no Liqo (%s), whose controllers have to let go of what they made", c.ID, c.Software), command.Hintf("to remove the network alone: %s", r.Facts.Ours("network", "reset")))}
 		}
 	}
 	return nil
@@ -192,7 +192,7 @@ func (r removal) steps() []flows.Step {
 		if r.asked(r.con) {
 			before := slices.Clone(steps)
 			for _, s := range r.removeNobodys() {
-				steps = append(steps, ending(s, "needs the consumer to let go", before))
+				steps = append(steps, r.ending(s, "needs the consumer to let go", before))
 			}
 			steps = append(steps, blockedBy(r.copiesGone(), "needs the consumer to let go", steps...))
 		} else {
@@ -209,12 +209,12 @@ func (r removal) steps() []flows.Step {
 }
 
 // ending is a deletion that waits for the steps before it.
-func ending(s flows.Step, why string, before []flows.Step) flows.Step {
+func (r removal) ending(s flows.Step, why string, before []flows.Step) flows.Step {
 	if s.Status == flows.Done {
 		return s
 	}
 	if s.Status == flows.Waiting {
-		s.Hint = "see what holds it: kubectl get " + strings.ToLower(s.Object.Kind) + " " + s.Object.Name + " -o yaml"
+		s.Fix = []command.Hint{command.Hintf("see what holds it: %s", r.Facts.Sides[s.Side].See(s.Object))}
 		return s
 	}
 	return blockedBy(s, why, before...)
@@ -238,16 +238,16 @@ func (r removal) leave() []flows.Step {
 	steps = append(steps, blockedBy(r.drain(), "needs the node to be cordoned", steps...))
 	before := slices.Clone(steps)
 	for _, s := range r.slices() {
-		steps = append(steps, ending(r.remove(r.con, "slice", s, ""), "needs the pods to leave", before))
+		steps = append(steps, r.ending(r.remove(r.con, "slice", s, ""), "needs the pods to leave", before))
 	}
 	before = slices.Clone(steps)
 	for _, v := range r.virtualNodes() {
-		steps = append(steps, ending(r.remove(r.con, "virtual-node", v, ""), "needs the resources to be given back", before))
+		steps = append(steps, r.ending(r.remove(r.con, "virtual-node", v, ""), "needs the resources to be given back", before))
 	}
 	steps = append(steps, r.nodesGone())
 	before = slices.Clone(steps)
 	for _, m := range r.maps() {
-		steps = append(steps, ending(r.remove(r.con, "map", m, ""), "needs the virtual node to go", before))
+		steps = append(steps, r.ending(r.remove(r.con, "map", m, ""), "needs the virtual node to go", before))
 	}
 	return steps
 }
@@ -330,10 +330,10 @@ func (r removal) drain() flows.Step {
 			s.Interrupts = fmt.Sprintf("%d pods on %s end; whoever made them starts others elsewhere", len(pods), r.nodeName())
 		}
 		s.Reason = "evicted as PodDisruptionBudgets allow: " + some(pods)
-		s.Hint = fmt.Sprintf("a budget that allows no eviction holds a pod for ever: %s", r.Facts.Sides[r.con].Kubectl("get", "poddisruptionbudgets", "-A"))
+		s.Fix = []command.Hint{command.Hintf("a budget that allows no eviction holds a pod for ever: %s", r.Facts.Sides[r.con].Kubectl("get", "poddisruptionbudgets", "-A"))}
 	default:
 		s.Status, s.Code, s.Reason = flows.Waiting, check.Drain, fmt.Sprintf("pods that are still ending: %d", ending)
-		s.Hint = fmt.Sprintf("see: %s", r.Facts.Sides[r.con].Kubectl("get", "pods", "-A", "--field-selector", "spec.nodeName="+r.nodeName()))
+		s.Fix = []command.Hint{command.Hintf("see: %s", r.Facts.Sides[r.con].Kubectl("get", "pods", "-A", "--field-selector", "spec.nodeName="+r.nodeName()))}
 	}
 	return s
 }
@@ -359,7 +359,7 @@ func (r removal) nodesGone() flows.Step {
 	case len(r.virtualNodes()) > 0:
 		s.Status, s.Reason = flows.Blocked, "needs the VirtualNode to be deleted"
 	case nodes+kubelets > 0:
-		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to remove the Node and its Deployment", r.program(r.con)), r.readLog(r.con, manager)
+		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to remove the Node and its Deployment", r.program(r.con)), []command.Hint{r.readLog(r.con, manager)}
 	default:
 		s.Status = flows.Done
 	}
@@ -370,7 +370,7 @@ func (r removal) nodesGone() flows.Step {
 func (r removal) copiesGone() flows.Step {
 	s := r.wait(r.pro, "copies-gone", fmt.Sprintf("nothing of %s is left", r.id(r.con)), flows.CodeDeletion)
 	if left := r.left(); len(left) > 0 {
-		s.Reason, s.Hint = "still there: "+some(left), r.readLog(r.con, replicator)
+		s.Reason, s.Fix = "still there: "+some(left), []command.Hint{r.readLog(r.con, replicator)}
 	} else {
 		s.Status = flows.Done
 	}
@@ -417,10 +417,10 @@ func (r removal) evictConsumer() []flows.Step {
 		}
 	}
 	for _, o := range r.copies() {
-		steps = append(steps, ending(r.remove(r.pro, strings.ToLower(flows.RefTo(o).Kind), o, interrupts), "", nil))
+		steps = append(steps, r.ending(r.remove(r.pro, strings.ToLower(flows.RefTo(o).Kind), o, interrupts), "", nil))
 	}
 	for _, o := range in(r.tenant(r.pro).Namespace, r.lending(r.pro).Renews, func(o *authv1beta1.Renew) bool { return r.copied(o) }) {
-		steps = append(steps, ending(r.remove(r.pro, "renew", o, ""), "", nil))
+		steps = append(steps, r.ending(r.remove(r.pro, "renew", o, ""), "", nil))
 	}
 	steps = append(steps, r.removeNobodys()...)
 	return append(steps, blockedBy(r.copiesGone(), "needs the deletions", steps...))
@@ -430,7 +430,7 @@ func (r removal) evictConsumer() []flows.Step {
 func (r removal) removeNobodys() (steps []flows.Step) {
 	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
 		if r.nobodys[ns.Name] && r.lent(&ns) {
-			steps = append(steps, ending(r.remove(r.pro, "namespace", &ns, r.podsEnd()), "", nil))
+			steps = append(steps, r.ending(r.remove(r.pro, "namespace", &ns, r.podsEnd()), "", nil))
 		}
 	}
 	return steps
@@ -451,7 +451,7 @@ func (r removal) kubeconfigs() []*corev1.Secret {
 func (r removal) logOut(before []flows.Step) []flows.Step {
 	var steps []flows.Step
 	for _, i := range r.identities() {
-		steps = append(steps, ending(r.remove(r.con, "identity", i, ""), "needs the rest to be gone", before))
+		steps = append(steps, r.ending(r.remove(r.con, "identity", i, ""), "needs the rest to be gone", before))
 	}
 	s := r.wait(r.con, "access-gone", "access is gone", check.Identity)
 	renews := in(r.tenant(r.con).Namespace, r.lending(r.con).Renews, func(o *authv1beta1.Renew) bool {
@@ -461,13 +461,13 @@ func (r removal) logOut(before []flows.Step) []flows.Step {
 	case len(r.identities()) > 0:
 		s.Status, s.Reason = flows.Blocked, "needs the Identity to be deleted"
 	case len(renews)+len(r.kubeconfigs()) > 0:
-		s.Reason, s.Hint = fmt.Sprintf("waiting for %s to remove the kubeconfig", r.program(r.con)), r.readLog(r.con, replicator)
+		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to remove the kubeconfig", r.program(r.con)), []command.Hint{r.readLog(r.con, replicator)}
 	default:
 		s.Status = flows.Done
 	}
 	steps = append(steps, s)
 	if o := r.secret(r.con, peering.LabelSignedNonce); o != nil {
-		steps = append(steps, ending(r.remove(r.con, "secret", o, ""), "needs the access to be gone", slices.Concat(before, steps)))
+		steps = append(steps, r.ending(r.remove(r.con, "secret", o, ""), "needs the access to be gone", slices.Concat(before, steps)))
 	}
 	return steps
 }
@@ -476,7 +476,7 @@ func (r removal) logOut(before []flows.Step) []flows.Step {
 func (r removal) shutOut(before []flows.Step) []flows.Step {
 	var steps []flows.Step
 	if t := r.accepted(); t != nil {
-		steps = append(steps, ending(r.remove(r.pro, "tenant", t, ""), "needs the access to be gone", before))
+		steps = append(steps, r.ending(r.remove(r.pro, "tenant", t, ""), "needs the access to be gone", before))
 	}
 	before = slices.Concat(before, steps)
 	secrets := r.certificates()
@@ -484,7 +484,7 @@ func (r removal) shutOut(before []flows.Step) []flows.Step {
 		secrets = append(secrets, o)
 	}
 	for _, o := range secrets {
-		steps = append(steps, ending(r.remove(r.pro, "secret", o, ""), "needs the Tenant to be gone", before))
+		steps = append(steps, r.ending(r.remove(r.pro, "secret", o, ""), "needs the Tenant to be gone", before))
 	}
 	return steps
 }
@@ -517,7 +517,7 @@ func (r removal) stays() []string {
 			}
 		}
 		if len(namespaces) > 0 {
-			out = append(out, fmt.Sprintf("namespaces stay marked for offloading: %s; liqo-tui unoffload namespace takes that back", some(namespaces)))
+			out = append(out, fmt.Sprintf("namespaces stay marked for offloading: %s; %s takes that back", some(namespaces), r.Facts.Sides[r.con].Ours("unoffload", "namespace")))
 		}
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {

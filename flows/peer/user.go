@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -32,21 +33,21 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 	if plan.Kept = nil; len(plan.Steps) > 0 {
 		return plan
 	}
-	refuse := func(code flows.Code, title, reason, hint string) flows.Plan {
-		plan.Steps = []flows.Step{flows.Refuse(flows.A, code, title, flows.FailedPreflight, reason, hint)}
+	refuse := func(code flows.Code, title, reason string, fix command.Hint) flows.Plan {
+		plan.Steps = []flows.Step{flows.Refuse(flows.A, code, title, flows.FailedPreflight, reason, fix)}
 		return plan
 	}
 	given := p.delegation()
 	switch server := u.Server(f.Sides[flows.A]); {
 	case f.Sides[flows.A].Software != flows.Operator:
 		return refuse(flows.CodeSoftware, "operator", fmt.Sprintf("%s has %s, whose own program makes such users", p.id(p.pro), f.Sides[flows.A].Software),
-			"liqoctl generate peering-user --consumer-cluster-id "+string(u.Consumer))
+			command.Hintf("%s", command.Of("liqoctl", "generate", "peering-user", "--consumer-cluster-id", string(u.Consumer))))
 	case loopback(server):
 		return refuse(flows.CodeUsage, "API server's URL", fmt.Sprintf("%s's API server is %s, which another machine can't reach", p.id(p.pro), server),
-			fmt.Sprintf("give a URL that the admin of %s can reach: --api-server", u.Consumer))
+			command.Hintf("give a URL that the admin of %s can reach: --api-server", u.Consumer))
 	case !slices.Contains(given.Bounds, peering.UserPolicy):
 		return refuse(flows.CodeUnfit, "bounds of the account", fmt.Sprintf("%s has no admission policy %s, without which the account could do more than it should", p.id(p.pro), peering.UserPolicy),
-			fmt.Sprintf("bring the installation up to date: %s; Kubernetes before 1.30 has no such policies", f.Sides[flows.A].Ours("install")))
+			command.Hintf("bring the installation up to date: %s; Kubernetes before 1.30 has no such policies", f.Sides[flows.A].Ours("install")))
 	}
 	plan.Steps = []flows.Step{p.TenantNamespace(p.pro)}
 	for _, o := range u.objects(p) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/kinds"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // OfBoth are the rights that the plan still needs on each side.
@@ -133,27 +134,26 @@ func toObjects(k kinds.Kind) Permission {
 }
 
 // Unpermitted are steps that have failed, for what the reviews of both sides miss.
-func Unpermitted(reviews [2]*Review) []flows.Step {
+func Unpermitted(reviews [2]*Review, f flows.Facts) []flows.Step {
 	var steps []flows.Step
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if r := reviews[side]; r != nil && len(r.Missing) > 0 {
 			s := flows.Step{ID: flows.StepID("permissions-" + strings.ToLower(side.String())), Side: side, Action: flows.Wait, Title: "permissions for this plan"}
-			s.Fail(flows.FailedAccess, flows.CodePermission, r.Sentence(), r.hint())
+			s.Fail(flows.FailedAccess, flows.CodePermission, r.Sentence(), r.Fix(f))
 			steps = append(steps, s)
 		}
 	}
 	return steps
 }
 
-// hint says which command prints what is missing.
-func (r Review) hint() string {
-	command := "liqo-tui rbac"
+// Fix says which command prints what is missing.
+func (r Review) Fix(f flows.Facts) command.Hint {
 	if slices.ContainsFunc(r.Missing, func(p Permission) bool {
 		return p.Resource == "secrets" || p.Group == authv1beta1.GroupVersion.Group || p.Group == offloadingv1beta1.SchemeGroupVersion.Group
 	}) {
-		command += " --peering"
+		return f.AskForRights("--peering")
 	}
-	return fmt.Sprintf("ask the cluster's administrator for the Role that %s prints", command)
+	return f.AskForRights()
 }
 
 // Sentence says what is missing.

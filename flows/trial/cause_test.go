@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/liqo-tui/liqo-tui/flows/trial"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // The words are those of containerd 1.6 and 2.1, and of CRI-O.
@@ -36,7 +37,7 @@ func TestWhyAnImageCantBePulled(t *testing.T) {
 		if got.Text() != text {
 			t.Errorf("\ngot  %s\nwant %s", got.Text(), text)
 		}
-		if fix := strings.Join(got.Fix(), "; "); !strings.Contains(fix, want.fix) {
+		if fix := command.Join(got.Fix(command.Cluster{}), "; ").String(); !strings.Contains(fix, want.fix) {
 			t.Errorf("%s: got %q as what helps, want %q", words, fix, want.fix)
 		}
 	}

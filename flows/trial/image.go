@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -130,7 +131,7 @@ func (t Image) Text() string {
 		return NotTried + t.Unknown
 	case t.Failed != "":
 		what := fmt.Sprintf("node %s can't run %s", t.Node, t.Image)
-		if name := causeOf(t.Failed).name; name != "" {
+		if name := causeOf(t.Failed, command.Cluster{}).name; name != "" {
 			what += ", " + name
 		}
 		return what + ": " + t.Failed
@@ -142,5 +143,5 @@ func (t Image) Text() string {
 	return text
 }
 
-// Fix is what the admin can do about a trial that has failed, the likeliest first.
-func (t Image) Fix() []string { return causeOf(t.Failed).fix }
+// Fix is what the admin of the cluster can do about a trial that has failed, the likeliest first.
+func (t Image) Fix(on command.Cluster) []command.Hint { return causeOf(t.Failed, on).fix }

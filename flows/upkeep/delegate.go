@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -65,17 +66,17 @@ func (d delegation) unfit(side flows.Side) *flows.Step {
 	case c.Software != flows.Operator:
 		s = flows.Refuse(side, flows.CodeSoftware, "operator", flows.FailedPreflight,
 			fmt.Sprintf("%s is connected by %s, which can't pass changes to other clusters", c.ID, c.Software),
-			"both clusters need the liqo-tui operator for this")
+			command.Text("both clusters need the liqo-tui operator for this"))
 	case !flows.Exists(d.Gateway(side)) || peer.PublicKey == nil:
 		s = flows.Refuse(side, flows.CodeKey, "connection", flows.FailedPreflight,
-			fmt.Sprintf("%s has no gateway with a public key for %s", c.ID, peer.Tenant.Remote), "run liqo-tui network connect first")
+			fmt.Sprintf("%s has no gateway with a public key for %s", c.ID, peer.Tenant.Remote), command.Hintf("run %s first", d.Facts.Ours("network", "connect")))
 	case host == "":
 		s = flows.Refuse(side, flows.CodeUsage, "API server's URL", flows.FailedPreflight,
-			fmt.Sprintf("%s's API server %q is not an https:// URL", c.ID, d.server(side)), "give its URL with "+apiServerFlag(side))
+			fmt.Sprintf("%s's API server %q is not an https:// URL", c.ID, d.server(side)), command.Text("give its URL with "+apiServerFlag(side)))
 	case isLoopback(host):
 		s = flows.Refuse(side, flows.CodeUsage, "API server's URL", flows.FailedPreflight,
 			fmt.Sprintf("%s's API server is %s in this kubeconfig, which another machine can't reach", c.ID, d.server(side)),
-			"give a URL that the other cluster can reach: "+apiServerFlag(side))
+			command.Text("give a URL that the other cluster can reach: "+apiServerFlag(side)))
 	default:
 		return nil
 	}
@@ -209,7 +210,7 @@ func (d delegation) access(side flows.Side) flows.Step {
 	}
 	want, err := d.delegate(side).Access(access)
 	if err != nil {
-		return flows.Refuse(side, flows.CodeUnexpected, object.Title(), flows.FailedApply, err.Error(), "")
+		return flows.Refuse(side, flows.CodeUnexpected, object.Title(), flows.FailedApply, err.Error())
 	}
 	s := flows.Ensure(side, "delegate-access", wire.Named(d.known(side).Secrets, want), want)
 	s.Reason = fmt.Sprintf("%s's operator will carry %s to %s, at %s; it replaces its token by one for %.0f hours, and renews that",

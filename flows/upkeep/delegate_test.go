@@ -214,8 +214,8 @@ func TestDelegationIsRefusedBeforeAnythingIsChanged(t *testing.T) {
 			got := ""
 			if failed := plan.Failure(); failed != nil {
 				got = failed.Reason
-				if failed.Hint == "" || failed.Kind != flows.FailedPreflight {
-					t.Errorf("got hint %q and kind %d, want a hint, and that nothing was changed", failed.Hint, failed.Kind)
+				if failed.Hint().IsZero() || failed.Kind != flows.FailedPreflight {
+					t.Errorf("got hint %q and kind %d, want a hint, and that nothing was changed", failed.Hint(), failed.Kind)
 				}
 			}
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {

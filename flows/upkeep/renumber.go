@@ -13,6 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -139,20 +140,20 @@ func (p RenumberParams) unfit(r Renumbering, f flows.Facts) []flows.Step {
 	} else if steps := flows.Unfit(f); len(steps) > 0 {
 		return steps
 	}
-	refuse := func(reason, hint string) []flows.Step {
-		return []flows.Step{flows.Refuse(flows.A, flows.CodeUnnamedPeer, "the peer is known", flows.FailedPreflight, reason, hint)}
+	refuse := func(reason string, fix command.Hint) []flows.Step {
+		return []flows.Step{flows.Refuse(flows.A, flows.CodeUnnamedPeer, "the peer is known", flows.FailedPreflight, reason, fix)}
 	}
 	known := f.Sides[flows.A].KnownPeers()
 	switch {
 	case len(known) == 0:
 		return []flows.Step{flows.Refuse(flows.A, flows.CodeNotConnected, "peers", flows.FailedPreflight,
-			fmt.Sprintf("%s has no peers", f.Sides[flows.A].ID), "connect the clusters first: liqo-tui network connect")}
+			fmt.Sprintf("%s has no peers", f.Sides[flows.A].ID), command.Hintf("connect the clusters first: %s", f.Ours("network", "connect")))}
 	case r.Peer == "":
-		return refuse(fmt.Sprintf("%s is peered with %s", f.Sides[flows.A].ID, flows.Joined(known)), "name one: liqo-tui network renumber PEER")
+		return refuse(fmt.Sprintf("%s is peered with %s", f.Sides[flows.A].ID, flows.Joined(known)), command.Hintf("name one: %s", f.Sides[flows.A].Ours("network", "renumber", "PEER")))
 	case p.Peer != "" && p.Peer != r.Peer:
-		return refuse(fmt.Sprintf("the remote cluster is %s, not %s", r.Peer, p.Peer), "leave the peer's name out, or choose another --remote-context")
+		return refuse(fmt.Sprintf("the remote cluster is %s, not %s", r.Peer, p.Peer), command.Text("leave the peer's name out, or choose another --remote-context"))
 	case !slices.Contains(known, r.Peer):
-		return refuse(fmt.Sprintf("%s has no peer %s; its peers: %s", f.Sides[flows.A].ID, r.Peer, flows.Joined(known)), "name one of them")
+		return refuse(fmt.Sprintf("%s has no peer %s; its peers: %s", f.Sides[flows.A].ID, r.Peer, flows.Joined(known)), command.Text("name one of them"))
 	}
 	return nil
 }
@@ -164,10 +165,10 @@ func unrenumberable(c flows.Connection, side flows.Side) *flows.Step {
 	case f.Software == flows.Liqo:
 		return new(flows.Refuse(side, flows.CodeSoftware, "operator", flows.FailedPreflight,
 			fmt.Sprintf("Liqo chooses under which ranges %s sees its peers, and can't change them in operation", f.ID),
-			"liqo-tui network reset, then network connect, chooses them again; traffic stops until the clusters are connected"))
+			command.Hintf("%s, then %s, chooses them again; traffic stops until the clusters are connected", c.Facts.Ours("network", "reset"), c.Facts.Ours("network", "connect"))))
 	case conf == nil || !flows.CIDRsConfigured(conf):
 		return new(flows.Refuse(side, flows.CodeNotConnected, "ranges of the peer", flows.FailedPreflight,
-			fmt.Sprintf("%s sees %s under no ranges yet", f.ID, c.Facts.Sides[side.Other()].ID), "connect the clusters first: liqo-tui network connect"))
+			fmt.Sprintf("%s sees %s under no ranges yet", f.ID, c.Facts.Sides[side.Other()].ID), command.Hintf("connect the clusters first: %s", c.Facts.Ours("network", "connect"))))
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (r renumbering) plan() (steps []flows.Step, kept []string) {
 	becomes, err := check.Renumbered(r.c.Facts.Sides[r.side], r.conf, r.asked.Leave)
 	if err != nil {
 		return []flows.Step{flows.Refuse(r.side, flows.CodeRemapping, "another range", flows.FailedPreflight,
-			fmt.Sprintf("%s has no room for %s: %v", me, other, err), wire.MoreRoom)}, nil
+			fmt.Sprintf("%s has no room for %s: %v", me, other, err), r.c.Facts.Sides[r.side].MoreRoom())}, nil
 	}
 	if !r.switched() {
 		for _, b := range becomes {
@@ -318,10 +319,10 @@ func (r renumbering) change(becomes []check.Becomes) flows.Step {
 	case r.ask(becomes).Status != flows.Done:
 		s.Status, s.Reason, s.Code = flows.Blocked, "needs the operator to be asked", ""
 	case condition != nil && condition.Reason == wire.ReasonNotRenumbered:
-		s.Fail(flows.FailedPreflight, flows.CodeRemapping, condition.Message, "reset peerings that are no longer needed, or give the operator more: liqo-tui install --pools")
+		s.Fail(flows.FailedPreflight, flows.CodeRemapping, condition.Message, r.c.Facts.Sides[r.side].MoreRoom())
 	case condition != nil:
 		s.Reason = condition.Message
-		s.Hint = "see whether its agents run, and are up to date: liqo-tui check, liqo-tui install"
+		s.Fix = []command.Hint{command.Hintf("see whether its agents run, and are up to date: %s, %s", r.c.Facts.Ours("check"), r.c.Facts.Sides[r.side].Ours("install"))}
 	default:
 		s.Reason = "the operator has not begun"
 	}

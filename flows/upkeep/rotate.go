@@ -10,6 +10,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -80,7 +81,7 @@ func Rotate(r Rotation, f flows.Facts) flows.Plan {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if !flows.Live(c.AnyGateway(side)) {
 			plan.Steps = []flows.Step{flows.Refuse(side, flows.CodeNotConnected, "gateway", flows.FailedPreflight,
-				fmt.Sprintf("%s has no gateway to %s", f.Sides[side].ID, f.Sides[side.Other()].ID), "connect the clusters first: liqo-tui network connect")}
+				fmt.Sprintf("%s has no gateway to %s", f.Sides[side].ID, f.Sides[side.Other()].ID), command.Hintf("connect the clusters first: %s", f.Ours("network", "connect")))}
 			return plan
 		}
 	}
@@ -123,7 +124,7 @@ func unrotatable(c flows.Connection, r Rotation) *flows.Step {
 		if r.keeps(side) && c.Facts.Sides[side].Software == flows.Operator {
 			return new(flows.Refuse(side, flows.CodeKey, "key of the gateway", flows.FailedPreflight,
 				fmt.Sprintf("%s's gateway has not published its key yet", c.Facts.Sides[side].ID),
-				fmt.Sprintf("try again in a few seconds; if the error remains, see the operator's log: %s",
+				command.Hintf("try again in a few seconds; if the error remains, see the operator's log: %s",
 					c.Facts.Sides[side].KubectlIn(c.Facts.Sides[side].Namespace, "logs", "deployment/"+wire.OperatorName))))
 		}
 	}
@@ -132,7 +133,7 @@ func unrotatable(c flows.Connection, r Rotation) *flows.Step {
 	}
 	return new(flows.Refuse(flows.A, flows.CodeKeysKept, "a gateway that can replace its key", flows.FailedPreflight,
 		fmt.Sprintf("the gateways of %s and %s are Liqo's own, which can't replace a key in operation", c.Facts.Sides[flows.A].ID, c.Facts.Sides[flows.B].ID),
-		"liqo-tui network disconnect, then network connect, makes new gateways with new keys; traffic stops until they are connected"))
+		command.Hintf("%s, then %s, makes new gateways with new keys; traffic stops until they are connected", c.Facts.Ours("network", "disconnect"), c.Facts.Ours("network", "connect"))))
 }
 
 // rotate lists the steps that replace one side's key.

@@ -142,8 +142,8 @@ func TestRotateOfTwoOfLiqosGatewaysChangesNothingAndSaysSo(t *testing.T) {
 	if !ok {
 		t.Fatalf("got error %v, want a failed step", err)
 	}
-	if s := failed.Step; s.Code != flows.CodeKeysKept || s.Kind != flows.FailedPreflight || s.Hint == "" {
-		t.Errorf("got code %s, kind %d, hint %q", s.Code, s.Kind, s.Hint)
+	if s := failed.Step; s.Code != flows.CodeKeysKept || s.Kind != flows.FailedPreflight || s.Hint().IsZero() {
+		t.Errorf("got code %s, kind %d, hint %q", s.Code, s.Kind, s.Hint())
 	}
 	if len(p.Log()) > 0 {
 		t.Errorf("wrote %v", p.Log())

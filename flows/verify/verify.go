@@ -11,6 +11,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -21,9 +22,10 @@ type Result struct {
 	A, B wire.ClusterID
 	// Between says whether pods have measured, or only the gateways.
 	Between Ends
-	// Reason is why pods could not, "" if they did; Hint is how they could, if
+	// Reason is why pods could not, "" if they did; Fix is how they could, if
 	// that is known.
-	Reason, Hint string
+	Reason string
+	Fix    command.Hint
 	// Directions: the first is from A to B.
 	Directions [2]Direction
 }
@@ -97,11 +99,8 @@ func (v Result) Turned() Result {
 // Measurement is the verification as a plan's last step needs it.
 func (v Result) Measurement() flows.Measurement {
 	m := flows.Measurement{At: v.At, OK: v.Verified(), Result: v.conclusion()}
-	if !m.OK {
-		m.Hint = "see what is measured: liqo-tui network verify"
-		if v.Reason != "" {
-			m.Result, m.Hint = "pods could not measure: "+v.Reason, "connect with --wait=connected where no pods can be run for it"
-		}
+	if !m.OK && v.Reason != "" {
+		m.Result, m.Fix = "pods could not measure: "+v.Reason, command.Text("connect with --wait=connected where no pods can be run for it")
 	}
 	return m
 }
@@ -181,8 +180,8 @@ func (v Result) Lines() []string {
 	if v.Reason != "" {
 		lines = append(lines, "pods could not measure: "+v.Reason)
 	}
-	if v.Hint != "" {
-		lines = append(lines, "  "+v.Hint)
+	if !v.Fix.IsZero() {
+		lines = append(lines, "  "+v.Fix.String())
 	}
 	return append(lines, v.conclusion())
 }

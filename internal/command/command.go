@@ -37,6 +37,18 @@ func Kubectl(c Cluster, words ...string) Command {
 	return Of("kubectl", c.flags("")...).Add(words...)
 }
 
+// Helm is a helm command for the cluster.
+func Helm(c Cluster, words ...string) Command {
+	run := Of("helm", words...)
+	for _, file := range c.Kubeconfigs {
+		run = run.Flag("--kubeconfig", file)
+	}
+	if c.Context != "" {
+		run = run.Flag("--kube-context", c.Context)
+	}
+	return run
+}
+
 // Of is a command of any program.
 func Of(program string, words ...string) Command {
 	return Command{args: slices.Concat([]string{program}, words)}

@@ -27,6 +27,8 @@ func TestCommandNamesWhatTheAdminHasNamed(t *testing.T) {
 			"of kubectl, which knows no namespace of Liqo", command.Kubectl(rome, "-n", "liqo", "get", "pods"),
 			"kubectl --kubeconfig 'my configs/kc' --context 'rome (prod)' -n liqo get pods",
 		},
+		{"of Helm", command.Helm(rome, "uninstall", "net"), "helm uninstall net --kubeconfig 'my configs/kc' --kube-context 'rome (prod)'"},
+		{"of Helm, and the current context", command.Helm(command.Cluster{}, "list"), "helm list"},
 		{"of the current context", command.Ours("check").On(command.Cluster{}), "liqo-tui check"},
 		{"of two files", command.Ours("check").On(command.Cluster{Kubeconfigs: []string{"a", "b"}}), "liqo-tui check --kubeconfig a --kubeconfig b"},
 		{"for the other admin", command.Ours("unpeer", "--local-only").For("milan"), "liqo-tui unpeer --local-only --context CONTEXT-OF-milan"},

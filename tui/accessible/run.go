@@ -119,8 +119,8 @@ func (w *wizard) sayFailure(err error) bool {
 	switch {
 	case again:
 		w.say("Failed: %s on %s, %s.", failed.Step.Title, failed.Cluster, strings.TrimSuffix(failed.Step.Reason, "."))
-		if failed.Step.Hint != "" {
-			w.say("To do: %s.", strings.TrimSuffix(failed.Step.Hint, "."))
+		if fix := failed.Hint(); !fix.IsZero() {
+			w.say("To do: %s.", strings.TrimSuffix(fix.String(), "."))
 		}
 		for _, e := range failed.Step.Events[:min(len(failed.Step.Events), 3)] {
 			w.say("Event: %s %s, %s.", e.Object, e.Reason, strings.TrimSuffix(e.Message, "."))

@@ -141,7 +141,7 @@ func (c scene) clusterStatus(k session.Member) status {
 		return status{draw.Fail, "elsewhere", why}
 	}
 	if why := k.Good.Unseen(); why != "" {
-		return status{draw.Warn, "not known", "Whether Liqo or the liqo-tui operator is installed is not known: " + why + withHint(command.Text(flows.SeeManagers))}
+		return status{draw.Warn, "not known", "Whether Liqo or the liqo-tui operator is installed is not known: " + why + withHint(k.Good.Alone().SeeManagers())}
 	}
 	if k.Good.Software == flows.NoSoftware {
 		why := "It has neither Liqo nor the liqo-tui operator."

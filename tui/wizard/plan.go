@@ -178,8 +178,16 @@ func (c scene) card(s flows.Step) []string {
 	}
 	add := func(label, text string) { lines = append(lines, t.Field(draw.Pad(label, column), text, c.Width)...) }
 	add("Why", s.Reason)
-	for i, way := range strings.Split(strings.ReplaceAll(s.Hint, "; or, ", "; or "), "; or ") {
-		add([...]string{"Fix", "or"}[min(i, 1)], way)
+	for i, fix := range s.Fix {
+		way, or := strings.CutPrefix(strings.Replace(fix.String(), "or, ", "or ", 1), "or ")
+		switch {
+		case i == 0:
+			add("Fix", way)
+		case or:
+			add("or", way)
+		default:
+			add("", way)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Evidence)) {
 		// The reason says what was seen last, and for how long.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -19,7 +20,9 @@ type Verification struct {
 	Between verify.Ends    `json:"between"` // the ends of the measurement: "pods" or "gateways"
 	Reason  string         `json:"reason,omitempty"`
 	Hint    string         `json:"hint,omitempty"` // how to have pods measure
-	Verdict verify.Verdict `json:"verdict"`
+	// Commands are those of Hint.
+	Commands []command.Command `json:"commands,omitempty"`
+	Verdict  verify.Verdict    `json:"verdict"`
 	// Verified: packets of pods have passed both ways.
 	Verified bool `json:"verified"`
 	AToB     Way  `json:"aToB"`
@@ -53,7 +56,7 @@ func VerificationOf(v verify.Result) Verification {
 		}
 	}
 	return Verification{
-		V: SchemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Hint: v.Hint, Verdict: v.Verdict(),
+		V: SchemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Hint: v.Fix.String(), Commands: v.Fix.Commands(), Verdict: v.Verdict(),
 		Verified: v.Verified(), AToB: way(v.Directions[flows.A]), BToA: way(v.Directions[flows.B]),
 	}
 }
