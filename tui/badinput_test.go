@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/board"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -91,7 +92,7 @@ func TestAThousandEventsASecond(t *testing.T) {
 	inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
 		connectedPair(t)(p)
 		w.replace("kind-rome", noisy{p.A, &given})
-		return session.Options{Start: session.StartDashboard, InfoCommand: func(flows.ContextRef, wire.ClusterID) string { return "" }}
+		return session.Options{Start: session.StartDashboard, InfoCommand: func(flows.ContextRef, wire.ClusterID) command.Command { return command.Command{} }}
 	}, func(t *testing.T, d *driver) {
 		before, began := d.got, given.Load()
 		d.wait(5 * time.Second)

@@ -2,7 +2,6 @@ package tui
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/simulated"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -85,8 +85,8 @@ func onDashboard(t *testing.T, test func(*testing.T, *driver)) {
 	t.Helper()
 	inWorld(t, func(p *flowtest.Pair, _ *world) session.Options {
 		connectedPair(t)(p)
-		return session.Options{Start: session.StartDashboard, InfoCommand: func(of flows.ContextRef, peer wire.ClusterID) string {
-			return fmt.Sprintf("liqo-tui info peer %s --context %s", peer, of.Name)
+		return session.Options{Start: session.StartDashboard, InfoCommand: func(of flows.ContextRef, peer wire.ClusterID) command.Command {
+			return command.Ours("info", "peer", string(peer)).On(command.Cluster{Context: of.Name})
 		}}
 	}, func(t *testing.T, d *driver) {
 		d.wait(time.Second)

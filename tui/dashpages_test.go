@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -163,7 +164,7 @@ func TestTheLogsPageSaysWhatItCanNotRead(t *testing.T) {
 			}
 			return fmt.Sprintf("handshake %d done\n\x1b[2Jhello", lines), nil
 		}})
-		return session.Options{Start: session.StartDashboard, InfoCommand: func(flows.ContextRef, wire.ClusterID) string { return "" }}
+		return session.Options{Start: session.StartDashboard, InfoCommand: func(flows.ContextRef, wire.ClusterID) command.Command { return command.Command{} }}
 	}, func(_ *testing.T, d *driver) {
 		d.wait(time.Second)
 		d.keys("enter", "l")

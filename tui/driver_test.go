@@ -20,6 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -134,8 +135,8 @@ func inWorld(t *testing.T, options func(*flowtest.Pair, *world) session.Options,
 			}
 			return install.New(render.InstallParams{ClusterID: id, Image: w.image})
 		}
-		o.Command = func(r session.Request) string {
-			return fmt.Sprintf("liqo-tui network %s --context %s --remote-context %s --server-service-type %s", r.Goal, r.A.Name, r.B.Name, r.Params.ServiceType)
+		o.Command = func(r session.Request) command.Command {
+			return command.Ours("network", r.Goal.String()).On(command.Cluster{Context: r.A.Name}, command.Cluster{Context: r.B.Name}).Flag("--server-service-type", string(r.Params.ServiceType))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

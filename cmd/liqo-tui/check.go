@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/kube"
 )
@@ -246,7 +247,7 @@ func (o checkFlags) tell(s *report.Session, f flows.Facts, results []check.Resul
 			s.Events.Check(r)
 		}
 		if r.Root {
-			s.Next = []report.NextStep{{Command: "liqo-tui explain " + string(r.ID)}}
+			s.Next = []report.NextStep{{Command: command.Ours("explain", string(r.ID))}}
 		}
 	}
 	if s.Format == report.Text {

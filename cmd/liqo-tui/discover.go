@@ -21,6 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/discovery/mdns"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
@@ -33,6 +34,7 @@ type discoverDocument struct {
 	Asked    []string            `json:"asked"`
 	Clusters []discoveredCluster `json:"clusters"`
 	Next     []discoverStep      `json:"next,omitempty"`
+	steps    []report.NextStep   // the same
 	// Unfit is how many announcements were left out: no cluster can have made them, or there were
 	// too many.
 	Unfit int `json:"unfit,omitempty"`
@@ -206,7 +208,10 @@ func (d *discoverDocument) complete(ctx context.Context, names *net.Resolver, co
 			}
 		}
 	}
-	d.Next = nextSteps(d.Clusters, files)
+	d.steps = nextSteps(d.Clusters, files)
+	for _, s := range d.steps {
+		d.Next = append(d.Next, discoverStep{s.Command.String(), s.Why})
+	}
 }
 
 // tryTimeout is for an API server in a LAN, and for a name.
@@ -255,26 +260,19 @@ func (c *discoveredCluster) try(ctx context.Context, names *net.Resolver) {
 }
 
 // nextSteps is what to do with each cluster but the current context's own.
-func nextSteps(found []discoveredCluster, files []string) (steps []discoverStep) {
-	var words strings.Builder
-	for _, f := range files {
-		words.WriteString(" --kubeconfig " + report.ShellWord(f))
-	}
-	local := words.String()
+func nextSteps(found []discoveredCluster, files []string) (steps []report.NextStep) {
+	local := command.Cluster{Kubeconfigs: files}
 	for _, c := range found {
 		switch {
 		case slices.ContainsFunc(c.Contexts, func(k discoveredContext) bool { return k.current }):
 		case len(c.Contexts) > 0:
-			remote := ""
-			if file := c.Contexts[0].File; file != "" {
-				remote = " --remote-kubeconfig " + report.ShellWord(file)
-			}
-			steps = append(steps, discoverStep{
-				Command: "liqo-tui network connect" + local + remote + " --remote-context " + report.ShellWord(c.Contexts[0].Name), Why: "connects the current context's cluster with it",
+			remote := flows.ContextRef{File: c.Contexts[0].File, Name: c.Contexts[0].Name}
+			steps = append(steps, report.NextStep{
+				Command: command.Ours("network", "connect").On(local, remote.Flags()), Why: "connects the current context's cluster with it",
 			})
 		case c.ID != "":
-			steps = append(steps, discoverStep{
-				Command: "liqo-tui network invite" + local + " --for " + report.ShellWord(string(c.ID)), Why: "connects the current context's cluster with it by files, if no context of yours leads there",
+			steps = append(steps, report.NextStep{
+				Command: command.Ours("network", "invite").On(local).Flag("--for", string(c.ID)), Why: "connects the current context's cluster with it by files, if no context of yours leads there",
 			})
 		}
 	}
@@ -311,10 +309,6 @@ func (d *discoverDocument) print(out io.Writer) error {
 	if d.Unfit > 0 {
 		fmt.Fprintf(out, "%d announcements were left out: no cluster has such an ID or address, or there are more than %d of them.\n", d.Unfit, mdns.MostClusters)
 	}
-	var steps []report.NextStep
-	for _, s := range d.Next {
-		steps = append(steps, report.NextStep(s))
-	}
-	report.WriteNext(out, steps)
+	report.WriteNext(out, d.steps)
 	return nil
 }

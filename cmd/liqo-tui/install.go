@@ -77,7 +77,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 			done: func(f flows.Facts) report.Achieved {
 				return report.Achieved{
 					Text: string(f.Sides[flows.A].ID) + " can be connected now: the operator and the node agent run in namespace " + f.Sides[flows.A].Namespace + ".",
-					Next: []report.NextStep{{Command: pair.local.command("network", "connect") + " --remote-context CONTEXT", Why: "connects it with another cluster"}},
+					Next: []report.NextStep{{Command: pair.local.command("network", "connect").Flag("--remote-context", "CONTEXT"), Why: "connects it with another cluster"}},
 				}
 			},
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -97,14 +96,10 @@ access to it; then it prints the command for the other admin.`,
 func (m removal) achieved(pair *pairFlags, o flows.RemoveOptions) report.Achieved {
 	a := report.Achieved{Text: m.done}
 	for _, n := range m.next {
-		command := pair.command("network", n[0])
-		switch {
-		case o.LocalOnly && n[0] == "connect":
+		if o.LocalOnly && n[0] == "connect" {
 			continue // it takes both clusters
-		case o.LocalOnly:
-			command = strings.Join(append([]string{pair.command("network", n[0])}, localOnlyWords(o)...), " ")
 		}
-		a.Next = append(a.Next, report.NextStep{Command: command, Why: n[1]})
+		a.Next = append(a.Next, report.NextStep{Command: pair.command("network", n[0]).Add(localOnlyWords(o)...), Why: n[1]})
 	}
 	return a
 }

@@ -8,16 +8,30 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // command is a command line of this program for the same clusters.
-func (p *pairFlags) command(words ...string) string {
-	return strings.Join(slices.Concat([]string{"liqo-tui"}, words, pairWords(p)), " ")
+func (p *pairFlags) command(words ...string) command.Command {
+	return command.Ours(words...).On(p.local.where(), p.remote.where())
 }
 
 // command is a command line of this program for the same cluster.
-func (c clusterFlags) command(words ...string) string {
-	return strings.Join(slices.Concat([]string{"liqo-tui"}, words, clusterWords("", c)), " ")
+func (c clusterFlags) command(words ...string) command.Command {
+	return command.Ours(words...).On(c.where())
+}
+
+// where is how commands find the cluster. It leaves defaults out.
+func (c clusterFlags) where() command.Cluster {
+	out := command.Cluster{Kubeconfigs: c.files, Context: c.context, Cluster: c.cluster, User: c.user, Namespace: c.namespace}
+	if len(c.files) == 0 && c.kubeconfig != "" {
+		out.Kubeconfigs = []string{c.kubeconfig}
+	}
+	if c.namespace == wire.DefaultNamespace {
+		out.Namespace = ""
+	}
+	return out
 }
 
 // afterwards is what to do after a run that did not succeed, if a command helps.
@@ -25,19 +39,12 @@ func afterwards(io streams, pair *pairFlags, err error) []report.NextStep {
 	if errors.Is(err, engine.ErrDeclined) || len(io.args) == 0 {
 		return nil
 	}
-	again := func(args []string) string {
-		words := []string{"liqo-tui"}
-		for _, a := range args {
-			words = append(words, report.ShellWord(a))
-		}
-		return strings.Join(words, " ")
-	}
 	switch code := exit.Code(err); {
 	case code == exit.Pending:
 		applied := slices.DeleteFunc(slices.Clone(io.args), func(a string) bool { return strings.HasPrefix(a, "--dry-run") })
-		return []report.NextStep{{Command: again(applied), Why: "applies it"}}
+		return []report.NextStep{{Command: command.Ours(applied...), Why: "applies it"}}
 	case code == exit.Apply, code == exit.Timeout, code == exit.Unreachable, code > exit.Signal:
-		return []report.NextStep{{Command: again(io.args), Why: "continues"}}
+		return []report.NextStep{{Command: command.Ours(io.args...), Why: "continues"}}
 	case code == exit.Unhealthy:
 		return []report.NextStep{{Command: pair.command("check"), Why: "finds what is broken"}}
 	}

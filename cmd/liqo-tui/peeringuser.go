@@ -16,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -106,8 +107,8 @@ as a secret. Run it again for a new one.`,
 		}
 		op.done = func(flows.Facts) report.Achieved {
 			return report.Achieved{
-				Text: fmt.Sprintf("%s may be used until %s. It is a secret: hand it to the admin of %s.\nfor the admin of %s: liqo-tui peer --context CONTEXT-OF-%s --remote-kubeconfig %s",
-					file, expires.UTC().Format(time.RFC3339), u.Consumer, u.Consumer, u.Consumer, report.ShellWord(file)),
+				Text: fmt.Sprintf("%s may be used until %s. It is a secret: hand it to the admin of %s.\nfor the admin of %s: %s",
+					file, expires.UTC().Format(time.RFC3339), u.Consumer, u.Consumer, command.Ours("peer").For(string(u.Consumer)).Flag("--remote-kubeconfig", file)),
 				Next: []report.NextStep{
 					{Command: pair.local.command("info", "peer", string(u.Consumer)), Why: "says how far they are"},
 					{Command: pair.local.command("delete", "peering-user", "--consumer-cluster-id", string(u.Consumer)), Why: "ends what the file is good for"},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"syscall"
 
 	tea "charm.land/bubbletea/v2"
@@ -21,6 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
@@ -189,13 +189,12 @@ func programOptions(io streams, g *flags.Global) []tea.ProgramOption {
 }
 
 // commandLine is the command that does what the program was asked for.
-func (b *backend) commandLine(r tui.Request) string {
+func (b *backend) commandLine(r tui.Request) command.Command {
 	pair := &pairFlags{local: b.cluster(r.A), remote: b.cluster(r.B)}
 	if r.Goal == tui.Connect {
-		return strings.Join(append([]string{connectCommandLine(pair, r.Params)}, b.installWords(r.Params)...), " ")
+		return connectCommandLine(pair, r.Params).Add(b.installWords(r.Params)...)
 	}
-	words := append([]string{"liqo-tui network " + r.Goal.String()}, pairWords(pair)...)
-	return strings.Join(append(words, localOnlyWords(r.Removal)...), " ")
+	return pair.command("network", r.Goal.String()).Add(localOnlyWords(r.Removal)...)
 }
 
 // localOnlyWords are the flags of a removal that leaves the other cluster alone.
@@ -211,9 +210,8 @@ func localOnlyWords(o flows.RemoveOptions) []string {
 }
 
 // infoCommandLine is the command that tells of one cluster's peering.
-func (b *backend) infoCommandLine(of flows.ContextRef, peer wire.ClusterID) string {
-	words := []string{"liqo-tui info peer", report.ShellWord(string(peer))}
-	return strings.Join(append(words, clusterWords("", b.cluster(of))...), " ")
+func (b *backend) infoCommandLine(of flows.ContextRef, peer wire.ClusterID) command.Command {
+	return b.cluster(of).command("info", "peer", string(peer))
 }
 
 // installWords bring our operator to the clusters that the request installs it
@@ -229,44 +227,18 @@ func (b *backend) installWords(p flows.Params) []string {
 		}
 	}
 	if image := install.ImageSetting().Write(p); image != releasedImage {
-		words = append(words, "--image", report.ShellWord(image))
+		words = append(words, "--image", image)
 	}
-	return words
-}
-
-// pairWords are the flags that choose both clusters. They leave defaults out.
-func pairWords(o *pairFlags) []string {
-	return append(clusterWords("", o.local), clusterWords("remote-", o.remote)...)
-}
-
-func clusterWords(prefix string, c clusterFlags) []string {
-	var words []string
-	add := func(flag, value, standard string) {
-		if value != standard {
-			words = append(words, "--"+prefix+flag, report.ShellWord(value))
-		}
-	}
-	for _, file := range c.files {
-		add("kubeconfig", file, "")
-	}
-	if len(c.files) == 0 {
-		add("kubeconfig", c.kubeconfig, "")
-	}
-	add("context", c.context, "")
-	add("cluster", c.cluster, "")
-	add("user", c.user, "")
-	add("liqo-namespace", c.namespace, wire.DefaultNamespace)
 	return words
 }
 
 // connectCommandLine is the command that connects the clusters with p.
-func connectCommandLine(o *pairFlags, p flows.Params) string {
+func connectCommandLine(o *pairFlags, p flows.Params) command.Command {
 	own, whole := p.Peering.(*peer.Params)
-	command := "liqo-tui network connect"
+	line := o.command("network", "connect")
 	if whole {
-		command = "liqo-tui peer"
+		line = o.command("peer")
 	}
-	words := append([]string{command}, pairWords(o)...)
 	// A template's namespace is its side's, unless it is said.
 	namespaces := [2]string{o.local.namespace, o.remote.namespace}
 	for side, t := range map[flows.Side]*render.TemplateRef{p.Server: &p.ServerTemplate, p.Server.Other(): &p.ClientTemplate} {
@@ -277,7 +249,7 @@ func connectCommandLine(o *pairFlags, p flows.Params) string {
 	standard := flows.Defaults()
 	if whole {
 		standard.Server = own.Consumer.Other()
-		words = append(words, peerWords(*own)...)
+		line = line.Add(peerWords(*own)...)
 	}
 	for _, s := range connectionSettings {
 		if whole && s.Name == "wait" {
@@ -289,20 +261,20 @@ func connectCommandLine(o *pairFlags, p flows.Params) string {
 		if value == s.Write(standard) && (!given || value == "" && s.Empty == "") {
 			continue
 		}
-		if word := report.ShellWord(s.Word(p)); s.Bare != "" {
-			words = append(words, "--"+s.Name+"="+word)
+		if word := s.Word(p); s.Bare != "" {
+			line = line.Add("--" + s.Name + "=" + word)
 		} else {
-			words = append(words, "--"+s.Name, word)
+			line = line.Flag("--"+s.Name, word)
 		}
 	}
-	return strings.Join(words, " ")
+	return line
 }
 
 // peerWords are the flags of the wanted lending.
 func peerWords(p peer.Params) (words []string) {
 	for _, s := range peer.Settings() {
 		if value := s.Write(p); value != s.Write(peer.Params{}) {
-			words = append(words, "--"+s.Name, report.ShellWord(value))
+			words = append(words, "--"+s.Name, value)
 		}
 	}
 	return words

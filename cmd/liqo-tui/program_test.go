@@ -60,7 +60,7 @@ func TestTheCommandLineOfAConnection(t *testing.T) {
 			`liqo-tui network connect --context rome --remote-kubeconfig '/home/ada/my config' --remote-context 'it'\''s' --remote-liqo-namespace liqo-two`,
 		},
 	} {
-		if got := connectCommandLine(test.pair, test.p); got != test.want {
+		if got := connectCommandLine(test.pair, test.p).String(); got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, test.want)
 		}
 	}
@@ -94,12 +94,12 @@ func TestTheCommandLineOfAnInstallation(t *testing.T) {
 	r := tui.Request{A: flows.ContextRef{Name: "rome"}, B: flows.ContextRef{Name: "milan"}, Params: flows.Defaults()}
 	r.Params.Install[flows.B] = made
 	want := "liqo-tui network connect --context rome --remote-context milan --install --remote-cluster-id milan --image example.org/gateway:v1"
-	if got := b.commandLine(r); got != want {
+	if got := b.commandLine(r).String(); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 	r.Goal = tui.Reset
 	want = "liqo-tui network reset --context rome --remote-context milan"
-	if got := b.commandLine(r); got != want {
+	if got := b.commandLine(r).String(); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }

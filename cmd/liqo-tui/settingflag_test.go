@@ -74,7 +74,7 @@ func TestASettingOfTheTableIsEverywhere(t *testing.T) {
 	}
 	pair := &pairFlags{local: clusterFlags{namespace: wire.DefaultNamespace}, remote: clusterFlags{namespace: wire.DefaultNamespace}}
 	p := flows.Defaults()
-	if got, want := connectCommandLine(pair, p), "liqo-tui network connect"; got != want {
+	if got, want := connectCommandLine(pair, p).String(), "liqo-tui network connect"; got != want {
 		t.Errorf("got the command %q, want %q", got, want)
 	}
 	if err := fitsSchema(t, strings.Replace(many, "green", "blue", 1)); err != nil {

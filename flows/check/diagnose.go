@@ -41,7 +41,7 @@ const (
 )
 
 // NotRead is the result for warnings in views that don't read them.
-const NotRead = "not read here: liqo-tui check reads them"
+var NotRead = fmt.Sprintf("not read here: %s reads them", command.Ours("check"))
 
 // recentRestart is how long a restart causes a warning.
 const recentRestart = 10 * time.Minute

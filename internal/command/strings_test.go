@@ -13,17 +13,14 @@ import (
 
 // texts are files that explain commands, or name them: nobody pastes these.
 var texts = map[string]string{
-	"flows/check/explain.go":       "explains codes, of any cluster",
-	"flows/check/explainrun.go":    "explains codes, of any cluster",
-	"flows/check/lending.go":       "explains codes, of any cluster",
-	"flows/install/settings.go":    "help of flags",
-	"flows/byhand/settings.go":     "help of flags",
-	"flows/peerfile/peerfile.go":   "names the command that reads the file",
-	"tui/keys/rebind.go":           "an error of the configuration, of no cluster",
-	"flows/byhand/words.go":        "help of commands",
-	"flows/check/diagnose.go":      "NotRead names the command that reads more",
-	"tui/accessible/accessible.go": "a simulated command, where there is no program to make one",
-	"tui/wizard/scene.go":          "a simulated command, where there is no program to make one",
+	"flows/check/explain.go":     "explains codes, of any cluster",
+	"flows/check/explainrun.go":  "explains codes, of any cluster",
+	"flows/check/lending.go":     "explains codes, of any cluster",
+	"flows/install/settings.go":  "help of flags",
+	"flows/byhand/settings.go":   "help of flags",
+	"flows/peerfile/peerfile.go": "names the command that reads the file",
+	"tui/keys/rebind.go":         "an error of the configuration, of no cluster",
+	"flows/byhand/words.go":      "help of commands",
 }
 
 var pasted = regexp.MustCompile(`(^|[^a-z-])(liqo-tui (install|uninstall|network|peer|unpeer|check|info|rbac|offload|unoffload|create|generate|delete|address|discover|explain|bundle)|` +

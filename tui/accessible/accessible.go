@@ -17,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/lines"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -85,9 +86,9 @@ func (w *wizard) id(s flows.Side) string {
 // command is what does the same without a conversation.
 func (w *wizard) command(g session.Goal) string {
 	if w.options.Command == nil {
-		return "liqo-tui network " + g.String()
+		return command.Ours("network", g.String()).String()
 	}
-	return w.options.Command(session.Request{Goal: g, A: w.sides[flows.A].Ref, B: w.sides[flows.B].Ref, Params: w.params, Removal: w.removal})
+	return w.options.Command(session.Request{Goal: g, A: w.sides[flows.A].Ref, B: w.sides[flows.B].Ref, Params: w.params, Removal: w.removal}).String()
 }
 
 // chooseGoal asks what is to be done, where there is more than one thing.

@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
@@ -55,8 +56,8 @@ func converseOn(ctx context.Context, p *flowtest.Pair, in io.Reader) (string, er
 func optionsFor(p *flowtest.Pair) session.Options {
 	return session.Options{
 		Backend: world{p}, Params: flows.Defaults(), Now: p.Now,
-		Command: func(r session.Request) string {
-			return fmt.Sprintf("liqo-tui network %s --context %s --remote-context %s", r.Goal, r.A.Name, r.B.Name)
+		Command: func(r session.Request) command.Command {
+			return command.Ours("network", r.Goal.String()).On(r.A.Flags(), r.B.Flags())
 		},
 		Install: func(f flows.ClusterFacts, _ wire.ClusterID) (flows.Installation, error) {
 			return install.New(render.InstallParams{ClusterID: "milan", Image: "example.org/liqo-gateway:v1"})

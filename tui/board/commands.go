@@ -265,7 +265,7 @@ func (s Screen) copyCommand(e session.Env) Screen {
 	}
 	for i, end := range p.ends {
 		if end.Chosen {
-			s.copied = s.options.InfoCommand(s.Board.speaker(end.ID), p.ends[1-i].ID)
+			s.copied = s.options.InfoCommand(s.Board.speaker(end.ID), p.ends[1-i].ID).String()
 			e.Post(session.CopyMsg(s.copied))
 			return s
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -40,9 +41,9 @@ type Options struct {
 	// Settings are what can be chosen of a connection; nil: [flows.Settings].
 	Settings []flows.ConnectionSetting
 	// Command writes the command line that does the same without this program.
-	Command func(Request) string
+	Command func(Request) command.Command
 	// InfoCommand writes the command line that tells of one cluster's peering.
-	InfoCommand func(of flows.ContextRef, peer wire.ClusterID) string
+	InfoCommand func(of flows.ContextRef, peer wire.ClusterID) command.Command
 	// Looked are the kubeconfig files that contexts were looked for in.
 	Looked []string
 	// Install says how our operator is brought to a cluster where nothing manages

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -131,9 +132,9 @@ func (c scene) command() string { return c.commandFor(c.goal) }
 
 func (c scene) commandFor(g session.Goal) string {
 	if c.options.Command == nil {
-		return "liqo-tui network " + g.String()
+		return command.Ours("network", g.String()).String()
 	}
-	return c.options.Command(session.Request{Goal: g, A: c.pair[flows.A], B: c.pair[flows.B], Params: c.params, Removal: c.removal()})
+	return c.options.Command(session.Request{Goal: g, A: c.pair[flows.A], B: c.pair[flows.B], Params: c.params, Removal: c.removal()}).String()
 }
 
 func (c scene) isProtected(ref flows.ContextRef) bool {

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows/invite"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // fileValid is how long an invitation or answer may be on its way.
@@ -71,14 +71,14 @@ func ReadPeerFile(file string, want peerfile.Kind, fingerprint string) (peerfile
 		return l, exit.UsageError{Err: fmt.Errorf("%s: %w", file, err)}
 	}
 	if l.Kind != want {
-		command := map[peerfile.Kind]string{peerfile.Invitation: "join", peerfile.Answer: "accept"}[l.Kind]
-		return l, exit.UsageError{Err: fmt.Errorf("%s is not the %s: liqo-tui network %s takes it", file, strings.ToLower(string(want)), command)}
+		takes := command.Ours("network", map[peerfile.Kind]string{peerfile.Invitation: "join", peerfile.Answer: "accept"}[l.Kind])
+		return l, exit.UsageError{Err: fmt.Errorf("%s is not the %s: %s takes it", file, strings.ToLower(string(want)), takes)}
 	}
 	return l, cmp.Or(invite.WrongFingerprint(l, fingerprint), invite.Expired(l, time.Now()))
 }
 
 // HandOver says what to do with a file that was written.
-func (l *PeerFileOut) HandOver(name, command, to string) string {
-	return fmt.Sprintf("The %s is in %s, and is valid for %s. Its fingerprint is %s.\nfor the admin of %s: liqo-tui network %s %s --context CONTEXT-OF-%s",
-		name, l.File, l.Valid, l.fingerprint, to, command, report.ShellWord(l.File), to)
+func (l *PeerFileOut) HandOver(name, takes, to string) string {
+	return fmt.Sprintf("The %s is in %s, and is valid for %s. Its fingerprint is %s.\nfor the admin of %s: %s",
+		name, l.File, l.Valid, l.fingerprint, to, command.Ours("network", takes, l.File).For(to))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -25,6 +26,7 @@ type Cluster struct {
 	Local   Local                    `json:"local"`
 	Network Network                  `json:"network"`
 	Peers   map[wire.ClusterID]*Peer `json:"peers"`
+	on      command.Cluster          // how commands find it
 }
 
 // Local is the cluster itself.
@@ -121,6 +123,7 @@ func Describe(f flows.ClusterFacts, now time.Time) Cluster {
 		},
 		Network: Network{PodCIDRs: f.Networks.Pod, ExternalCIDRs: f.Networks.External},
 		Peers:   map[wire.ClusterID]*Peer{},
+		on:      f.Flags(),
 	}
 	for id, p := range f.Peers() {
 		info.Peers[id] = describePeer(p, now)

@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -33,7 +34,7 @@ func WriteCluster(out io.Writer, i Cluster) error {
 	}
 	if len(i.Peers) == 0 {
 		fmt.Fprintln(out, "\nNo peers.")
-		report.WriteNext(out, firstSteps(i.Local.ClusterID))
+		report.WriteNext(out, i.firstSteps())
 		return nil
 	}
 	untested := false
@@ -54,23 +55,23 @@ func WriteCluster(out io.Writer, i Cluster) error {
 		return err
 	}
 	if untested {
-		report.WriteNext(out, testSteps())
+		report.WriteNext(out, i.testSteps())
 	}
 	return nil
 }
 
 // firstSteps are for a cluster without peers.
-func firstSteps(id wire.ClusterID) []report.NextStep {
-	if id == "" {
-		return []report.NextStep{{Command: "liqo-tui install", Why: "brings our operator, which network connect --install does too"}}
+func (i Cluster) firstSteps() []report.NextStep {
+	if i.Local.ClusterID == "" {
+		return []report.NextStep{{Command: command.Ours("install").On(i.on), Why: "brings our operator, which network connect --install does too"}}
 	}
-	return []report.NextStep{{Command: "liqo-tui network connect --remote-context CONTEXT", Why: "connects it with another cluster"}}
+	return []report.NextStep{{Command: command.Ours("network", "connect").On(i.on).Flag("--remote-context", "CONTEXT"), Why: "connects it with another cluster"}}
 }
 
 // testSteps are for peers whose gateways reach each other, and of whose pods nobody
 // knows.
-func testSteps() []report.NextStep {
-	return []report.NextStep{{Command: "liqo-tui network verify --remote-context CONTEXT", Why: "tests the path from pod to pod"}}
+func (i Cluster) testSteps() []report.NextStep {
+	return []report.NextStep{{Command: command.Ours("network", "verify").On(i.on).Flag("--remote-context", "CONTEXT"), Why: "tests the path from pod to pod"}}
 }
 
 func latencyText(p *Peer) string {
@@ -84,7 +85,7 @@ func latencyText(p *Peer) string {
 func WritePeers(out io.Writer, i Cluster) error {
 	if len(i.Peers) == 0 {
 		fmt.Fprintf(out, "%s has no peers.\n", i.Local.ClusterID)
-		report.WriteNext(out, firstSteps(i.Local.ClusterID))
+		report.WriteNext(out, i.firstSteps())
 		return nil
 	}
 	for n, id := range slices.Sorted(maps.Keys(i.Peers)) {

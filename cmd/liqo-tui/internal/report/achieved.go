@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"io"
+
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // Achieved is the result of a command, in a person's words, and the next steps.
@@ -11,9 +13,12 @@ type Achieved struct {
 	Next []NextStep
 }
 
-// NextStep is a command line, and what it is for. The first of several is the
-// one to take.
-type NextStep struct{ Command, Why string }
+// NextStep is a command, and what it is for. The first of several is the one to
+// take.
+type NextStep struct {
+	Command command.Command
+	Why     string
+}
 
 // WriteNext writes the next steps for a person.
 func WriteNext(out io.Writer, next []NextStep) {
@@ -31,5 +36,5 @@ func firstCommand(next []NextStep) string {
 	if len(next) == 0 {
 		return ""
 	}
-	return next[0].Command
+	return next[0].Command.String()
 }
