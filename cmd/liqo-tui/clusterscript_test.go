@@ -105,6 +105,7 @@ func useStage(t *testing.T) *stage {
 	t.Cleanup(func() {
 		if t.Failed() {
 			s.tell(t)
+			return // what a script has changed and not put back would fail the next ones
 		}
 		stages.mu.Lock()
 		defer stages.mu.Unlock()
