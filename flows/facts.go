@@ -128,7 +128,8 @@ type ClusterFacts struct {
 	// other namespaces, "no pod seen" does not mean "no pod".
 	PodsHidden bool
 	PodsSeen   string
-	// ManagersHidden is set if Deployments may not be read: then NoSoftware proves nothing.
+	// ManagersHidden is set if Deployments may not be read, or those of one namespace alone: then
+	// NoSoftware proves nothing.
 	ManagersHidden bool
 	// PeersHidden is set if only one namespace may be read: others may hold peerings.
 	PeersHidden bool

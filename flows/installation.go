@@ -87,7 +87,7 @@ func (c ClusterFacts) Unseen() string {
 	if c.Software != NoSoftware || c.Elsewhere.Software != NoSoftware || !c.ManagersHidden {
 		return ""
 	}
-	return "Deployments in namespace " + c.Namespace + " may not be read"
+	return "Deployments may not be read in all namespaces"
 }
 
 // SeeManagers is what to do where [ClusterFacts.Unseen] says something.

@@ -29,7 +29,7 @@ func TestWhatIsHiddenIsNoted(t *testing.T) {
 		at               int // which of the kind's watches
 		hidden, narrowed noted
 	}{
-		"Deployments":                       {"Deployment", 0, noted{managers: true}, noted{}},
+		"Deployments":                       {"Deployment", 0, noted{managers: true}, noted{managers: true}},
 		"namespaces":                        {"Namespace", 0, noted{}, noted{peers: true}},
 		"what agents say":                   {networkingv1beta1.InternalNodeKind, 0, noted{agents: true}, noted{}},
 		"pods of agents":                    {"Pod", 0, noted{running: true}, noted{}},

@@ -7,7 +7,6 @@
 // decided is inconclusive, neither good nor bad. A check that needs a second observation is
 // measuring until then. A state that is wrong now, and that the plan will correct, is
 // planned.
-// as it should be, and what the plan brings, is planned.
 package check
 
 import (

@@ -227,7 +227,7 @@ func TestNothingIsInstalledOverWhatMayNotBeRead(t *testing.T) {
 	pair.A.Be(func(f *flows.ClusterFacts) { f.ManagersHidden = true })
 	_, err := alone(t, pair, planned(render.InstallParams{}))
 	var step *flows.StepError
-	if !errors.As(err, &step) || step.Step.Kind != flows.FailedAccess || !strings.Contains(step.Step.Reason, "Deployments in namespace liqo may not be read") || !strings.Contains(step.Hint().String(), "liqo-tui rbac") {
+	if !errors.As(err, &step) || step.Step.Kind != flows.FailedAccess || !strings.Contains(step.Step.Reason, "Deployments may not be read in all namespaces") || !strings.Contains(step.Hint().String(), "liqo-tui rbac") {
 		t.Errorf("got %v", err)
 	}
 	if log := pair.Log(); len(log) > 0 {

@@ -42,7 +42,7 @@ var table = []Kind{
 			Labels: wire.LabelAppName + " in (" + wire.OperatorName + "," + collect.LiqoManager + ")", Narrow: ToInstallation, Right: InInstallation,
 			Optional: true, // but not Minor: if they were missing, a plan would install what already runs
 			Keep:     keepManager,
-			Unlisted: func(f *flows.ClusterFacts, hidden bool, _ string) { f.ManagersHidden = hidden },
+			Unlisted: func(f *flows.ClusterFacts, hidden bool, only string) { f.ManagersHidden = hidden || only != "" },
 		},
 		{For: LendingPlanned, Labels: kubelets, Narrow: ToTenant, Right: InAll, Optional: true, Minor: true},
 		{For: LendingPlanned, In: Installation, Labels: wire.LabelPartOf + "=liqo", Narrow: ToTenant, Right: InAll, Optional: true, Minor: true},
