@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,22 @@ func TestWhySkippedChecksAreSkippedIsSaidOnce(t *testing.T) {
 	want := "· skipped: needs N1|X1 A title of X1 · X3 A title of X3|· skipped: needs N2|X2 A title of X2"
 	if got := strings.Join(lines, "|"); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Each check of a connection has a place in the picture of a packet's way, or has none on purpose.
+func TestEachCheckIsOfAPartOfTheWay(t *testing.T) {
+	beside := []flows.Code{check.SamePeer, check.FreeRanges, check.PodRanges, check.Policies, check.Closed, check.Warnings, check.PodTraffic}
+	for _, r := range check.Diagnose(flows.Facts{}, nil) {
+		places := 0
+		for _, codes := range [][]flows.Code{ofGateway, ofTunnel, ofNodes, beside} {
+			if slices.Contains(codes, r.ID) {
+				places++
+			}
+		}
+		if places != 1 {
+			t.Errorf("%s (%s) is in %d lists of the picture, want 1", r.ID, r.Title, places)
+		}
 	}
 }
 
