@@ -17,7 +17,7 @@ import (
 )
 
 // ofFiles are the flags whose values are paths, which shells complete.
-var ofFiles = []string{"kubeconfig", "remote-kubeconfig", "log-file", "filename", "export"}
+var ofFiles = []string{"kubeconfig", "remote-kubeconfig", "log-file", "filename", "export", "pod-settings", "check", "file", "to"}
 
 // completionTimeout bounds how long a shell waits for a cluster.
 const completionTimeout = 2 * time.Second

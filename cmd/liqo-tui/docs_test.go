@@ -130,6 +130,26 @@ func TestCommandsOfThePagesExist(t *testing.T) {
 	}
 }
 
+func TestThePageOfCommandsHasEachCommand(t *testing.T) {
+	text, err := os.ReadFile("../../docs/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	root, closeLog := rootCommand(streams{})
+	defer closeLog()
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if words := strings.TrimPrefix(cmd.CommandPath(), "liqo-tui "); !cmd.Hidden && cmd.Runnable() && cmd != root && !strings.Contains(page, words) {
+			t.Errorf("docs/commands.md does not name %q", words)
+		}
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+	}
+	visit(root)
+}
+
 func hasFlag(cmd *cobra.Command, name string) bool {
 	return name == "help" || cmd.Flag(name) != nil || cmd.InheritedFlags().Lookup(name) != nil
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Help that wraps in the middle of words is not read.
@@ -38,4 +41,30 @@ func TestHelpOfEveryCommandFitsATerminal(t *testing.T) {
 		}
 	}
 	visit(root)
+}
+
+// A shell completes paths for flags that name files, and for no others.
+func TestFlagsThatNameFilesAreCompleted(t *testing.T) {
+	root, closeLog := rootCommand(streams{})
+	defer closeLog()
+	names := regexp.MustCompile(`\b(YAML|kubeconfig) file\b|^(the )?file\b|^archive\b|\bthis (file|folder)\b`)
+	others := []string{"fingerprint"}
+	checked := 0
+	var all func(*cobra.Command)
+	all = func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			named := f.Value.Type() != "bool" && names.MatchString(f.Usage) && !slices.Contains(others, f.Name)
+			if known := slices.Contains(ofFiles, f.Name); known != named {
+				t.Errorf("%s --%s (%s): in ofFiles: %t", cmd.CommandPath(), f.Name, f.Usage, known)
+			}
+			checked++
+		})
+		for _, c := range cmd.Commands() {
+			all(c)
+		}
+	}
+	all(root)
+	if checked < 100 {
+		t.Errorf("%d flags were seen", checked)
+	}
 }
