@@ -291,8 +291,8 @@ func (a *announcer) lookAround(ctx context.Context) error {
 }
 
 // sameNames reports whether two maps have the same gateways, and both or neither are nil.
-// News are: a peer's packets are now refused; nothing counts them any more. Higher counts
-// are no news: the next report has them.
+// Then the report can wait: higher counts are in the next one anyway. A new gateway in the
+// map can't wait, nor a map that became nil because nothing counts any more.
 func sameNames[V any](a, b map[string]V) bool {
 	return (a == nil) == (b == nil) && maps.EqualFunc(a, b, func(V, V) bool { return true })
 }

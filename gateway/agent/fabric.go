@@ -38,7 +38,8 @@ type FabricOptions struct {
 	// Token returns an error if the API server refuses the pod's token. A nil function: not
 	// known.
 	Token func() error
-	// Announced is what the node tells its LAN about the cluster; nil to tell nothing.
+	// Announced is the description of the cluster that the node announces on its LAN; nil to
+	// announce nothing.
 	Announced *discovery.Cluster
 	Log       *slog.Logger
 }
@@ -158,7 +159,7 @@ func (f *fabric) health(w http.ResponseWriter, _ *http.Request) {
 		refused = f.options.Token()
 	}
 	switch why := f.failed.Load(); {
-	case refused != nil: // the agent hears of no change, and can't write that into its report
+	case refused != nil: // the agent gets no more changes, and can't write that into its report
 		http.Error(w, refused.Error(), http.StatusServiceUnavailable)
 	case why == nil:
 		http.Error(w, "nothing was set up yet", http.StatusServiceUnavailable)
@@ -411,7 +412,7 @@ func byGateway(counted map[netip.Addr]uint64, all map[string]gateway.Gateway) ma
 	return out
 }
 
-// written is when an object was last changed, as far as its metadata tells.
+// written returns the time of an object's last change, according to its metadata.
 func written(f *networkingv1beta1.InternalFabric) time.Time {
 	at := f.CreationTimestamp.Time
 	for _, m := range f.ManagedFields {

@@ -62,7 +62,7 @@ func serveInspect(i inspector) runnable {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
-		_ = e.Encode(inspect(i)) // whoever asked is gone
+		_ = e.Encode(inspect(i)) // the client is gone
 	}))
 }
 

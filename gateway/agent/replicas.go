@@ -103,8 +103,8 @@ func (g *gatewayAgent) failing(since time.Time) bool {
 const claimRetry = 300 * time.Millisecond
 
 // claimRights is how long a pod that follows another one tries to claim although it lacks the
-// rights. The operator removes the rights when there is only one pod, and then says itself
-// that this pod holds the tunnel.
+// rights. The operator removes the rights when there is only one pod, and then publishes
+// itself that this pod holds the tunnel.
 const claimRights = 10 * time.Second
 
 // claim publishes that this pod holds the tunnel, once for each request in all, and takes over

@@ -199,7 +199,7 @@ func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networki
 	return value, r
 }
 
-// explain says why no ping is answered: it names the first thing that is missing.
+// explain returns the reason why no ping is answered: the first thing that is missing.
 func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (wire.Reason, string) {
 	problem := cmp.Or(s.problem, t.Problem)
 	silent := t.Pings.Value == ping.Error
@@ -240,8 +240,8 @@ const (
 	lately = 30 * time.Second
 )
 
-// since tells three cases apart: the path is cut; packets of the peer come in, but it gets
-// none; WireGuard works, but the peer answers no pings.
+// since distinguishes three cases: the path is cut; packets of the peer come in, but it
+// gets none; WireGuard works, but the peer answers no pings.
 func since(now time.Time, s setup, t tunnel.Status) string {
 	switch {
 	case t.Pings.Mute(now, t.Peer.Handshake):

@@ -46,14 +46,14 @@ type TunnelOptions struct {
 	Log      *slog.Logger
 	// MetricsAddress is where metrics are served, such as ":8082"; "0": nowhere.
 	MetricsAddress string
-	// Pod is the pod's name. Shared says that several pods share the tunnel all the time:
-	// the pod with the Lease holds the tunnel.
+	// Pod is the pod's name. Shared is set if several pods share the tunnel all the time: the
+	// pod with the Lease holds the tunnel.
 	Pod    string
 	Shared bool
 }
 
 // RunTunnel keeps one end of a tunnel until ctx ends. It also runs on a machine that can't be
-// a gateway: the Connection then says why.
+// a gateway: then the Connection has the reason.
 func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error {
 	key, err := readKey(o.KeysDir)
 	if err != nil {
@@ -271,7 +271,7 @@ func (g *gatewayAgent) remember(ctx context.Context) error {
 	return nil
 }
 
-// Reconcile reads the objects, and sets the tunnel up as they say.
+// Reconcile reads the objects, and sets the tunnel up accordingly.
 func (g *gatewayAgent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	g.reading.Lock()
 	defer g.reading.Unlock()
