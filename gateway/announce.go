@@ -11,8 +11,8 @@ import (
 // Range is a range from which a node's pods may get addresses.
 type Range struct {
 	Prefix netip.Prefix
-	// Given says that the pod network itself has given the range to this node. Otherwise
-	// the range is from the Node's spec.podCIDRs, which many pod networks don't use.
+	// Given is set if the pod network itself has given the range to this node. Otherwise the
+	// range is from the Node's spec.podCIDRs, which many pod networks don't use.
 	Given bool
 }
 
@@ -24,9 +24,9 @@ const (
 	takeBackAfter = 10 * time.Second
 )
 
-// Announcer decides which of its pods' addresses a node announces to the gateways, and
-// when. The pods' addresses are the truth; ranges only make the list short. If a pod
-// network uses other addresses than it says, that costs writes, but no packets.
+// Announcer decides which of its pods' addresses a node announces to the gateways, and when.
+// The pods' addresses are the truth; ranges only make the list short. If a pod network uses
+// addresses outside its ranges, that costs writes, but no packets.
 type Announcer struct {
 	told   bool
 	said   []netip.Prefix
@@ -68,8 +68,8 @@ func (a *Announcer) Said(what []netip.Prefix) {
 	a.told, a.said, a.excess = true, what, time.Time{}
 }
 
-// Compare says whether some pod has an address in the cluster's ranges, and in which of the
-// prefixes that the node announces the other pods are.
+// Compare reports whether some pod has an address in the cluster's ranges. It also returns the
+// announced prefixes that contain the other pods.
 func (a *Announcer) Compare(cluster []netip.Prefix, ranges []Range, pods []netip.Addr) (inside bool, outside []netip.Prefix) {
 	of := func(prefixes []netip.Prefix, pod netip.Addr) int {
 		return slices.IndexFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(pod) })

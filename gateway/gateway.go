@@ -17,7 +17,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// Role says which end of a tunnel a gateway is.
+// Role is the end of a tunnel that a gateway has.
 type Role uint8
 
 // A server listens, a client dials. The zero value is neither, so that a
@@ -48,7 +48,7 @@ func (r Role) Opposite() Role {
 	return Server
 }
 
-// Implementation says which WireGuard encrypts: the kernel's or the userspace one.
+// Implementation is the WireGuard that encrypts: the kernel's or the userspace one.
 type Implementation string
 
 // Auto takes the kernel's WireGuard if there is one, otherwise userspace.
@@ -137,7 +137,7 @@ type Inputs struct {
 type Gateway struct {
 	Name  string
 	PodIP netip.Addr
-	// Gone says that the pod is gone. Its address may belong to another pod now. Packets to
+	// Gone is set if the pod is gone. Its address may belong to another pod now. Packets to
 	// the peer are dropped until the gateway has a pod again.
 	Gone bool
 	// HostIP is the address of the pod's node, if the route to it is better than the pod

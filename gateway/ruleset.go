@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// name is what comments call the peer.
+// name is the peer's name in comments of the table.
 func (p Peer) name() string {
 	if p.ClusterID == "" {
 		return "the peer of " + TunnelName(p.Index)
@@ -14,8 +14,8 @@ func (p Peer) name() string {
 	return p.ClusterID
 }
 
-// firewall is the gateway's table. Its comments are for people who look at it
-// with nft: they say which peer something is for, and why it is there.
+// firewall is the gateway's table. Its comments are for people who look at it with nft:
+// they name the peer that an entry is for, and its purpose.
 func (in Inputs) firewall(peers []Peer) Table {
 	sets := append(in.sets(peers), in.senders(), in.closed())
 	sets = append(sets, portSets(peers)...)
@@ -41,8 +41,8 @@ func (in Inputs) firewall(peers []Peer) Table {
 	}
 }
 
-// classifyRules judge what came out of a tunnel by the addresses that were on
-// the wire, so before conntrack and NAT; what is dropped costs no connection.
+// classifyRules judge packets from a tunnel by the addresses that they had on the wire, so
+// they run before conntrack and NAT. A dropped packet makes no conntrack entry.
 func classifyRules(peers []Peer) []FirewallRule {
 	rules := []FirewallRule{
 		rule("no peer sends from addresses that are not its own",
@@ -51,15 +51,16 @@ func classifyRules(peers []Peer) []FirewallRule {
 		rule("a tunnel leads to pods and external addresses of this cluster only",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationIn, Not: true, Name: setOwn},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
-		// Its addresses may be in the pods' range. By way of a node, what is for them
-		// would come to eth0, where it is a pod's.
+		// This pod's addresses may be in the pods' range. If a node passed such a packet
+		// back, it would come in at eth0, where it would count as a pod's packet.
 		rule("a tunnel leads to nothing of this pod but its own end",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationUnicast, Not: true},
 			Statement{Op: InputDestinationIn, Not: true, Name: setEnds}, Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}),
 		rule("and to that, from the other end only",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputDestinationIn, Name: setEnds},
 			Statement{Op: InputSourceIn, Not: true, Name: setPeerEnds}, Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}),
-		// Another peer's gateway would take it for a node's, and pass what is in it on.
+		// Another peer's gateway would take the packet for one of its nodes', and pass on
+		// its content.
 		rule("no peer sends over the fabric",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: UDPDestinationPort, Number: FabricPort},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
@@ -79,10 +80,10 @@ func classifyRules(peers []Peer) []FirewallRule {
 		Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: MarkIs}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}))
 }
 
-// closedRules keep peers from nodes that have addresses in the pods' range. Nodes
-// themselves refuse what comes over the fabric; what no node has announced comes
-// to them by the pod network. A node's own address may be in that range as well, and
-// what it began is answered there.
+// closedRules keep peers away from nodes with addresses in the pods' range. Nodes
+// themselves refuse packets that come over the fabric. Packets to addresses that no node
+// has announced come to them by the pod network. A node's own address may also be in the
+// range: answers to the node's own connections pass.
 func closedRules() []FirewallRule {
 	tunnel := Statement{Op: InputIn, Name: setTunnels}
 	return []FirewallRule{
@@ -91,9 +92,9 @@ func closedRules() []FirewallRule {
 	}
 }
 
-// untrackedInput and untrackedOutput keep what the tunnel itself lives on out
-// of conntrack: where pods have filled the kernel's table, no new connection is
-// let through, and a tunnel that has to dial again would stay down for as long.
+// untrackedInput and untrackedOutput keep the tunnel's own packets out of conntrack. While
+// pods have filled the kernel's table, no new connection is let through: a tunnel that has
+// to dial again would stay down as long.
 func untrackedInput(peers []Peer) []FirewallRule {
 	const about = ": also where the table of connections is full"
 	outside := []Statement{{Op: InputIs, Not: true, Name: FabricDevice}, {Op: InputIn, Not: true, Name: setTunnels}}
@@ -114,8 +115,8 @@ func untrackedInput(peers []Peer) []FirewallRule {
 	return rules
 }
 
-// portSets tell the packets between the gateways by the server's port, which is
-// at our end or at the peer's. Most gateways have one of the two.
+// portSets match the packets between the gateways by the server's port, at our end or at
+// the peer's. Most gateways have only one of the two sets.
 func portSets(peers []Peer) []Set {
 	here := Set{Name: setPortsHere, Key: KeyPort, Comment: "of this gateway: where peers dial"}
 	there := Set{Name: setPortsThere, Key: KeyPort, Comment: "of peers: where this gateway dials"}
@@ -129,7 +130,7 @@ func portSets(peers []Peer) []Set {
 	return slices.DeleteFunc([]Set{here, there}, func(s Set) bool { return len(s.Elements) == 0 })
 }
 
-// addPort adds a port, which peers elsewhere may have in common. 0 is none.
+// addPort adds a port, unless it is 0. Several peers can have the same port.
 func (s *Set) addPort(port uint16, about string) {
 	const others = " and others" // nft takes 128 bytes of comment
 	i := slices.IndexFunc(s.Elements, func(e Element) bool { return e.Port == port })
@@ -152,7 +153,7 @@ func untrackedOutput() []FirewallRule {
 	}
 }
 
-// outputRules are for what the gateway itself sends.
+// outputRules are for the gateway's own packets.
 func outputRules(peers []Peer) []FirewallRule {
 	rules := untrackedOutput()
 	for _, set := range portSets(peers) {
@@ -160,17 +161,17 @@ func outputRules(peers []Peer) []FirewallRule {
 		if set.Name == setPortsThere {
 			port.Op = UDPDestinationPortIn
 		}
-		// The kernel's WireGuard lets its packets be fragmented: questions would
-		// pass where batches of fragments don't. Userspace forbids it already.
+		// The kernel's WireGuard allows fragments of its packets: questions would pass
+		// where batches of fragments don't. Userspace WireGuard forbids them already.
 		rules = append(rules, rule("WireGuard: in one piece, so that the search finds the path's MTU",
 			port, Statement{Op: DontFragment}, Statement{Op: Untrack}))
 	}
 	if len(peers) > 0 {
-		// A pod whose packet was too long is told so by this gateway, and knows
-		// the destination by its remapped address only: conntrack translates
-		// the message in the zone of the flow. It does not say which one that
-		// is; a gateway has one peer, and where it has several, the nodes' own
-		// routes speak for the others.
+		// If a pod's packet is too long, this gateway sends the pod an ICMP error. The pod
+		// knows only the remapped address of the destination, so conntrack has to
+		// translate the error in the flow's zone. The error does not name the zone. A
+		// gateway has one peer; if it had several, the nodes' own routes would report the
+		// size for the others.
 		p := peers[0]
 		rules = append(rules, rule("errors about flows to "+p.name()+" are translated as the flows are",
 			Statement{Op: ICMPUnreachable}, Statement{Op: SetZone, Number: uint32(Zone(p.Index))}))
@@ -178,8 +179,8 @@ func outputRules(peers []Peer) []FirewallRule {
 	return rules
 }
 
-// errorRules send such a message the way of the answers: with a remapped source,
-// a node takes it from the fabric only.
+// errorRules send such an error by the fabric, like answers: a node accepts packets with a
+// remapped source only from there.
 func errorRules() []FirewallRule {
 	return []FirewallRule{rule("errors about pods' flows go back by the fabric, as answers do",
 		Statement{Op: ICMPUnreachable}, Statement{Op: Related}, Statement{Op: SetMark, Number: errorMark})}
@@ -195,9 +196,9 @@ func (in Inputs) destinationRules() []FirewallRule {
 	return rules
 }
 
-// inputRules: a tunnel leads to the gateway's ping responder and to nothing
-// else of it, and nobody but the tunnel leads there: pings are not
-// authenticated otherwise.
+// inputRules let a tunnel reach the gateway's ping responder and nothing else of the
+// gateway. Only the tunnel leads to the responder, because nothing else authenticates
+// pings.
 func inputRules(peers []Peer) []FirewallRule {
 	mine := Statement{Op: InputDestinationIn, Name: setEnds}
 	ping := Statement{Op: UDPDestinationPort, Number: PingPort}
@@ -219,8 +220,8 @@ func inputRules(peers []Peer) []FirewallRule {
 	)
 }
 
-// clampRules keep TCP from sending what the tunnel can't carry, where the
-// sender does not learn it otherwise.
+// clampRules keep TCP from sending segments that the tunnel can't carry, for senders that
+// don't learn the size otherwise.
 func (in Inputs) clampRules(peers []Peer) []FirewallRule {
 	var rules []FirewallRule
 	for _, p := range peers {
@@ -231,9 +232,9 @@ func (in Inputs) clampRules(peers []Peer) []FirewallRule {
 	return rules
 }
 
-// answeredRules count what proves a path from pod to pod: packets of flows that were
-// answered, each way. To conntrack a SYN counts as such as soon as it has seen the
-// answer, also where that never reaches the pod, which sends the SYN again.
+// answeredRules count packets of answered flows, in each direction: they prove a path from
+// pod to pod. A repeated SYN is no proof: it counts as answered once conntrack has seen
+// the answer, even if the answer never reaches the pod, which then sends the SYN again.
 func answeredRules() []FirewallRule {
 	answered := Statement{Op: Established}
 	return []FirewallRule{
@@ -245,12 +246,12 @@ func answeredRules() []FirewallRule {
 
 func (in Inputs) sourceRules() []FirewallRule {
 	return []FirewallRule{
-		// The kernel's own WireGuard sends its encrypted packets with the
-		// tunnel as their input, from the pod's address, which may be in
-		// the peer's pod CIDR too: what goes to the nodes is translated.
+		// The kernel's WireGuard sends its encrypted packets with the tunnel as their
+		// input, from the pod's address, which may also be in the peer's pod CIDR. So only
+		// packets to the nodes are translated.
 		rule("from a peer: its pods appear under the addresses that they have here",
 			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: SourceByMap, Name: mapToRemapped}),
-		// The peer knows no other address for them than the first external one.
+		// The peer knows no other address of theirs than the first external one.
 		rule("to a peer: nodes, and pods in their host's network, share one address",
 			Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
 			Statement{Op: SourceTo, Addr: in.Local.External[0].Addr()}),
@@ -259,16 +260,17 @@ func (in Inputs) sourceRules() []FirewallRule {
 
 func leaveRules() []FirewallRule {
 	return []FirewallRule{
-		// The fabric's own packets inherit the mark, and would go round in a circle.
+		// The fabric's own packets inherit the mark, and would go in a circle.
 		rule("the mark has served: the packet around this one must not have it",
 			Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
-		// NAT leaves the source of ICMP errors as it is, where the flow's own is not
-		// translated. A node's, which no peer knows, becomes that of the pod.
+		// NAT does not change the source of an ICMP error if the flow's own source is not
+		// translated. No peer knows a node's address, so the pod's replaces it.
 		rule("errors of nodes about pods' packets come from the pods",
 			Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
 			Statement{Op: ICMP}, Statement{Op: Related}, Statement{Op: SourceOfError}),
-		// NAT leaves alone what conntrack calls invalid: a lone RST, a segment out of the
-		// window. Its source may be a number of this cluster too, that of a gateway's pod.
+		// NAT does not translate packets that are invalid for conntrack: a lone RST, a
+		// segment outside the window. Their source may also be an address of this cluster,
+		// that of a gateway's pod.
 		rule("no peer speaks here under addresses that are not its own here",
 			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputSourceIn, Not: true, Name: setSeen},
 			Statement{Op: Count, Name: DroppedSource}, Statement{Op: Drop}),
@@ -278,7 +280,7 @@ func leaveRules() []FirewallRule {
 	}
 }
 
-// sets are those that span all peers.
+// sets returns the sets that span all peers.
 func (in Inputs) sets(peers []Peer) []Set {
 	own := append(elements("pods", in.Local.Pod), elements("external", in.Local.External)...)
 	tunnels := Set{Name: setTunnels, Key: KeyInterface, Comment: "WireGuard devices: one per peer"}
@@ -327,10 +329,10 @@ func (in Inputs) sets(peers []Peer) []Set {
 	return []Set{tunnels, sources, seen, ends, others, addressSet(setOwn, "this cluster, as its peers know it", own), fromPeers, toPeers, toReal, toRemapped}
 }
 
-// senders is where the nodes' packets come from. A node's way to a pod may begin
-// at an address in the pods' range, that of a bridge or of an overlay's device:
-// which ones those are changes with the pods on the node. Or at a link-local one,
-// which pod networks give to the node's end of a pod's link, and no router passes.
+// senders are the addresses from which nodes send packets. A node may send to a pod from
+// an address in the pods' range, for example that of a bridge or of an overlay's device.
+// These addresses change with the pods on the node. Or it sends from a link-local address:
+// pod networks give one to the node's end of a pod's link, and no router passes it on.
 func (in Inputs) senders() Set {
 	all := append(elements("pods, and devices that lead to them", in.Local.Pod), hosts([]netip.Addr{in.NodeIP})...)
 	all = append(all, Element{Prefix: linkLocal(), Comment: "the node's end of this pod's link"})
@@ -340,7 +342,7 @@ func (in Inputs) senders() Set {
 	return addressSet(setSenders, "where nodes of this cluster send from", all)
 }
 
-// closed is what nodes have in the pods' range for themselves.
+// closed are the nodes' own addresses in the pods' range.
 func (in Inputs) closed() Set {
 	all := []netip.Addr{in.NodeIP}
 	for _, n := range in.Nodes {
@@ -351,7 +353,7 @@ func (in Inputs) closed() Set {
 	})))
 }
 
-// hostMap leads from external addresses to hosts outside the cluster.
+// hostMap maps external addresses to hosts outside the cluster.
 func (in Inputs) hostMap() Set {
 	s := Set{Name: mapToHosts, Key: KeyAddress, Value: ValuePrefix, Comment: "external addresses that stand for one host : its own"}
 	for _, h := range in.Hosts {

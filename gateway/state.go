@@ -36,7 +36,7 @@ type Link struct {
 	MAC   MAC
 	MTU   int
 	Up    bool
-	// IPv6 says that the device has an IPv6 address, as the kernel gives one to each device.
+	// IPv6 is set if the device has an IPv6 address, as the kernel gives one to each device.
 	// It is never wanted. Cilium treats a device with an address and routes as one of the
 	// node's: it masquerades packets to it, and limits all pods' MTU to the device's.
 	IPv6 bool
@@ -76,8 +76,8 @@ const (
 	ReversePathMark = "src_valid_mark"
 	// AcceptLocal accepts packets whose source is an address of this machine.
 	AcceptLocal = "accept_local"
-	// AnswerARP says for which addresses the kernel answers ARP requests. The kernel takes
-	// the larger of the device's value and that of "all".
+	// AnswerARP selects the addresses for which the kernel answers ARP requests. The kernel
+	// takes the larger of the device's value and that of "all".
 	AnswerARP = "arp_ignore"
 )
 
@@ -104,7 +104,7 @@ type Rule struct {
 	Table      int
 }
 
-// RouteType says how the kernel handles a packet that matches a route.
+// RouteType is the kernel's treatment of a packet that matches a route.
 type RouteType string
 
 // The types in use.
