@@ -18,8 +18,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// ErrMachine says that the machine lacks something that every State needs. The error that
-// wraps it names the missing part.
+// ErrMachine means that the machine lacks something that every State needs. The error that wraps
+// it names the missing part.
 var ErrMachine = errors.New("this machine can't be a gateway")
 
 // CheckMachine verifies that the kernel is new enough and has nftables. Its

@@ -43,7 +43,7 @@ func (k *Kernel) Peer(device string) (PeerStats, error) {
 	return s, nil
 }
 
-// ErrNoPeer says that a tunnel has no peer.
+// ErrNoPeer means that a tunnel has no peer.
 var ErrNoPeer = errors.New("no such tunnel, or it has no peer yet")
 
 func (k *Kernel) readPeer(device string) (wireguardConfig, gateway.Implementation, error) {

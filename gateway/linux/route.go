@@ -174,12 +174,12 @@ func (s *session) syncRules(want gateway.State) ([]string, error) {
 	if slices.Contains(c.Remove, localMoved()) {
 		add = append(add, localDefault())
 	}
-	// Additions first: there is no moment without a local table. If one
-	// fails, what it would replace stays.
+	// Additions first, so that there is always a rule for the local table. If an addition
+	// fails, the rule that it would replace stays.
 	for _, r := range add {
 		rule := toRule(r)
 		if r != localDefault() {
-			rule.Protocol = gateway.RouteProtocol // says whose it is
+			rule.Protocol = gateway.RouteProtocol // marks it as ours
 		}
 		if err := s.nl.RuleAdd(rule); err != nil && !errors.Is(err, unix.EEXIST) {
 			return c.Lines, fmt.Errorf("add rule: %s: %w", r, err)
@@ -189,7 +189,7 @@ func (s *session) syncRules(want gateway.State) ([]string, error) {
 	for _, r := range c.Remove {
 		rule := toRule(r)
 		if r == localMoved() {
-			rule.Protocol = gateway.RouteProtocol // the same may be somebody else's
+			rule.Protocol = gateway.RouteProtocol // another program may have an equal rule
 		}
 		if err := s.nl.RuleDel(rule); err != nil && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("delete rule: %s: %w", r, err))

@@ -25,9 +25,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// userspaceTunnel is a WireGuard device that this process runs. It is
-// configured by calls: no control socket, whose path two gateways could share
-// and which would cost an inotify instance each.
+// userspaceTunnel is a WireGuard device that this process runs. It is configured by calls,
+// without a control socket: two gateways could share the socket's path, and each would cost an
+// inotify instance.
 type userspaceTunnel struct {
 	name   string
 	index  int // of the link, to tell it from a later link of the same name
@@ -283,7 +283,7 @@ func (t *tunDevice) resize(mtu int) {
 	}
 	select {
 	case t.events <- tun.EventMTUUpdate:
-	default: // it has yet to read the last one
+	default: // the last size is still unread
 	}
 }
 

@@ -21,7 +21,7 @@ type wireguard interface {
 	setDevice(key gateway.PrivateKey, port uint16) error
 	// changePort listens on another port; 0 means any free port.
 	changePort(port uint16) error
-	// setPeers makes the changes in order; replace removes all others before.
+	// setPeers makes the changes in order. If replace is set, it first removes all peers.
 	setPeers(replace bool, changes ...peerChange) error
 	implementation() gateway.Implementation
 	close()

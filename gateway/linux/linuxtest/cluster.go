@@ -19,9 +19,9 @@ import (
 )
 
 // Cluster is a cluster of two nodes in one machine. A pod of node n has an
-// address in 10.244.n.0/24; the gateway pod is on node 1. Every cluster has
-// the same pod CIDR, nodes route to each other's pods and masquerade what
-// leaves the pod network, as common CNIs do.
+// address in 10.244.n.0/24; the gateway pod is on node 1. Every cluster has the
+// same pod CIDR. Nodes route to each other's pods, and masquerade packets that
+// leave the pod network, as common CNIs do.
 type Cluster struct {
 	t         testing.TB
 	WAN       *netns.Namespace // where it meets the other one
@@ -36,9 +36,9 @@ type Cluster struct {
 	MTU       int           // of its tunnels and of its nodes' routes
 	// Underlay is the MTU of its network, of its nodes and of its pods.
 	Underlay int
-	// ByNode has nodes send to the gateway's pod by way of its node.
+	// ByNode makes nodes send to the gateway's pod through the pod's node.
 	ByNode bool
-	// Given are the hosts that nodes know the peer may reach.
+	// Given are the hosts that the peer may reach, as nodes know them.
 	Given []netip.Addr
 
 	GatewayKernel *linux.Kernel
@@ -51,7 +51,7 @@ const (
 	TunnelMTU     = 1340
 )
 
-// Prefixes parses CIDRs, and panics on what is none.
+// Prefixes parses CIDRs, and panics if one is invalid.
 func Prefixes(list ...string) []netip.Prefix {
 	out := make([]netip.Prefix, len(list))
 	for i, s := range list {
@@ -60,7 +60,7 @@ func Prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// Local are the CIDRs of each cluster: the same, which is the hard case.
+// Local are the CIDRs of each cluster: the same in both, which is the hard case.
 func Local() gateway.CIDRs {
 	return gateway.CIDRs{Pod: Prefixes("10.244.0.0/16"), External: Prefixes("10.70.0.0/16")}
 }
@@ -82,7 +82,7 @@ func NewCluster(t testing.TB, wan *netns.Namespace, name string, role gateway.Ro
 		wan.Run("ip", "link", "set", port, "master", "lan-"+name)
 		n.Script("ip addr add " + c.NodeIP(i) + "/24 dev eth0\nip route add default via " + lan + ".1")
 		n.Sysctl("ip_forward", "1")
-		// What distributions set: loose would hide asymmetric paths.
+		// Distributions set this: loose would hide asymmetric paths.
 		n.Sysctl("conf/all/rp_filter", "1")
 		other := 1 - i
 		n.Run("ip", "route", "add", fmt.Sprintf("10.244.%d.0/24", other+1), "via", c.NodeIP(other))
@@ -101,7 +101,7 @@ func NewCluster(t testing.TB, wan *netns.Namespace, name string, role gateway.Ro
 		}
 	}`)
 	c.Gateway = c.Pod(0, "gw-"+name, gwIP)
-	// A pod inherits these of its node, and has no right to change them.
+	// A pod inherits these from its node, and has no right to change them.
 	c.Gateway.Sysctl("ip_forward", "0")
 	c.Gateway.Sysctl("conf/all/rp_filter", "1")
 	c.Gateway.Sysctl("conf/all/accept_local", "0")
@@ -132,10 +132,10 @@ func (c *Cluster) widen(n *netns.Namespace, device string) {
 	}
 }
 
-// OverlayDevice is that of a pod network which Overlay makes.
+// OverlayDevice is the device of the pod network that Overlay makes.
 const OverlayDevice = "overlay"
 
-// Overlay makes the way between the nodes' pods a VXLAN, as flannel's is.
+// Overlay makes the path between the nodes' pods a VXLAN, like flannel's.
 func (c *Cluster) Overlay() {
 	mac := func(i int) string { return fmt.Sprintf("02:00:00:00:00:0%d", i+1) }
 	c.Underlay = ethernet - 50
@@ -180,7 +180,7 @@ func (c *Cluster) Pod(node int, name, ip string) *netns.Namespace {
 	return p
 }
 
-// Inputs are those of the gateway.
+// Inputs are the inputs of the gateway.
 func (c *Cluster) Inputs(peer *Cluster) gateway.Inputs {
 	in := gateway.Inputs{PodIP: netip.MustParseAddr(c.GatewayIP), NodeIP: netip.MustParseAddr(c.NodeIP(0)), UnderlayMTU: c.Underlay, Local: Local()}
 	for i := range c.Nodes {
@@ -234,7 +234,7 @@ func (c *Cluster) NodeState(i int) gateway.State {
 	return s
 }
 
-// SyncTo makes one namespace match and returns what differed.
+// SyncTo makes one namespace match and returns the differences.
 func (c *Cluster) SyncTo(n *netns.Namespace, k *linux.Kernel, s gateway.State) []string {
 	c.t.Helper()
 	var lines []string
@@ -261,7 +261,7 @@ func (c *Cluster) SyncNodes() {
 	}
 }
 
-// PeerStats is what the gateway knows of a peer.
+// PeerStats are the gateway's facts about a peer.
 func (c *Cluster) PeerStats(index int) (linux.PeerStats, error) {
 	var s linux.PeerStats
 	var err error
@@ -278,8 +278,8 @@ func (c *Cluster) AwaitHandshake(index int) {
 	})
 }
 
-// Redial repeats the handshake until it is answered, as the agent of a client
-// does: a server takes no two within 20 ms, and none while it starts.
+// Redial repeats the handshake until it is answered, as a client's agent does: a
+// server accepts no two within 20 ms, and none while it starts.
 func (c *Cluster) Redial() {
 	c.t.Helper()
 	var asked time.Time
@@ -336,7 +336,7 @@ func NewClusters(t testing.TB) (a, b *Cluster) {
 // are busy.
 const patience = 30 * time.Second
 
-// WaitFor polls, because the kernel does not tell.
+// WaitFor polls, because the kernel sends no notice.
 func WaitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
@@ -346,8 +346,9 @@ func WaitFor(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// ExpectFrom asks a server from a namespace and checks who the server thinks
-// asked, and that big answers (which need the segment size to be right) arrive.
+// ExpectFrom asks a server from a namespace. It checks the client's address as
+// the server sees it, and that big answers arrive: they need the right segment
+// size.
 func ExpectFrom(t *testing.T, n *netns.Namespace, to, want string) {
 	t.Helper()
 	const size = 200_000

@@ -24,7 +24,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
-// roleVariable makes a test program a gateway's process.
+// roleVariable turns a test program into a gateway's process.
 const roleVariable = "LINUXTEST_PROCESS"
 
 // Main is TestMain of packages that use Process: a gateway's process is the
@@ -39,7 +39,8 @@ func Main(m *testing.M) {
 	}
 }
 
-// keepTunnel keeps the tunnel that it reads from in, and writes what it knows.
+// keepTunnel keeps the tunnel that it reads from in, and writes its status to
+// out.
 func keepTunnel(in io.Reader, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -55,7 +56,7 @@ func keepTunnel(in io.Reader, out io.Writer) error {
 	}
 	p := first.Wanted.Inputs.Peers[0]
 	t := tunnel.New(tunnel.Config{Role: p.Role, PeerID: p.ClusterID, Log: log, Kernel: kernel, Changed: func() {}})
-	_ = t.Set(first.Wanted) // Status says so
+	_ = t.Set(first.Wanted) // the Status has the error
 	go func() {
 		for {
 			var o order
@@ -83,14 +84,14 @@ func keepTunnel(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// order is what a process is told: whether it holds the tunnel, or what is
-// wanted of it.
+// order is a message to a process: whether it holds the tunnel, or the wanted
+// state.
 type order struct {
 	Lead, StandBy bool
 	Wanted        tunnel.Wanted
 }
 
-// Stated is a tunnel.Status that crosses a pipe: an error does not.
+// Stated is a tunnel.Status for a pipe: an error can't pass one.
 type Stated struct {
 	tunnel.Status
 	Problem string
@@ -155,13 +156,13 @@ func (c *Cluster) Start(w tunnel.Wanted) *Process {
 	return p
 }
 
-// Set changes what is wanted.
+// Set changes the wanted state.
 func (p *Process) Set(w tunnel.Wanted) {
 	p.t.Helper()
 	p.tell(order{Wanted: w})
 }
 
-// Lead has the process hold the tunnel, or stand by.
+// Lead makes the process hold the tunnel, or stand by.
 func (p *Process) Lead(lead bool) {
 	p.t.Helper()
 	p.tell(order{Lead: lead, StandBy: !lead})
@@ -184,7 +185,7 @@ func (p *Process) Kill() {
 	_ = p.cmd.Wait()
 }
 
-// Status is what the process last said.
+// Status is the last status that the process has sent.
 func (p *Process) Status() Stated {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,8 +202,8 @@ func (p *Process) CPU() time.Duration {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	// Behind the name, which may contain anything, in parentheses: state is
-	// the first field, user and system time the 12th and 13th, in 1/100 s.
+	// The name in parentheses may contain anything. After it, state is the first
+	// field, and user and system time are the 12th and 13th, in 1/100 s.
 	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	var ticks int
 	for _, f := range fields[11:13] {

@@ -16,10 +16,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// streamInterval is between two questions of a Stream.
+// streamInterval is the time between two questions of a Stream.
 const streamInterval = 5 * time.Millisecond
 
-// Stream asks a pod every 5 ms and notes when answers come.
+// Stream asks a pod every 5 ms, and notes the times of the answers.
 type Stream struct {
 	t       testing.TB
 	socket  *net.UDPConn
@@ -42,8 +42,8 @@ func Echo(n *netns.Namespace) {
 	}()
 }
 
-// NewStream asks the Echo at an address until the test ends. It returns when
-// the first answer has come.
+// NewStream asks the Echo at an address until the test ends. It returns after the
+// first answer.
 func NewStream(t testing.TB, from *netns.Namespace, to string) *Stream {
 	t.Helper()
 	return NewStreamOf(t, from, to, 8)
@@ -77,7 +77,8 @@ func (s *Stream) ask(socket *net.UDPConn, peer netip.AddrPort, size int) {
 	ticker := time.NewTicker(streamInterval)
 	defer ticker.Stop()
 	for {
-		// A router's answer that it was too long, or leads nowhere, is no end.
+		// An ICMP error, such as for a packet that was too long, does not end the
+		// stream.
 		if _, err := socket.WriteToUDPAddrPort(make([]byte, size), peer); errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -85,7 +86,7 @@ func (s *Stream) ask(socket *net.UDPConn, peer netip.AddrPort, size int) {
 	}
 }
 
-// Count is how many answers have come since then.
+// Count returns the number of answers since then.
 func (s *Stream) Count(since time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +100,7 @@ func (s *Stream) Count(since time.Time) int {
 	return n
 }
 
-// steady is how many answers make a stream that flows again.
+// steady is the number of answers after which a stream flows again.
 const steady = 50
 
 // Gap waits until the stream flows, and returns the longest time without an
@@ -111,7 +112,7 @@ func (s *Stream) Gap(since time.Time) time.Duration {
 			s.t.Fatalf("the stream does not flow again within a minute: %d answers", s.Count(since))
 		}
 	}
-	// What began just now would not be seen yet.
+	// A gap that has just begun would not be seen yet.
 	time.Sleep(200 * time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,11 +126,11 @@ func (s *Stream) Gap(since time.Time) time.Duration {
 	return longest
 }
 
-// hiccup is for how long a busy machine may not run what it should.
+// hiccup is how long a busy machine may not run a program.
 const hiccup = 2 * time.Second
 
-// Bound prints a measured gap, and fails if it is five times what it should
-// be: on a busy machine, the figure itself is no reason to fail.
+// Bound prints a measured gap, and fails if it is five times the bound: on a busy
+// machine, a longer gap alone is no reason to fail.
 func Bound(t testing.TB, what string, gap, bound time.Duration) {
 	t.Helper()
 	t.Logf("%s: gap %s (bound %s)", what, gap.Round(time.Millisecond), bound)
@@ -138,7 +139,7 @@ func Bound(t testing.TB, what string, gap, bound time.Duration) {
 	}
 }
 
-// DontFragment has a socket's packets be refused where they are too long.
+// DontFragment makes a socket refuse packets that are too long.
 func DontFragment(t testing.TB, socket *net.UDPConn) {
 	t.Helper()
 	raw, err := socket.SyscallConn()

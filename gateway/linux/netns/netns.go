@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Require skips tests that need namespaces where there are none, and
-// fails instead where REQUIRE_NETNS is set.
+// Require skips tests that need namespaces if there are none. If REQUIRE_NETNS is
+// set, it fails them instead.
 func Require(t testing.TB) {
 	t.Helper()
 	missing := ""
@@ -55,7 +55,7 @@ type Namespace struct {
 	work chan func()
 }
 
-// New lasts until the test ends.
+// New makes a namespace that lasts until the test ends.
 func New(t testing.TB, name string) *Namespace {
 	t.Helper()
 	Require(t)
@@ -83,8 +83,9 @@ func New(t testing.TB, name string) *Namespace {
 		<-done
 		_ = unix.Close(n.fd)
 	})
-	// IPv6 gives a device its addresses when it likes: they would come and go
-	// between two dumps. Without IPv6 in the kernel there is nothing to do.
+	// IPv6 gives a device its addresses after a random delay: they would appear
+	// and disappear between two dumps. Without IPv6 in the kernel there is
+	// nothing to do.
 	n.Do(func() {
 		for _, which := range []string{"all", "default"} {
 			_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+which+"/disable_ipv6", []byte("1"), 0)
@@ -172,7 +173,7 @@ func Veth(a *Namespace, aName string, b *Namespace, bName string) {
 	b.Run("ip", "link", "set", bName, "up")
 }
 
-// DumpAll prints what a namespace has that a State could touch.
+// DumpAll prints everything in a namespace that a State could change.
 func (n *Namespace) DumpAll() string {
 	n.t.Helper()
 	var b strings.Builder
@@ -182,7 +183,7 @@ func (n *Namespace) DumpAll() string {
 	} {
 		fmt.Fprintf(&b, "# %s\n", c)
 		for line := range strings.Lines(n.Run(strings.Fields(c)...)) {
-			// Multicast groups of IPv6, which a device joins in its own time.
+			// Multicast groups of IPv6: a device joins them after a random delay.
 			if !strings.HasPrefix(line, "33:33:") {
 				b.WriteString(line)
 			}
@@ -217,8 +218,8 @@ func (n *Namespace) ListenUDP(address string) *net.UDPConn {
 	return c
 }
 
-// Whoami serves, over HTTP, its name and the address that it sees its client
-// under, followed by as many bytes as asked for.
+// Whoami serves, over HTTP, its name and its client's address as it sees it,
+// followed by the requested number of bytes.
 func (n *Namespace) Whoami(address string) {
 	n.t.Helper()
 	l := n.Listen(address)
@@ -236,8 +237,7 @@ func (n *Namespace) Whoami(address string) {
 	n.t.Cleanup(func() { _ = server.Close() })
 }
 
-// Get asks a whoami server, and returns its answer and the size of what
-// followed.
+// Get asks a Whoami server, and returns its answer and the size of the rest.
 func (n *Namespace) Get(from, to string, size int) (answer string, rest int, err error) {
 	client := &http.Client{
 		Timeout: 5 * time.Second,
