@@ -94,11 +94,11 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 }
 
 const (
-	// rekeyRetry is the first delay until a client dials again after its own key or its server's key
-	// has changed. Both ends get the news at about the same time. If one is earlier, its first packets are
-	// lost; if both are as early, each drops the other's answer. WireGuard itself tries again after 5 s.
-	// Later delays are half of the time so far, so that an answer that takes a second comes before the
-	// next try: WireGuard forgets a handshake when it begins another.
+	// rekeyRetry is the first delay until a client dials again after its own key or its server's key has
+	// changed. Both ends learn of the new key at about the same time. If one end is earlier, its first
+	// packets are lost; if both are as early, each drops the other's answer. WireGuard itself tries again
+	// after 5 s. Later delays are half of the time so far, so that an answer that takes a second comes
+	// before the next try: WireGuard forgets a handshake when it begins another.
 	rekeyRetry = 200 * time.Millisecond
 	// rekeyFor is how long the client dials like that. Then it treats the peer like any silent peer.
 	rekeyFor = 5 * time.Second
@@ -352,7 +352,7 @@ func (t *Tunnel) Status(now time.Time) Status {
 		Heard: t.heard, Redialled: t.redialled, Standby: t.standby,
 	}
 	s.Moved, s.MovedOver = t.silence.Moved(now, ping.Traffic{Sent: t.peer.Sent, Received: t.peer.Received})
-	// Only a key that the kernel has: the peer switches as soon as it hears of it, and
+	// Only a key that the kernel already accepts: the peer switches as soon as it reads this, and
 	// otherwise its first packets would be lost.
 	if next := t.wanted.next(); next == t.admitted.PublicKey || next == t.admitted.NextKey {
 		s.NextKey = next

@@ -41,8 +41,8 @@ func (s *strangers) count() uint64 { return s.earlier + s.present }
 // forget begins anew with the next count: packets before it may be the peer's.
 func (s *strangers) forget() { *s = strangers{} }
 
-// hears notes whether something of the peer has come in since the last look.
-// The first look can't tell: an earlier process may have heard it.
+// hears notes the time if packets of the peer have come in since the last look. The first
+// look does not count: an earlier process may have received them.
 func (t *Tunnel) hears(now time.Time, received uint64, first bool) {
 	if !first && received > t.peer.Received {
 		t.heard = now

@@ -29,9 +29,9 @@ type Config struct {
 	PeerID string // the peer's cluster ID
 	Log    *slog.Logger
 	Kernel *linux.Kernel
-	// Changed is called when Status may say something new. It must not block.
+	// Changed is called when Status may have changed. It must not block.
 	Changed func()
-	// Standby says that another process holds the tunnel, until Lead is called.
+	// Standby is set if another process holds the tunnel, until Lead is called.
 	Standby bool
 	// Pinged is called with the round-trip time of each answered ping. It can be nil, and must
 	// not block.
@@ -44,7 +44,7 @@ type Wanted struct {
 	// Endpoints are the possible addresses of a client's server. The client dials them in
 	// turn, and stays with the first that answers. Empty: the peer's endpoint in Inputs.
 	Endpoints []netip.AddrPort
-	// Dials says that a server dials Endpoints: they are a relay, which the client dials, too.
+	// Dials is set if a server dials Endpoints: they are a relay, which the client dials, too.
 	Dials bool
 }
 
