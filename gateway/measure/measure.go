@@ -22,19 +22,20 @@ import (
 type Config struct {
 	Target netip.AddrPort
 	Token  Token
-	// Packets are sent Interval apart to find latency and loss.
+	// Packets is the number of packets that measure latency and loss; Interval is the
+	// time between two of them.
 	Packets  int
 	Interval time.Duration
-	// WarmUp is how long a first answer is waited for before that.
+	// WarmUp is how long Run first waits for a first answer.
 	WarmUp time.Duration
-	// Patience is how long an answer is waited for, at least.
+	// Patience is the least time to wait for an answer.
 	Patience time.Duration
-	// Throughput is how long each direction is filled; 0: it isn't measured.
+	// Throughput is how long to measure it in each direction; 0: not at all.
 	Throughput time.Duration
-	// Quiet is waited for before that, for a while: the other side's own
-	// measurement would be disturbed.
+	// Quiet is closed when the other side has ended. Run waits for it, up to 5 s,
+	// before it measures throughput: that would disturb the other side's measurement.
 	Quiet <-chan struct{}
-	// Stays has the other side go on to answer when this ends: see [Bye].
+	// Stays keeps the other side answering after the end of Run, until [Bye].
 	Stays bool
 }
 
@@ -56,11 +57,11 @@ const (
 	smallest = 576  // bytes: what every IPv4 path must carry
 	largest  = 9000 // bytes: jumbo frames
 	coarse   = 32   // bytes between two sizes of the first round
-	copies   = 3    // of each size: one lost packet says nothing about sizes
+	copies   = 3    // of each size: a single lost packet proves nothing about sizes
 )
 
-// Run sends to the target until it knows. That nothing comes back is a
-// result, not an error.
+// Run measures the path to the target. If no answer comes back, that is a result, not
+// an error.
 func Run(ctx context.Context, c Config) (Result, error) {
 	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(c.Target))
 	if err != nil {
@@ -87,8 +88,8 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	return result, err
 }
 
-// quiet waits for the other side to end, while keeping it from believing that
-// this side has.
+// quiet waits for the other side to end. Meanwhile it sends packets, so that the other
+// side does not believe that this side has ended.
 func (m *measurement) quiet(ctx context.Context) {
 	const longest, every = 5 * time.Second, 500 * time.Millisecond
 	for end := time.Now().Add(longest); m.config.Quiet != nil && time.Now().Before(end); {
@@ -103,8 +104,8 @@ func (m *measurement) quiet(ctx context.Context) {
 	}
 }
 
-// dontFragment makes a packet that is too large for the path get lost, whatever
-// the kernel believes to know about the path.
+// dontFragment makes the path drop a packet that is too large, whatever MTU the kernel
+// has stored for the path.
 func dontFragment(conn *net.UDPConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -161,11 +162,11 @@ func (m *measurement) ask(size int) (number uint32, fits bool) {
 	m.buffer = datagram{kind: kindAsk, number: number}.append(m.buffer[:0], m.config.Token)
 	m.buffer = append(m.buffer, make([]byte, max(0, size-ipHeaders-headerSize))...)
 	_, err := m.conn.Write(m.buffer)
-	// Other errors tell of earlier packets, or of a path that is down: no answer.
+	// Other errors are about earlier packets, or about a path that is down: no answer.
 	return number, !errors.Is(err, syscall.EMSGSIZE)
 }
 
-// Bye tells the other side that all is measured which has left that to it.
+// Bye tells the other side that all is measured, after a [Run] with Config.Stays.
 func Bye(target netip.AddrPort, token Token) error {
 	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(target))
 	if err != nil {
@@ -175,8 +176,8 @@ func Bye(target netip.AddrPort, token Token) error {
 	return conn.Close()
 }
 
-// Waits reports whether the other pod answers that it has not begun. One of an earlier
-// release does not say.
+// Waits reports whether the other pod answers, and has not begun. Pods of earlier
+// releases don't say whether they have begun: then Waits is false.
 func Waits(target netip.AddrPort, token Token) bool {
 	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(target))
 	if err != nil {
@@ -202,7 +203,7 @@ func Waits(target netip.AddrPort, token Token) bool {
 	}
 }
 
-// waitsAnswer is how long [Waits] takes at most.
+// waitsAnswer is the longest time that [Waits] takes.
 const waitsAnswer = 300 * time.Millisecond
 
 func (m *measurement) bye() {
@@ -216,9 +217,8 @@ func (m *measurement) bye() {
 
 const pingSize = 84 // bytes: that of ping
 
-// warmUp sends until the first answer: the other side may still be starting,
-// and the first packet of a path waits for address resolution. What it sends
-// does not count.
+// warmUp sends until the first answer: the other side may still be starting, and the
+// first packet of a path waits for address resolution. These packets do not count.
 func (m *measurement) warmUp(ctx context.Context) error {
 	m.patience = m.config.Interval
 	for end := time.Now().Add(m.config.WarmUp); time.Now().Before(end); {
@@ -278,7 +278,7 @@ func (m *measurement) latency(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// await returns when all are answered, or patience has ended.
+// await returns when all packets are answered, or patience has ended.
 func (m *measurement) await(ctx context.Context, numbers []uint32) error {
 	for end := time.Now().Add(m.patience); time.Now().Before(end); {
 		if !sleep.For(ctx, 10*time.Millisecond) {
@@ -309,7 +309,7 @@ func (m *measurement) largest(ctx context.Context) (int, error) {
 	return max(best, finer), err
 }
 
-// try is the largest of some sizes that is answered, 0 if none is.
+// try returns the largest of some sizes that is answered; 0 if none is.
 func (m *measurement) try(ctx context.Context, from, to, step int) (int, error) {
 	var numbers []uint32
 	sizes := map[uint32]int{}
@@ -322,7 +322,8 @@ sizes:
 			}
 			numbers, sizes[n] = append(numbers, n), size
 		}
-		// Not all in one burst: a short queue on the way would drop the largest.
+		// Not all in one burst: a short queue on the path would drop the largest
+		// packets.
 		if !sleep.For(ctx, 2*time.Millisecond) {
 			return 0, ctx.Err()
 		}
@@ -341,7 +342,7 @@ sizes:
 	return best, nil
 }
 
-// throughput fills one direction after the other, over TCP.
+// throughput measures one direction after the other, over TCP.
 func throughput(ctx context.Context, c Config) (to, from float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*maxStream)
 	defer cancel()

@@ -2,9 +2,9 @@
 // packet, and throughput. Each pod answers the other's packets and sends its
 // own, so the sending side measures each direction.
 //
-// A datagram is a token that both pods know, one byte for its kind and four for
-// its number, then padding. An answer has one byte instead, which says whether its sender
-// has begun to measure: a size is tested in one direction only.
+// A datagram is a token that both pods know, one byte for its kind and four for its
+// number, then padding. An answer has one byte instead of the padding: it says whether
+// its sender has begun to measure. So a size is tested in one direction only.
 package measure
 
 import (
@@ -21,13 +21,13 @@ import (
 	"time"
 )
 
-// Token is what both pods know and nobody else: other packets are not answered.
+// Token is known to both pods and to nobody else: packets without it are not answered.
 type Token [16]byte
 
 const (
 	kindAsk    = 1
 	kindAnswer = 2
-	kindBye    = 3 // whoever sends it has measured all that it wants
+	kindBye    = 3 // its sender has measured all that it wants
 
 	stateWaits = 1 // in an answer: its sender does not know its target yet
 	stateBegun = 2
@@ -63,14 +63,14 @@ type Server struct {
 	once    sync.Once
 
 	mu    sync.Mutex
-	heard time.Time // when the other pod sent last; zero if never
+	heard time.Time // when the other pod last sent; zero: never
 	busy  int       // streams that are open
 	begun bool      // this side has its target
-	count int       // packets that asked
+	count int       // questions of the other pod
 	from  []netip.Addr
 }
 
-// Listen opens the UDP and the TCP port. Port 0 of address stands for any.
+// Listen opens the UDP and the TCP port. Port 0 of address means any free port.
 func Listen(address netip.AddrPort, token Token) (*Server, error) {
 	streams, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(address))
 	if err != nil {
@@ -83,7 +83,7 @@ func Listen(address netip.AddrPort, token Token) (*Server, error) {
 	return &Server{token: token, packets: packets, streams: streams, done: make(chan struct{})}, nil
 }
 
-// Begin has the other pod know that it need not wait for this one to begin.
+// Begin tells the other pod that this pod has begun: then it need not wait.
 func (s *Server) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,10 +99,10 @@ func (s *Server) state() byte {
 	return stateWaits
 }
 
-// PeerDone is closed when the other pod says that it has measured all it wants.
+// PeerDone is closed when the other pod says that it has measured all that it wants.
 func (s *Server) PeerDone() <-chan struct{} { return s.done }
 
-// Heard is how long ago the other pod sent last; ok is false if it never did.
+// Heard is the time since the other pod last sent; ok is false if it never did.
 func (s *Server) Heard(now time.Time) (ago time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,12 +112,12 @@ func (s *Server) Heard(now time.Time) (ago time.Duration, ok bool) {
 	return now.Sub(s.heard), !s.heard.IsZero()
 }
 
-// maxSenders bounds what is remembered of who has sent: a NAT with many addresses
-// shows in a few of them.
+// maxSenders limits the senders' addresses that are remembered: a few are enough to
+// recognize a NAT with many addresses.
 const maxSenders = 4
 
-// Arrived is how many packets of the other pod have come, and from which addresses,
-// the first ones.
+// Arrived returns the number of packets that came from the other pod, and the first few
+// addresses that sent them.
 func (s *Server) Arrived() (packets int, from []netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *Server) arrived(from netip.Addr) {
 	}
 }
 
-// hears notes that the other pod sends, and how many more streams it has now.
+// hears notes that the other pod sends now, and the change of the number of its streams.
 func (s *Server) hears(streams int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *Server) hears(streams int) {
 	s.busy += streams
 }
 
-// Serve answers until ctx ends, which is not an error.
+// Serve answers until ctx ends; that is not an error.
 func (s *Server) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		_ = s.packets.Close()
@@ -168,15 +168,15 @@ func (s *Server) Serve(ctx context.Context) error {
 			s.hears(0)
 			s.arrived(from.Addr())
 			answer = append(datagram{kind: kindAnswer, number: d.number}.append(answer[:0], s.token), s.state())
-			// One that can't be sent is lost, as any other may be.
+			// An answer that can't be sent is lost, like any other packet.
 			_, _ = s.packets.WriteToUDPAddrPort(answer, from)
 		}
 	}
 }
 
-// A stream begins with the token and the milliseconds that each direction
-// shall last. What the client sends then is counted; after its end the server
-// tells the count, and sends as long itself.
+// A stream begins with the token and the time, in milliseconds, for each direction. The
+// server counts the bytes that the client then sends. When the client ends, the server
+// sends the count, and then data for the same time.
 const maxStream = 10 * time.Second
 
 func (s *Server) serveStreams(ctx context.Context) {
@@ -187,7 +187,7 @@ func (s *Server) serveStreams(ctx context.Context) {
 		}
 		go func() {
 			defer func() { _ = stream.Close() }()
-			_ = s.serveStream(stream) // the client sees that it ended early
+			_ = s.serveStream(stream) // the client notices the early end
 		}()
 		if ctx.Err() != nil {
 			return
@@ -219,7 +219,7 @@ func (s *Server) serveStream(stream *net.TCPConn) error {
 	return pour(stream, lasts)
 }
 
-// pour writes as much as gets through until the time is over.
+// pour writes as much as possible until the time is over.
 func pour(stream net.Conn, lasts time.Duration) error {
 	chunk := make([]byte, 1<<17)
 	for end := time.Now().Add(lasts); time.Now().Before(end); {
