@@ -1,11 +1,11 @@
 //go:build linux
 
 // Package pathmtu finds the longest packet that the path to a peer's gateway
-// carries (RFC 8899), with datagrams of the sizes in question.
+// carries (RFC 8899). It sends datagrams of the sizes in question.
 //
 // A question is: magic, kind, three zeros, a number, padding. The answer is the
-// same with another kind and as long, so a path must carry it both ways, and
-// both ends find the same.
+// same with another kind, and has the same length. So a path must carry it both
+// ways, and both ends find the same MTU.
 package pathmtu
 
 import (
@@ -37,7 +37,7 @@ const (
 	answersPerSecond = 200
 	udpHeaders       = 28 // IPv4 20, UDP 8
 	tries            = 3
-	smallest         = 64 // a question that passes wherever anything does
+	smallest         = 64 // a question that passes on every path that carries anything
 )
 
 // Path asks and answers.
@@ -56,8 +56,8 @@ type answer struct {
 
 // Listen answers the peer's questions at own until ctx ends.
 func Listen(ctx context.Context, own, peer netip.AddrPort) (*Path, error) {
-	// Without fragments, and whatever the kernel believes of the path: the
-	// question is what passes.
+	// Without fragments, and whatever MTU the kernel has stored for the path: the
+	// question is which sizes pass.
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var option error
 		err := c.Control(func(fd uintptr) {
@@ -75,11 +75,13 @@ func Listen(ctx context.Context, own, peer netip.AddrPort) (*Path, error) {
 	return p, nil
 }
 
-// Bytes is what questions and answers have added to WireGuard's counters.
+// Bytes returns the bytes that questions and answers have added to WireGuard's
+// counters.
 func (p *Path) Bytes() uint64 { return p.bytes.Load() }
 
-// Largest is the largest packet of at most upper bytes that passes, in a tunnel
-// that adds overhead; 0 if nothing was answered. It waits that long for answers.
+// Largest returns the size of the largest packet of at most upper bytes that
+// passes, in a tunnel that adds overhead bytes; 0 if no question was answered. It
+// waits for answers as long as wait.
 func (p *Path) Largest(ctx context.Context, upper, overhead int, wait time.Duration) int {
 	s := newSearch(upper, overhead)
 	for ctx.Err() == nil {
@@ -95,9 +97,9 @@ func (p *Path) Largest(ctx context.Context, upper, overhead int, wait time.Durat
 	return s.passed
 }
 
-// Shrunk reports whether the path carries small packets and no longer those of
-// size bytes. A machine that is busy answers late: that counts until the last
-// try, and one answer of several does.
+// Shrunk reports whether the path still carries small packets, but none of size
+// bytes. A busy machine answers late: an answer counts until the last try ends,
+// and one answer is enough.
 func (p *Path) Shrunk(ctx context.Context, size int, wait time.Duration) bool {
 	passed := map[int]bool{}
 	p.number++
@@ -107,11 +109,11 @@ func (p *Path) Shrunk(ctx context.Context, size int, wait time.Duration) bool {
 			return false
 		}
 	}
-	return passed[smallest] // else the peer is gone: that says nothing of sizes
+	return passed[smallest] // otherwise the peer is gone, which proves nothing about sizes
 }
 
 // ask sends questions of those sizes that have not passed, twice if need be, and
-// notes which came back.
+// notes the sizes that came back.
 func (p *Path) ask(ctx context.Context, sizes []int, wait time.Duration, passed map[int]bool) {
 	for range 2 {
 		missing := 0
@@ -149,7 +151,7 @@ func (p *Path) send(size int) {
 	copy(b, magic)
 	b[kindOffset] = kindQuestion
 	binary.BigEndian.PutUint32(b[numberOffset:], p.number)
-	// One that can't leave is one that does not come back.
+	// A question that can't be sent counts as one without an answer.
 	if _, err := p.socket.WriteToUDPAddrPort(b, p.peer); err == nil {
 		p.count(len(b))
 	}
@@ -185,7 +187,7 @@ func (p *Path) serve() {
 		case kindAnswer:
 			select {
 			case p.answers <- answer{binary.BigEndian.Uint32(b[numberOffset:]), n + udpHeaders}:
-			default: // nobody asked
+			default: // nobody waits for it
 			}
 		}
 	}

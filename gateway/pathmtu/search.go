@@ -2,19 +2,18 @@ package pathmtu
 
 import "slices"
 
-// Outer packet sizes at which paths end, in bytes: Ethernet and what is taken
-// from it by PPPoE, tunnels and clouds, after the table of RFC 1191, section 7.1.
-// Clouds have 9001 (AWS), 8896 (Google) and 8500 between networks, and pod networks
-// take 50 of those.
+// Outer packet sizes at which paths end, in bytes: Ethernet, less the overhead of PPPoE,
+// tunnels and clouds, after the table of RFC 1191, section 7.1. Clouds have 9001 (AWS),
+// 8896 (Google), and 8500 between networks. Pod networks take 50 bytes of those.
 var plateaus = []int{9001, 9000, 8951, 8896, 8846, 8500, 8450, 8000, 4352, 2002, 1500, 1492, 1480, 1460, 1450, 1440, 1420, 1400, 1380, 1360, 1340, 1320, 1300, 1280, 1260, 1200, 1100, 1006, 800, 700, 636}
 
 // A search costs two bursts: one question for each plateau, then one for each of
 // some sizes between the largest that passed and the smallest that did not.
 const refine = 16
 
-// search looks for the largest packet that passes a path, from questions that are
-// answered or not. All questions of a round leave at once, so it takes as long as
-// two waits for an answer, whatever the size; a search that halves takes ten.
+// search finds the largest packet that passes a path, from the questions that are
+// answered. All questions of a round leave at once. So a search takes as long as two
+// waits for an answer, whatever the size; halving the interval would take ten.
 type search struct {
 	overhead int // of the tunnel
 	passed   int // largest; 0: none
@@ -34,7 +33,7 @@ func (s *search) sizes() []int {
 	var sizes []int
 	switch s.round {
 	case 1:
-		// Most paths carry what they promise.
+		// Most paths carry the size that they promise.
 		return []int{s.failed - 1}
 	case 2:
 		for _, p := range plateaus {
@@ -56,8 +55,8 @@ func (s *search) sizes() []int {
 	return sizes
 }
 
-// answered notes which questions of a round came back. A smaller one that was lost
-// says nothing: a larger one passed.
+// answered notes the sizes of a round that came back. If a smaller one was lost, that
+// proves nothing: a larger one passed.
 func (s *search) answered(sent []int, answered func(size int) bool) {
 	for _, size := range sent {
 		if answered(size) {
