@@ -99,7 +99,7 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 	peer := f.Peer(side)
 	spec := peer.Client.Spec
 	if !serverExists {
-		// The server's object is gone. The client still tells which side had it.
+		// The server's object is gone. The client still shows which side had it.
 		keep(p.Given, FieldServer, &p.Server, side.Other())
 		keep(p.Given, FieldMTU, &p.MTU, spec.MTU)
 	}
@@ -134,8 +134,8 @@ func Live(o wire.Object) bool { return Exists(o) && o.GetDeletionTimestamp() == 
 // gives up after five pings, and reports within ten seconds.
 const patience = 20 * time.Second
 
-// settled reports whether the client says that its endpoint works, and would have noticed by now if
-// it did not.
+// settled reports whether the client reports that its endpoint works, and would have noticed by now
+// if it did not.
 func settled(client, server Peer, now time.Time) bool {
 	r := client.Reading()
 	if state, _ := r.State(now); !state.Works() || !client.current(r, client.Client) {

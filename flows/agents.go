@@ -8,7 +8,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// Unable is why no agent of ours can run on a node, "" if one can.
+// Unable is the reason that our agent can't run on the node; "" if it can.
 func (n NodeFacts) Unable() string {
 	switch {
 	case n.Unfit != "":
@@ -21,10 +21,10 @@ func (n NodeFacts) Unable() string {
 	return ""
 }
 
-// Virtual reports whether the node is no machine: a program stands for it.
+// Virtual reports whether a program, not a machine, is behind the node.
 func (n NodeFacts) Virtual() bool { return strings.HasPrefix(n.Unfit, "virtual") }
 
-// OldestKernel is the first one with the features of nftables that gateways and
+// OldestKernel is the first kernel with the features of nftables that gateways and
 // agents use. They refuse to run on an older one.
 const OldestKernel = "5.10"
 
@@ -35,8 +35,8 @@ func (n NodeFacts) OldKernel() bool {
 	return err == nil && (major < 5 || major == 5 && minor < 10)
 }
 
-// OldKernels refuses a cluster on whose nodes no gateway can run, as a failed step;
-// nil if there is such a node, or nobody knows.
+// OldKernels refuses a cluster if its nodes' kernels are too old for any gateway, as a
+// failed step; nil if a gateway can run, or if the kernels are unknown.
 func (c ClusterFacts) OldKernels(side Side) *Step {
 	var old []string
 	for _, n := range c.Nodes {
@@ -67,7 +67,7 @@ func (c ClusterFacts) UnableNodes() []string {
 	return out
 }
 
-// NoAgentOn says on which nodes there can be no agent, "" for none.
+// NoAgentOn names the nodes that can't run an agent; "" if there are none.
 func (c ClusterFacts) NoAgentOn() string {
 	if unable := c.UnableNodes(); len(unable) > 0 {
 		return "not on " + Some(unable)
@@ -75,7 +75,7 @@ func (c ClusterFacts) NoAgentOn() string {
 	return ""
 }
 
-// Some are the first few of many.
+// Some names the first few of many.
 func Some[S ~string](names []S) string {
 	const few = 3
 	if len(names) <= few {
@@ -84,8 +84,8 @@ func Some[S ~string](names []S) string {
 	return fmt.Sprintf("%s and %d more", Joined(names[:few]), len(names)-few)
 }
 
-// agents waits until the nodes that can run an agent have one: pods on others reach no
-// peer, whatever the gateways say.
+// agents waits until all nodes that can run an agent have one: pods on other nodes
+// reach no peer, even if the gateways report Connected.
 func (c Connection) agents(side Side) Step {
 	s := Step{ID: IDOf(side, "agents"), Side: side, Action: Wait, Title: "node agents", Status: Waiting, Code: CodeNotReady}
 	f := c.Facts.Sides[side]

@@ -6,14 +6,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 )
 
-// AskAPI has a pod of one side ask the other cluster's API server.
+// AskAPI asks whether pods of one side reach the other cluster's API server.
 type AskAPI struct {
 	Side Side
 	URL  string
 }
 
-// apiTimeout is longer than a pod takes whose image is there, and three attempts of TCP
-// to open a connection.
+// apiTimeout is longer than a pod takes to start if its node has the image, and three
+// attempts of TCP to open a connection.
 const apiTimeout = 15 * time.Second
 
 // On implements [Question].
@@ -26,7 +26,8 @@ func (q AskAPI) slot(f *Facts) slot { return q.in(f) }
 
 func (q AskAPI) in(f *Facts) *Answer[trial.API] { return &f.Sides[q.Side].APITrial }
 
-// Reply is what became of the trial. One that was not made has no answer.
+// Reply turns the result of a trial into a reply. If the trial was not made, the answer
+// is unknown.
 func (q AskAPI) Reply(t trial.API) Reply {
 	if t.Unknown != "" {
 		return Unknown(q, t.Unknown)

@@ -17,13 +17,13 @@ const (
 	CodeOperator   Code = "LT-P007" // the operator runs
 	CodeImage      Code = "LT-P009" // a node can pull the image that is to be installed
 	CodeKernel     Code = "LT-P014" // the nodes' kernel is new enough
-	CodePeer       Code = "LT-P023" // a peer is the cluster that it was
-	CodeFreePort   Code = "LT-P021" // the node port is free, and one that the cluster gives out
+	CodePeer       Code = "LT-P023" // a peer is still the same cluster
+	CodeFreePort   Code = "LT-P021" // the node port is free, and the cluster assigns it
 )
 
 // Errors of a command, before or besides a run.
 const (
-	CodeUnexpected  Code = "LT-E001" // nothing that this program foresaw
+	CodeUnexpected  Code = "LT-E001" // an error that this program does not expect
 	CodeUsage       Code = "LT-E002" // flags or configuration that do not work
 	CodeInterrupted Code = "LT-E003" // a signal ended it
 	CodeDeclined    Code = "LT-E004" // the admin said no
@@ -45,11 +45,11 @@ const (
 	CodeUndone       Code = "LT-E032" // a change was undone by somebody else
 	CodeUnnamedPeer  Code = "LT-E033" // the other cluster can't be asked, and it is not clear which one it is
 	CodeNotConnected Code = "LT-E034" // there is no connection to work on
-	CodeInterrupts   Code = "LT-E035" // a plan that must not would interrupt traffic
+	CodeInterrupts   Code = "LT-E035" // the plan would interrupt traffic, although it must not
 	CodeInvitation   Code = "LT-E036" // an invitation or an answer does not fit the cluster
-	CodeKeysKept     Code = "LT-E037" // no gateway of the two can replace its key
-	CodeTemplate     Code = "LT-E038" // a gateway template is not there, or can't be run here
-	CodeByHand       Code = "LT-E039" // a step by hand does not fit what there is
+	CodeKeysKept     Code = "LT-E037" // neither gateway can replace its key
+	CodeTemplate     Code = "LT-E038" // a gateway template does not exist, or can't be run here
+	CodeByHand       Code = "LT-E039" // a step by hand does not fit the existing objects
 	CodePod          Code = "LT-E040" // a gateway's pod does not start
 	CodeTunnel       Code = "LT-E041" // the gateways do not reach each other
 	CodeEndpoint     Code = "LT-E042" // the gateway server gets no address
@@ -58,5 +58,5 @@ const (
 	CodeDeletion     Code = "LT-E045" // a deletion does not end
 	CodeVerification Code = "LT-E046" // a packet got lost
 	CodeLent         Code = "LT-E057" // a reset would cut off a virtual node
-	CodeTimeout      Code = "LT-E049" // anything else that was waited for
+	CodeTimeout      Code = "LT-E049" // any other wait that did not end
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Flags are how commands find the context.
+// Flags are the flags by which commands find the context.
 func (r ContextRef) Flags() (c command.Cluster) {
 	c.Context = r.Name
 	if r.File != "" {
@@ -17,7 +17,7 @@ func (r ContextRef) Flags() (c command.Cluster) {
 	return c
 }
 
-// Flags are how commands find the cluster as it was found now.
+// Flags are the flags by which commands find the cluster as this run did.
 func (c ClusterFacts) Flags() command.Cluster {
 	out := c.Context.Flags()
 	out.Cluster, out.User = c.Instead.Cluster, c.Instead.User
@@ -37,21 +37,22 @@ func (c ClusterFacts) Ours(words ...string) command.Command {
 	return command.Ours(words...).On(c.Flags())
 }
 
-// Rbac prints the rights that the users of both clusters miss.
+// Rbac is the command that prints the rights that the users of both clusters
+// lack.
 func (f Facts) Rbac(flags ...string) command.Command {
 	rbac := command.Ours("rbac").Add(flags...).On(f.Sides[A].Flags(), f.Sides[B].Flags())
-	if f.Sides[B].Context == (ContextRef{}) { // it takes both
+	if f.Sides[B].Context == (ContextRef{}) { // rbac needs both clusters
 		return rbac.Flag("--remote-context", "CONTEXT")
 	}
 	return rbac
 }
 
-// AskForRights is what to do without a right.
+// AskForRights is the advice for a missing right.
 func (f Facts) AskForRights(flags ...string) command.Hint {
 	return command.Hintf("ask the cluster's administrator for the Role that %s prints", f.Rbac(flags...))
 }
 
-// Alone are the facts where the other cluster's context is not known.
+// Alone returns facts without the other cluster, for when its context is unknown.
 func (c ClusterFacts) Alone() Facts { return Facts{Sides: [2]ClusterFacts{A: c}} }
 
 // Kubectl is a kubectl command for the cluster.
@@ -64,7 +65,7 @@ func (c ClusterFacts) KubectlIn(namespace string, words ...string) command.Comma
 	return c.Kubectl("-n", namespace).Add(words...)
 }
 
-// See shows an object.
+// See is the command that shows an object.
 func (c ClusterFacts) See(o ObjectRef) command.Command {
 	if o.Namespace != "" {
 		return c.KubectlIn(o.Namespace, "get", strings.ToLower(o.Kind), o.Name, "-o", "yaml")
@@ -72,22 +73,23 @@ func (c ClusterFacts) See(o ObjectRef) command.Command {
 	return c.Kubectl("get", strings.ToLower(o.Kind), o.Name, "-o", "yaml")
 }
 
-// Privilege allows pods of gateways in a namespace.
+// Privilege is the command that allows pods of gateways in a namespace.
 func (c ClusterFacts) Privilege(namespace string) command.Command {
 	return c.Kubectl("label", "namespace", namespace, render.PodSecurity+"=privileged", "--overwrite")
 }
 
-// MoreRoom is what to do if no range is left for a peer.
+// MoreRoom is the advice if no range is left for a peer.
 func (c ClusterFacts) MoreRoom() command.Hint {
 	return command.Hintf("reset peerings that are no longer needed, or give the operator more ranges: %s", c.Ours("install").Add("--pools"))
 }
 
-// SeeWriters shows which programs have written an object.
+// SeeWriters is the command that shows which programs have written an object.
 func (c ClusterFacts) SeeWriters(o ObjectRef) command.Command {
 	return c.See(o).Add("--show-managed-fields")
 }
 
-// SeeOperator lists objects where Liqo or our operator lives.
+// SeeOperator is the command that lists objects in the namespace of Liqo or of
+// our operator.
 func (c ClusterFacts) SeeOperator(kinds string) command.Command {
 	return c.KubectlIn(c.Namespace, "get", kinds)
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// ConflictError is an apply that another manager's ownership of fields stands
-// against.
+// ConflictError is an apply that failed because another manager owns fields.
 type ConflictError struct {
 	Object   string   // as [apply.Name] writes it
 	Managers []string // at least one
@@ -30,12 +29,12 @@ func (e *ConflictError) Error() string {
 
 func (e *ConflictError) Unwrap() error { return e.Cause }
 
-// Hint says how to go on.
+// Hint is the advice.
 func (e *ConflictError) Hint() command.Hint {
 	return command.Hintf("change it with %s, or take the fields over with --force-conflicts", strings.Join(e.Managers, " and "))
 }
 
-// ForeignError is an apply over an object that somebody else made under a name of ours.
+// ForeignError is an apply to an object that somebody else made under a name of ours.
 type ForeignError struct {
 	Object ObjectRef
 }

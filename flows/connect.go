@@ -95,7 +95,7 @@ func PlanInit(p Params, f Facts) Plan {
 	return plan
 }
 
-// newPlan is a plan without steps, or with failed steps that say why it can't have any.
+// newPlan is a plan without steps; or with failed steps, if the clusters aren't fit for a plan.
 func newPlan(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Sides[A].Name(), B: f.Sides[B].Name(), Params: p}
 	if plan.Steps = unfit(f); len(plan.Steps) > 0 {
@@ -104,7 +104,7 @@ func newPlan(p Params, f Facts) (Plan, Connection) {
 	return completePlan(plan, f)
 }
 
-// NewHalf is newPlan for plans that change cluster A only, and know about B only what its admin has
+// NewHalf is newPlan for plans that change only cluster A. Of B they know only what its admin has
 // told.
 func NewHalf(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Sides[A].Name(), B: f.Sides[B].ID, Params: p}
@@ -170,7 +170,7 @@ type Connection struct {
 	Nonce string
 }
 
-// NewConnection is the connection that p wants, with what the facts say of it.
+// NewConnection is the connection that p wants, with the facts about it.
 func NewConnection(p Params, f Facts) Connection {
 	c := Connection{Params: p, Facts: f}
 	for _, side := range []Side{A, B} {
@@ -240,7 +240,7 @@ func (c Connection) BehindNamespace(side Side, s Step) Step {
 	return s
 }
 
-// Configuration tells a side the address ranges of the other.
+// Configuration gives a side the address ranges of the other.
 func (c Connection) Configuration(side Side) Step {
 	peer, other := c.Peers[side], c.Facts.Sides[side.Other()]
 	want := render.Configuration(peer.Tenant, other.Networks)
@@ -304,7 +304,7 @@ func (c Connection) Remapped(side Side) Step {
 	return s
 }
 
-// ConditionOf is what the operator says about the peer's ranges, as the end of a sentence.
+// ConditionOf is the operator's statement about the peer's ranges, as the end of a sentence.
 func ConditionOf(conf *networkingv1beta1.Configuration) string {
 	for _, cond := range conf.Status.Conditions {
 		if cond.Type == networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured && cond.Status != "True" && cond.Message != "" {
@@ -414,8 +414,8 @@ func (c Connection) Dial(server Side) (addresses []string, port uint16, reason s
 // admin chose a node port, only that port counts.
 const endpointGrace = 15 * time.Second
 
-// outdated says that an endpoint is older than the last change of the server's type or port; "" if
-// it is not. A GatewayServer's status doesn't say which spec it belongs to.
+// outdated returns a text if an endpoint is older than the last change of the server's type or
+// port; "" if it is not. A GatewayServer's status doesn't say which spec it belongs to.
 func (c Connection) outdated(server Side) string {
 	s := c.Peers[server].Server
 	port, nodePort := uint16(s.Status.Endpoint.Port), c.Params.NodePort
@@ -479,7 +479,7 @@ func (c Connection) GatewayClient(side Side) Step {
 	return c.replacing(side, c.BehindNamespace(side, s), networkingv1beta1.ConnectionTypeClient)
 }
 
-// PublicKey tells a side the key of the other's gateway.
+// PublicKey gives a side the key of the other's gateway.
 func (c Connection) PublicKey(side Side) Step {
 	peer, other := c.Peers[side], c.Peers[side.Other()]
 	object := c.object(side, kindPublicKey, peer.PublicKey)

@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Connected waits for the side's own claim that it reaches the other gateway.
+// Connected waits until the side's gateway reports that it reaches the other one.
 func (c Connection) Connected(side Side) Step {
 	peer := c.Peers[side]
 	s := Step{ID: IDOf(side, "connected"), Side: side, Action: Wait, Title: "Connection", Status: Waiting, Code: CodeTunnel}
@@ -28,7 +28,7 @@ func (c Connection) Connected(side Side) Step {
 		s.Reason = "waiting for the kubelet to report the gateway's pod: only then do the nodes know where it is"
 	case !peer.current(r, owner):
 		s.Reason = "waiting for a report newer than the change"
-		if strings.Contains(r.Message, "; ") { // that, and what is wrong all the same
+		if strings.Contains(r.Message, "; ") { // the gateway has remarks besides
 			s.Reason += "; the gateway says: " + r.Message
 		}
 	default:
@@ -43,14 +43,14 @@ func (c Connection) Connected(side Side) Step {
 	return s
 }
 
-// current reports whether a Connection's claim is newer than what the gateway was told last.
-// Ours say of which generation they speak. Of others the time has to do, to the second.
+// current reports whether a Connection's claim is newer than the last change of the gateway's
+// settings. Our gateways report the generation; for others, the time decides, to the second.
 func (p Peer) current(r Reading, owner wire.Object) bool {
 	if r.Generation > 0 {
 		return r.Generation >= owner.GetGeneration()
 	}
 	if r.At.IsZero() {
-		return true // nothing tells
+		return true // the claim has no time
 	}
 	changed := p.specChanged(owner)
 	if p.PublicKey != nil {
@@ -81,7 +81,7 @@ func touchesSpec(e metav1.ManagedFieldsEntry) bool {
 	return e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:spec"`))
 }
 
-// verified is done by a packet that was measured from pod to pod.
+// verified is done when a packet was measured from pod to pod.
 func (c Connection) verified() Step {
 	s := Step{ID: "verified", Side: A, Action: Verify, Title: "packets from pod to pod"}
 	m := c.Facts.Measured.Value()

@@ -90,8 +90,9 @@ type ClusterFacts struct {
 	// Elsewhere is an installation in another namespace; zero if none is known.
 	Elsewhere ElsewhereFacts
 	HasCRDs   bool
-	// MissingKinds lists the kinds that peerings need and that the API server does not serve in our
-	// version, such as "gatewayservers.networking.liqo.io/v1beta1". HasCRDs is set if it is empty.
+	// MissingKinds lists the kinds that connections need and that the API server does not serve in
+	// our version, such as "gatewayservers.networking.liqo.io/v1beta1". HasCRDs is set if it is
+	// empty.
 	MissingKinds []string
 	// Definitions lists Liqo's kinds that another program has installed. Liqo, for instance, leaves
 	// them behind when it is uninstalled. They are read only if nothing manages connections yet;
@@ -131,16 +132,16 @@ type ClusterFacts struct {
 	// ManagersHidden is set if Deployments may not be read, or those of one namespace alone: then
 	// NoSoftware proves nothing.
 	ManagersHidden bool
-	// PeersHidden is set if only one namespace may be read: others may hold peerings.
+	// PeersHidden is set if only one namespace may be read: others may hold connections.
 	PeersHidden bool
 	// NodePorts is the range for node ports; the zero value if unknown.
 	NodePorts PortRange
 	// LoadBalancers counts the cluster's Services of type LoadBalancer.
 	LoadBalancers LoadBalancerFacts
 
-	// Namespaces lists all that may be seen: a peering can be in any of them.
+	// Namespaces lists all that may be seen: a connection can be in any of them.
 	Namespaces []corev1.Namespace
-	// Objects of the peerings of this cluster.
+	// Objects of the connections of this cluster.
 	Configurations []networkingv1beta1.Configuration
 	Servers        []networkingv1beta1.GatewayServer
 	Clients        []networkingv1beta1.GatewayClient
@@ -190,7 +191,7 @@ type OperatorFacts struct {
 	Problem string
 	// Refuses is set if the operator runs but refuses to work here, for instance beside Liqo.
 	Refuses bool
-	// Peering is the role that our operator has in whole peerings.
+	// Peering is our operator's role in lending.
 	Peering render.PeeringRole
 	// APIServer is the URL that an admin has set for consumers; "" if none is set.
 	APIServer string
@@ -240,7 +241,7 @@ type EventFacts struct {
 	At              time.Time // the last time
 }
 
-// Name is what a plan calls the cluster: its ID, or the context if the ID is unknown.
+// Name is the cluster's name in plans: its ID, or the context if the ID is unknown.
 func (c ClusterFacts) Name() wire.ClusterID {
 	return cmp.Or(c.ID, wire.ClusterID(c.Context.String()))
 }
@@ -304,7 +305,7 @@ const (
 	Forbidden                           // it refuses to show what is needed
 )
 
-// Peer is one cluster's end of its peering with another.
+// Peer is one cluster's end of its connection with another.
 type Peer struct {
 	Tenant        render.Tenant
 	Namespace     *corev1.Namespace // nil when it doesn't exist
@@ -328,11 +329,11 @@ type Peer struct {
 // Peer returns what the cluster of a side has of its connection with the other side.
 func (f Facts) Peer(side Side) Peer { return f.Sides[side].Peer(f.Sides[side.Other()].ID) }
 
-// Peer finds the objects of the peering with remote. It looks at labels, not names: names are not
-// fixed, and other tools choose their own.
+// Peer finds the objects of the connection with remote by their labels. Names are not fixed, and
+// other tools choose their own.
 func (c ClusterFacts) Peer(remote wire.ClusterID) Peer { return c.peerIn("", remote) }
 
-// peerIn is Peer for a peering that may not exist yet: then it will be in namespace; "" means
+// peerIn is Peer for a connection that may not exist yet: then it will be in namespace; "" means
 // Liqo's default.
 func (c ClusterFacts) peerIn(namespace string, remote wire.ClusterID) Peer {
 	namespace = c.homes(remote)[remote].namespace(cmp.Or(namespace, wire.TenantNamespaceName(remote)))
@@ -396,7 +397,7 @@ func (c ClusterFacts) FindNamespace(name string) *corev1.Namespace {
 	return nil
 }
 
-// home collects the namespaces in which a peering may be.
+// home collects the namespaces in which a connection may be.
 type home struct {
 	labelled string // the first namespace with the peer's label
 	works    string // the first with a Connection that is Connected
@@ -404,14 +405,14 @@ type home struct {
 	other    string // the same with a Configuration for it
 }
 
-// namespace chooses the peering's namespace. Objects count more than a label: Liqo labels the
+// namespace chooses the connection's namespace. Objects count more than a label: Liqo labels the
 // namespace of its authentication, even if the connection was made by hand in another namespace. Of
 // several namespaces with a gateway, the one with a working gateway wins, then the labelled one.
 func (h home) namespace(standard string) string {
 	return cmp.Or(h.gateway, h.other, h.labelled, standard)
 }
 
-// homes finds the namespaces of all peerings; if only is not "", of that peer alone.
+// homes finds the namespaces of all connections; if only is not "", of the one with that peer.
 func (c ClusterFacts) homes(only wire.ClusterID) map[wire.ClusterID]home {
 	all := map[wire.ClusterID]home{}
 	for i := range c.Namespaces {

@@ -147,7 +147,7 @@ func InstalledElsewhere(side Side, c ClusterFacts) *Step {
 		command.Hintf("use %s %s", flag, c.Elsewhere.Namespace)))
 }
 
-// Refuse is the failed step by which a plan says why there is nothing to do.
+// Refuse returns a failed step with the reason that a plan does nothing.
 func Refuse(side Side, code Code, title string, kind FailureKind, reason string, fix ...command.Hint) Step {
 	s := Step{ID: IDOf(side, "preflight"), Side: side, Action: Wait, Title: title}
 	s.Fail(kind, code, reason, fix...)

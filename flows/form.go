@@ -9,8 +9,9 @@ import (
 // ConnectionSetting is a setting of a connection.
 type ConnectionSetting = setting.Setting[Params]
 
-// Form are the settings that forms ask for, with the words that they have for
-// choices about two clusters of these names; nil stands for [Settings].
+// Form returns the settings that forms ask for; nil stands for [Settings].
+// Choices between two clusters have the words of forms, with the clusters' names
+// a and b.
 func Form(settings []ConnectionSetting, a, b string) []ConnectionSetting {
 	if settings == nil {
 		settings = Settings()
@@ -18,7 +19,7 @@ func Form(settings []ConnectionSetting, a, b string) []ConnectionSetting {
 	return slices.DeleteFunc(worded(settings, a, b), func(s ConnectionSetting) bool { return s.Label == "" })
 }
 
-// worded are settings whose options have the words of forms.
+// worded returns the settings with the words of forms for their options.
 func worded(settings []ConnectionSetting, a, b string) []ConnectionSetting {
 	settings = slices.Clone(settings)
 	for i, s := range settings {

@@ -48,8 +48,8 @@ func replaces(strangers []Step) []string {
 	return out
 }
 
-// stranger says why the other side is not the cluster that this side is connected with; "" if it
-// is, or if it is unknown.
+// stranger returns the reason that the other side is not the cluster that this side is connected
+// with; "" if it is, or if it is unknown.
 func (f Facts) stranger(side Side) string {
 	me, other := f.Sides[side], f.Sides[side.Other()]
 	if other.Identity() == "" || other.ID == "" {
@@ -84,8 +84,8 @@ func (f Facts) unlikePeer(side Side) string {
 	return ""
 }
 
-// knows reports whether the cluster was told this key of its peer's gateway, as the present or the
-// next one. It is also true if the cluster was told no key.
+// knows reports whether the cluster has this key of its peer's gateway, as the present or the next
+// one. It is also true if the cluster has no key of the peer.
 func (p Peer) knows(key wgtypes.Key) bool {
 	if p.PublicKey == nil {
 		return true
@@ -93,7 +93,7 @@ func (p Peer) knows(key wgtypes.Key) bool {
 	return bytes.Equal(p.PublicKey.Spec.PublicKey, key[:]) || p.PublicKey.Annotations[wire.AnnotationNextPublicKey] == key.String()
 }
 
-// calls is what an admin calls the source of a side's facts: its context, or the file.
+// calls is the admin's name for the source of a side's facts: its context, or the file.
 func (f Facts) calls(side Side) string {
 	if c := f.Sides[side]; !c.Described {
 		return "context " + c.Context.String()

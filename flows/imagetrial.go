@@ -6,14 +6,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 )
 
-// AskImage has nodes pull an image.
+// AskImage asks whether nodes can pull an image: some try.
 type AskImage struct {
 	Side Side
 	Try  *trial.ImageTry
 }
 
-// imageTimeout is longer than a node takes to pull some ten MB from a registry that is
-// far away. A pull that takes longer holds nothing up: the installation waits for it, too.
+// imageTimeout is longer than a node takes to pull some ten MB from a distant registry. A
+// longer pull delays nothing: the installation waits for it, too.
 const imageTimeout = time.Minute
 
 // On implements [Question].
@@ -26,7 +26,8 @@ func (q AskImage) slot(f *Facts) slot { return q.in(f) }
 
 func (q AskImage) in(f *Facts) *Answer[trial.Image] { return &f.Sides[q.Side].ImageTrial }
 
-// Reply is what became of the trial. One that was not made has no answer.
+// Reply turns the result of a trial into a reply. If the trial was not made, the answer is
+// unknown.
 func (q AskImage) Reply(t trial.Image) Reply {
 	if t.Unknown != "" {
 		return Unknown(q, t.Unknown)
@@ -34,7 +35,7 @@ func (q AskImage) Reply(t trial.Image) Reply {
 	return Read(q, t)
 }
 
-// TriedImage is the image that [ClusterFacts.ImageTrial] is about; "" for none.
+// TriedImage is the image of [ClusterFacts.ImageTrial]; "" if there is none.
 func (c ClusterFacts) TriedImage() string {
 	if q, ok := c.ImageTrial.to.(AskImage); ok {
 		return q.Try.Image

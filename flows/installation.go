@@ -90,10 +90,10 @@ func (c ClusterFacts) Unseen() string {
 	return "Deployments may not be read in all namespaces"
 }
 
-// SeeManagers is what to do where [ClusterFacts.Unseen] says something.
+// SeeManagers is the advice if [ClusterFacts.Unseen] returns a reason.
 func (f Facts) SeeManagers() command.Hint { return f.askToList("deployments") }
 
-// SeePods is what to do where pods may not be read.
+// SeePods is the advice if pods may not be read.
 func (f Facts) SeePods() command.Hint { return f.askToList("pods") }
 
 func (f Facts) askToList(kinds string) command.Hint {

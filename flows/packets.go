@@ -6,11 +6,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// AskPackets asks what becomes of packets between pods of the two clusters. The engine
-// itself answers, once all else of a plan is done: [Plan.MeasureNext].
+// AskPackets asks whether packets pass between pods of the two clusters. The engine
+// itself answers, when the rest of the plan is done: [Plan.MeasureNext].
 type AskPackets struct{}
 
-// On implements [Question]: packets are sent both ways, and A is named first.
+// On implements [Question]. Packets are sent both ways; A stands for both sides.
 func (AskPackets) On() Side { return A }
 
 // Terms implements [Question].
@@ -20,7 +20,7 @@ func (q AskPackets) slot(f *Facts) slot { return q.in(f) }
 
 func (AskPackets) in(f *Facts) *Answer[Measurement] { return &f.Measured }
 
-// Measurement is what became of packets between pods.
+// Measurement is the result of sending packets between pods.
 type Measurement struct {
 	At     time.Time
 	OK     bool

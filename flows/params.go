@@ -104,7 +104,7 @@ var waitLevels = [...]string{WaitConnected: "connected", WaitNone: "none", WaitV
 func (w WaitLevel) String() string { return waitLevels[w] }
 
 // Defaults are liqoctl's: the remote cluster is the server, behind a LoadBalancer.
-// [Params.Undecided] tells which of them depend on the clusters.
+// [Params.Undecided] lists the ones that depend on the clusters.
 func Defaults() Params {
 	return Params{
 		Server: B, ServiceType: corev1.ServiceTypeLoadBalancer,

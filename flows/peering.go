@@ -13,8 +13,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// State is the state of one cluster's end of a peering. Screens, text output and JSON use the same
-// words.
+// State is the state of one cluster's end of a connection. Screens, text output and JSON use the
+// same words.
 type State string
 
 // The states of an end.
@@ -55,8 +55,8 @@ const (
 	RoleClient Role = "client" // dials
 )
 
-// Reading is what one cluster reports of its peering with one other. It has small plain values
-// only, so that two readings can be compared with ==.
+// Reading is one cluster's report on its connection with one other. It has small plain values only,
+// so that two readings can be compared with ==.
 type Reading struct {
 	Peer      wire.ClusterID
 	Namespace string    // the tenant's
@@ -342,8 +342,8 @@ func (p Peer) readConnection(r *Reading) {
 	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }
 
-// Peers returns the [Peer] of every peering of the cluster, by the peer's ID. It goes through all
-// objects once; [ClusterFacts.Peer] does so for each peer.
+// Peers returns the [Peer] of every connection of the cluster, by the peer's ID. It goes through
+// all objects once; [ClusterFacts.Peer] does so for each peer.
 func (c ClusterFacts) Peers() map[wire.ClusterID]*Peer {
 	x := newPeerIndex(c)
 	assign(x, c.Configurations, func(p *Peer) **networkingv1beta1.Configuration { return &p.Configuration })
@@ -398,7 +398,7 @@ func (p Peer) GatewayName() string {
 	return ""
 }
 
-// Objects lists the objects of the peering that exist, in their order of creation.
+// Objects lists the objects of the connection that exist, in their order of creation.
 func (p Peer) Objects() []wire.Object {
 	var all []wire.Object
 	add := func(exists bool, o wire.Object) {
@@ -430,7 +430,7 @@ func newPeerIndex(c ClusterFacts) peerIndex {
 	return x
 }
 
-// view returns the [Peer] that the object belongs to; nil if it is not part of a peering.
+// view returns the [Peer] that the object belongs to; nil if it is not part of a connection.
 func (x peerIndex) view(o metav1.Object) *Peer {
 	remote := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
 	if remote == "" {

@@ -25,7 +25,7 @@ type Action uint8
 const (
 	Create Action = iota
 	Update
-	Replace // for what can't be changed in place: delete it now, create it once it is gone
+	Replace // the object can't be changed in place: delete it now, create it once it is gone
 	Delete
 	Wait   // for something that others do
 	Verify // by measuring; changes nothing
@@ -151,9 +151,9 @@ const (
 	FailedUnreachable                        // no answer
 	FailedConflict                           // somebody else's state is in the way
 	FailedApply                              // the API server refused a change
-	FailedTimeout                            // what was waited for did not come
+	FailedTimeout                            // a wait did not end in time
 	FailedAccess                             // credentials or rights are missing
-	FailedUsage                              // what was asked for does not fit together
+	FailedUsage                              // the chosen settings don't fit together
 	FailedVerify                             // both clusters report that it works, but a packet does not come through
 )
 
@@ -339,7 +339,7 @@ func Managers(live wire.Object) []string {
 	return names
 }
 
-// deletionState says what a deletion waits for, as the end of a sentence.
+// deletionState names what a deletion waits for, as the end of a sentence.
 func deletionState(o wire.Object) string {
 	if ns, ok := o.(*corev1.Namespace); ok {
 		for _, c := range ns.Status.Conditions {
@@ -373,7 +373,7 @@ func Remove(side Side, what string, object ObjectRef, live wire.Object, interrup
 	return s
 }
 
-// BlockedStep is a step that can't begin yet; reason says what it needs.
+// BlockedStep is a step that can't begin yet; reason names what it needs.
 func BlockedStep(side Side, action Action, what string, object ObjectRef, reason string) Step {
 	return Step{ID: IDOf(side, what), Side: side, Action: action, Object: object, Title: object.Title(), Status: Blocked, Reason: reason}
 }

@@ -15,8 +15,8 @@ func (q AskPolicies) slot(f *Facts) slot { return q.in(f) }
 
 func (q AskPolicies) in(f *Facts) *Answer[policy.Facts] { return &f.Sides[q.Side].Policies }
 
-// PoliciesUnknown says why not all NetworkPolicies and pods are known; "" if they are, or
-// nobody has asked.
+// PoliciesUnknown returns the reason that not all NetworkPolicies and pods are known; ""
+// if they are, or if nobody has asked.
 func (c ClusterFacts) PoliciesUnknown() string {
 	if f := c.Policies.Value(); f != nil {
 		return f.Unknown

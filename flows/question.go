@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// Question is something that a plan has to know and that an observation does not have. A
-// plan lists its questions, the engine asks those that are open, and plans again.
-// Questions are comparable. Each is in a file of its own, with its answer.
+// Question is about a fact that a plan needs and that an observation does not have. A plan
+// lists its questions. The engine asks the open ones, and plans again. Questions are
+// comparable. Each is in a file of its own, with its answer.
 type Question interface {
 	// On is the side whose cluster is asked.
 	On() Side
-	// Terms say how it may be asked.
+	// Terms are the conditions under which it may be asked.
 	Terms() Terms
-	// slot is where the facts have the answer.
+	// slot is the place of the answer in the facts.
 	slot(*Facts) slot
 }
 
-// Terms say how a question may be asked.
+// Terms are the conditions under which a question may be asked.
 type Terms struct {
-	// Lasts is set where a run asks once. Other answers hold for one observation: what a
-	// run changes, changes them.
+	// Lasts is set if a run asks only once. Other answers hold for one observation, because
+	// the run's own changes change them.
 	Lasts bool
-	// RunsPods is set where a cluster runs pods to find out: that is for the first moment
-	// at which a run may change something.
+	// RunsPods is set if a cluster runs pods to find the answer. Then a run asks only once
+	// it may change something.
 	RunsPods bool
-	// Within bounds the time that it takes; 0 for no bound.
+	// Within limits the time for the answer; 0: no limit.
 	Within time.Duration
 }
 
-// Answer is what is known of a question. The zero value is unread: nobody has asked. Then
-// there is either a value, or a reason why nobody knows it.
+// Answer is the answer to a question. The zero value means that nobody has asked. Otherwise
+// it has a value, or the reason that nobody knows it.
 type Answer[T any] struct {
 	to      Question
 	at      time.Time
@@ -38,20 +38,21 @@ type Answer[T any] struct {
 	unknown string
 }
 
-// Value is nil unless a cluster has said it.
+// Value is the answer; nil if there is none.
 func (a Answer[T]) Value() *T { return a.value }
 
-// Unknown is why nobody knows, as the end of a sentence; "" if there is a value, or nobody
-// has asked.
+// Unknown is the reason that there is no answer, as the end of a sentence; "" if there is
+// one, or if nobody has asked.
 func (a Answer[T]) Unknown() string { return a.unknown }
 
 // Asked reports whether anybody has asked.
 func (a Answer[T]) Asked() bool { return a.to != nil }
 
-// At is when that was found out.
+// At is the time of the answer.
 func (a Answer[T]) At() time.Time { return a.at }
 
-// Answers reports whether q was asked. The same place may have the answer to another one.
+// Answers reports whether this is an answer to q. The same slot can have the answer to
+// another question, for example about another image.
 func (a Answer[T]) Answers(q Question) bool { return a.to != nil && a.to == q }
 
 func (a *Answer[T]) leave(q Question, why string, at time.Time) {
@@ -70,13 +71,13 @@ type QuestionFor[T any] interface {
 	in(*Facts) *Answer[T]
 }
 
-// Reply is what a cluster says to one question.
+// Reply is a cluster's answer to one question.
 type Reply interface {
-	// Store puts the answer where plans look for it. at is when the cluster said it.
+	// Store puts the answer into the facts. at is the time of the answer.
 	Store(f *Facts, at time.Time)
 }
 
-// Read is the reply to q of a cluster that knows.
+// Read is the reply to q with a value.
 func Read[T any](q QuestionFor[T], value T) Reply { return reading[T]{q, &value} }
 
 type reading[T any] struct {
@@ -88,7 +89,7 @@ func (r reading[T]) Store(f *Facts, at time.Time) {
 	*r.question.in(f) = Answer[T]{to: r.question, at: at, value: r.value}
 }
 
-// Unknown is the reply to q where nobody knows, with the reason.
+// Unknown is the reply to q without a value, with the reason.
 func Unknown(q Question, why string) Reply { return unknown{q, why} }
 
 type unknown struct {
@@ -100,11 +101,11 @@ func (r unknown) Store(f *Facts, at time.Time) {
 	r.question.slot(f).leave(r.question, r.why, at)
 }
 
-// Open are the questions of the plan that the facts have no answer to, those left out that
-// take pods.
+// Open returns the plan's questions that the facts don't answer, except those that run
+// pods.
 func (p Plan) Open(f Facts) []Question { return p.open(f, false) }
 
-// Trials are those that take pods.
+// Trials returns the plan's questions that the facts don't answer and that run pods.
 func (p Plan) Trials(f Facts) []Question { return p.open(f, true) }
 
 func (p Plan) open(f Facts, pods bool) []Question {
@@ -117,8 +118,8 @@ func (p Plan) open(f Facts, pods bool) []Question {
 	return slices.DeleteFunc(Open(f, all), func(q Question) bool { return q.Terms().RunsPods != pods })
 }
 
-// Open are those of the questions that the facts have no answer to. A cluster that can't be
-// used is not asked.
+// Open returns the questions that the facts don't answer. A cluster that can't be used is
+// not asked.
 func Open(f Facts, questions []Question) (open []Question) {
 	for _, q := range questions {
 		if f.Sides[q.On()].Problem == nil && !q.slot(&f).Answers(q) {

@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// RemoveOptions say what to remove.
+// RemoveOptions select what to remove.
 type RemoveOptions struct {
 	// LocalOnly leaves cluster B alone: it need not answer, nor exist.
 	LocalOnly bool
@@ -148,8 +148,8 @@ func replaced(by command.Command, f Facts) []Step {
 	return steps
 }
 
-// Removing is a removal for one run, by [PlanReset] or [PlanDisconnect]. The first plan settles the
-// peer: after the last deletion, no object would tell it.
+// Removing is a removal for one run, by [PlanReset] or [PlanDisconnect]. The first plan determines
+// the peer: after the last deletion, no object names it.
 func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) func(Facts) Plan {
 	return func(f Facts) Plan {
 		p := plan(o, f)
@@ -261,7 +261,7 @@ func (c Connection) drained(side Side) Step {
 	return s
 }
 
-// undrained says what is left of a deleted gateway; "" if nothing is.
+// undrained names what is left of a deleted gateway; "" if nothing is.
 func (c Connection) undrained(side Side) string {
 	peer := c.Peers[side]
 	pods, facts := 0, c.Facts.Sides[side]
@@ -306,19 +306,18 @@ func (c Connection) removeNamespace(side Side) Step {
 	return RemoveNamespace(side, "namespace", peer.Namespace, peer.Tenant, c.Facts.Contents[side], rest)
 }
 
-// KeptBecause begins the reason why a step deletes nothing.
+// KeptBecause begins the reason of a step that deletes nothing.
 const KeptBecause = "kept: "
 
-// RemoveNamespace deletes a namespace that we created, once the rest of what we put
-// there is gone, if nobody else has put anything into it: what Liqo's
-// authentication and offloading keep there would go with it, and so would anything
-// of an admin's.
+// RemoveNamespace deletes a namespace that we created, after the rest of our objects there. It
+// keeps the namespace if it holds anything else: objects of Liqo's authentication and offloading,
+// or of an admin, would be deleted with it.
 func RemoveNamespace(side Side, what string, live *corev1.Namespace, tenant render.Tenant, contents Answer[Contents], rest bool) Step {
 	s := Remove(side, what, ObjectRef{Kind: kindNamespace, Name: tenant.Namespace}, live, "")
 	switch {
 	case s.Status == Waiting:
-		// Kubernetes takes its own 5 s for an empty namespace. Nothing of ours is left by now, and
-		// the next run waits until it is gone.
+		// Kubernetes takes 5 s even for an empty namespace. Nothing of ours is left by now, and the
+		// next run waits until the namespace is gone.
 		s.Status, s.Reason = Done, "being deleted by Kubernetes"
 	case s.Status == Done:
 	case !render.CreatedByUs(live):

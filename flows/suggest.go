@@ -41,7 +41,7 @@ func SuggestServer(f Facts) (Side, string) {
 	return B, fmt.Sprintf("it is the default (%s; %s)", a.why, b.why)
 }
 
-// reach tells how likely it is that a cluster can be reached from outside.
+// reach describes how likely it is that a cluster can be reached from outside.
 type reach struct {
 	rank int
 	why  string
@@ -92,7 +92,7 @@ func (f Facts) BothBehindNAT() bool {
 }
 
 // Neighbours reports whether nodes of the two clusters have addresses in one /24. Addresses alone
-// do not tell the size of a network; /24 is a cautious guess.
+// do not show the size of a network; /24 is a cautious guess.
 func (c ClusterFacts) Neighbours(other ClusterFacts) bool {
 	for _, n := range c.Nodes {
 		for _, a := range n.Internal {

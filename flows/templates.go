@@ -12,13 +12,13 @@ import (
 type TemplateFacts struct {
 	Kind string // as in a reference to it
 	render.TemplateRef
-	// Ours: its pods run our tunnel, which works under our operator alone.
+	// Ours is set if its pods run our tunnel, which works only under our operator.
 	Ours bool
 }
 
-// refusedTemplate refuses a gateway's template that is not there, or that the
-// cluster's controllers can't run, as a failed step; nil if nothing is against it.
-// Liqo's controllers say neither: the gateway would wait for ever.
+// refusedTemplate refuses a gateway template that does not exist, or that the
+// cluster's controllers can't run, as a failed step; nil if there is no problem.
+// Liqo's controllers report neither problem: the gateway would wait for ever.
 func (c Connection) refusedTemplate(side Side, kind string, ref render.TemplateRef) *Step {
 	cluster := c.Facts.Sides[side]
 	ref = c.template(side, ref)

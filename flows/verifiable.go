@@ -6,7 +6,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// Verifiable says why there is nothing to measure between the clusters.
+// Verifiable returns the reason that nothing can be measured between the
+// clusters; nil if there is none.
 func Verifiable(f Facts) error {
 	c := NewConnection(Params{}, f)
 	if steps := Unfit(c.Facts); len(steps) > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// ExplainWaits adds to each step that waits what the cluster says of it, and
-// what to do if it doesn't come.
+// ExplainWaits adds the cluster's warnings to each step that waits, and advice in case the
+// wait does not end.
 func (c Connection) ExplainWaits(steps []Step) []Step {
 	for i := range steps {
 		switch s := &steps[i]; s.Status {
@@ -31,12 +31,12 @@ func (c Connection) ExplainWaits(steps []Step) []Step {
 	return steps
 }
 
-// refusalGrace is how long an operator may take to see that what it could not
-// make is now to be made otherwise.
+// refusalGrace is how long an operator may take to notice a change of a gateway that it has
+// refused.
 const refusalGrace = 5 * time.Second
 
-// blame gives as a wait's reason why an operator can't make the gateway that is
-// waited for. If trying again does not help, the step has failed.
+// blame gives a wait for a gateway the reason that an operator can't make it. If trying again
+// does not help, the step has failed.
 func (c Connection) blame(steps []Step, s *Step) {
 	side := s.Side
 	switch s.Code {
@@ -75,7 +75,7 @@ func (s *Step) keyMaker() Side {
 	return s.Side.Other()
 }
 
-// aboutWait says whose events explain a wait, as kinds, and the next command.
+// aboutWait returns the kinds of the objects whose events explain a wait, and the advice.
 func (c Connection) aboutWait(s Step) (kinds []string, fix []command.Hint) {
 	gateway := wire.GatewayObjectName(c.gatewayName(s.Side))
 	switch s.Code {
@@ -102,7 +102,7 @@ func (c Connection) aboutWait(s Step) (kinds []string, fix []command.Hint) {
 	}
 }
 
-// tunnelFix is what to look at when all was applied and the gateways don't reach each other.
+// tunnelFix is the advice if all was applied and the gateways don't reach each other.
 func (c Connection) tunnelFix(side Side) []command.Hint {
 	fix := []command.Hint{command.Hintf("see what is broken: %s", c.Facts.Ours("check"))}
 	if other := c.Facts.Sides[B]; other.Described {
@@ -112,14 +112,14 @@ func (c Connection) tunnelFix(side Side) []command.Hint {
 		return []command.Hint{command.Hintf("see why: %s", c.Kubectl(side, "logs", "--previous", "--all-containers", pod.Name))}
 	}
 	cause := c.Peers[side].Reading().Cause(c.Facts.At)
-	if cause != wire.ReasonNoHandshake && cause != wire.ReasonPeerSilent && cause != "" { // it says what it is
+	if cause != wire.ReasonNoHandshake && cause != wire.ReasonPeerSilent && cause != "" { // the cause has its own explanation
 		return fix
 	}
 	if addresses, port, reason := c.Dial(c.Params.Server); reason == "" {
 		fix = append(fix, command.Hintf("or open the way, which most often a firewall blocks: allow UDP from the nodes of %s to %s port %d, and replies",
 			c.Facts.Sides[c.Params.Server.Other()].ID, strings.Join(addresses, ", "), port))
 	}
-	if cause != wire.ReasonPeerSilent && !c.Facts.Sides[B].Described { // it has never worked this way round
+	if cause != wire.ReasonPeerSilent && !c.Facts.Sides[B].Described { // no packet has passed in this direction yet
 		other := c.Params.Server.Other()
 		fix = append(fix, command.Hintf("or let %s host the server, which needs the same the other way round: %s",
 			c.Facts.Sides[other].ID, c.Facts.Ours("network", "connect").Flag("--server-location", [...]string{"Local", "Remote"}[other])))
@@ -127,7 +127,7 @@ func (c Connection) tunnelFix(side Side) []command.Hint {
 	return fix
 }
 
-// EventsAbout are the side's warnings about objects of the connection.
+// EventsAbout returns the side's warnings about objects of the connection.
 func (c Connection) EventsAbout(side Side, kinds []string) []EventFacts {
 	var out []EventFacts
 	for _, e := range c.Facts.Sides[side].Events {
@@ -149,7 +149,7 @@ func (c Connection) Kubectl(side Side, words ...string) command.Command {
 	return c.Facts.Sides[side].KubectlIn(c.Peers[side].Tenant.Namespace, words...)
 }
 
-// OwnKey waits for the key that the other admin has to be told.
+// OwnKey waits for the key that the other cluster's admin needs.
 func (c Connection) OwnKey(side Side) Step {
 	s := Step{ID: IDOf(side, stepOwnKey), Side: side, Action: Wait, Title: "public key of the gateway", Status: Waiting, Code: CodeKey}
 	switch peer := c.Peers[side]; {
