@@ -49,7 +49,7 @@ func (c *Cluster) askAPI(url string) trial.API {
 	return t
 }
 
-// Asked is how often a pod was to ask the other cluster's API server.
+// Asked is the number of pods that were to ask the other cluster's API server.
 func (c *Cluster) Asked() int {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -63,14 +63,14 @@ func (c *Cluster) tryImage(try trial.ImageTry) trial.Image {
 	return trial.Image{Image: try.Image, Node: "node-1", Took: 2 * TickLength, Failed: c.behaviour.ImageFails, Unknown: c.behaviour.ImageUnknown}
 }
 
-// Images are those that nodes were asked to pull.
+// Images are the images that nodes were to pull.
 func (c *Cluster) Images() []trial.ImageTry {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	return slices.Clone(c.images)
 }
 
-// User is who works on both clusters.
+// User is the user on both clusters.
 const User = "ada"
 
 // ForceApply implements [engine.Forcer]: other managers lose the fields that the

@@ -33,7 +33,7 @@ type Cluster struct {
 	side    flows.Side // of a pair
 	changed chan struct{}
 
-	// What follows is guarded by world.mu.
+	// The following fields are guarded by world.mu.
 	identity  flows.ClusterFacts // without objects
 	host      byte               // the last byte of its addresses
 	behaviour Behaviour
@@ -41,10 +41,10 @@ type Cluster struct {
 	gateways  map[types.UID]*gateway
 	requests  map[bool]*peering.Request // of Liqo, by whether it was installed again
 	log       []flows.Change
-	images    []trial.ImageTry // that were asked for
-	probes    int              // that are there
-	asked     int              // pods that asked the other cluster's API server
-	token     string           // that the latest of them answers
+	images    []trial.ImageTry // that nodes were to pull
+	probes    int              // that exist
+	asked     int              // pods that have asked the other cluster's API server
+	token     string           // in the answer of the latest of them
 	observed  int              // calls of Observe
 	writes    int              // objects that were applied or deleted
 	ticked    bool             // a tick has passed since the last Observe
@@ -66,8 +66,8 @@ func newCluster(w *World, id wire.ClusterID, host byte) *Cluster {
 	return c
 }
 
-// Behave changes how the cluster deviates from a good one. edit must not call
-// methods of the world or its clusters.
+// Behave changes the cluster's deviations. edit must not call methods of the world or
+// its clusters.
 func (c *Cluster) Behave(edit func(*Behaviour)) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -75,9 +75,8 @@ func (c *Cluster) Behave(edit func(*Behaviour)) {
 	c.notify()
 }
 
-// Be changes who the cluster is: its context, IDs, software and address
-// ranges. Objects are changed with Put and Remove. edit must not call methods of
-// the world or its clusters.
+// Be changes the cluster itself: its context, IDs, software and address ranges. Use Put
+// and Remove for objects. edit must not call methods of the world or its clusters.
 func (c *Cluster) Be(edit func(*flows.ClusterFacts)) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -85,17 +84,17 @@ func (c *Cluster) Be(edit func(*flows.ClusterFacts)) {
 	c.notify()
 }
 
-// Tenant is where our program keeps this cluster's objects of a pair's connection.
+// Tenant is the place of this cluster's objects of a pair's connection.
 func (c *Cluster) Tenant() render.Tenant {
 	remote := c.world.other(c).Facts().ID
 	return render.Tenant{Namespace: wire.TenantNamespaceName(remote), Remote: remote}
 }
 
-// Put makes the objects exist, as an earlier run of our program would have.
+// Put makes the objects exist as if an earlier run of our program had made them.
 func (c *Cluster) Put(objects ...wire.Object) { c.PutAs(wire.FieldManager, objects...) }
 
-// PutAs makes the objects exist as another program would have: fields that it
-// set conflict with what our program wants to change.
+// PutAs makes the objects exist as if another program had made them: fields that it set
+// conflict with our program's changes of them.
 func (c *Cluster) PutAs(manager string, objects ...wire.Object) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -107,8 +106,8 @@ func (c *Cluster) PutAs(manager string, objects ...wire.Object) {
 	c.notify()
 }
 
-// Remove takes objects away at once, whatever their finalizers. Their children
-// follow with the next ticks.
+// Remove deletes objects at once, whatever their finalizers. The next ticks delete their
+// children.
 func (c *Cluster) Remove(objects ...wire.Object) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -118,8 +117,7 @@ func (c *Cluster) Remove(objects ...wire.Object) {
 	c.notify()
 }
 
-// Terminate makes objects be deleted without end, as by a finalizer that nobody
-// removes.
+// Terminate begins deletions that never end, as if a finalizer stayed.
 func (c *Cluster) Terminate(objects ...wire.Object) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -151,14 +149,15 @@ func (c *Cluster) Names() []string {
 	return out
 }
 
-// Log is what was asked to be applied or deleted, the Unchanged too, in order.
+// Log is the list of all requests to apply or delete an object, in order, also those
+// that changed nothing.
 func (c *Cluster) Log() []flows.Change {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	return slices.Clone(c.log)
 }
 
-// Writes is how many objects were asked to be applied or deleted so far, as
+// Writes is the number of objects in all requests to apply or delete, as
 // [Behaviour.WriteErrors] counts them.
 func (c *Cluster) Writes() int {
 	c.world.mu.Lock()
@@ -166,8 +165,8 @@ func (c *Cluster) Writes() int {
 	return c.writes
 }
 
-// Observed is how often Observe was called so far, as [Behaviour.Unreachable]
-// counts it.
+// Observed is the number of calls of Observe so far, as [Behaviour.Unreachable] counts
+// them.
 func (c *Cluster) Observed() int {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -181,10 +180,10 @@ func (c *Cluster) Forget() {
 	c.log = nil
 }
 
-// clock is the time by which the cluster stamps its objects.
+// clock is the time for the stamps of the cluster's objects.
 func (c *Cluster) clock() time.Time { return c.world.now.Add(c.identity.ClockAhead) }
 
-// Facts are what Observe would say of a cluster that answers; time stays.
+// Facts is the result of Observe for a cluster that answers; no time passes.
 func (c *Cluster) Facts() flows.ClusterFacts {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -223,9 +222,8 @@ func (c *Cluster) inspect(tenant render.Tenant) flows.Contents {
 	return flows.Contents{Others: contents.Foreign(tenant, all)}
 }
 
-// pace lets a tick pass if the cluster was observed since the last one. So two
-// clusters that are observed side by side see the same moment, whichever of
-// them is asked first.
+// pace lets a tick pass if the cluster was observed since the last one. So two clusters
+// that are observed side by side are seen at the same moment, in either order.
 func (c *Cluster) pace() {
 	if !c.ticked {
 		c.world.tick(c.world.now.Add(TickLength))
@@ -248,7 +246,7 @@ func (c *Cluster) problem() *flows.Problem {
 	}
 }
 
-// everything is what Observe says.
+// everything is the result of Observe.
 func (c *Cluster) everything() flows.ClusterFacts {
 	f := c.facts()
 	if f.Software == flows.Liqo {
@@ -257,7 +255,7 @@ func (c *Cluster) everything() flows.ClusterFacts {
 	return f
 }
 
-// facts are copies, without the kinds: typed clients drop them.
+// facts returns copies without the kinds: typed clients drop them.
 func (c *Cluster) facts() flows.ClusterFacts {
 	return c.collect(func(o wire.Object) wire.Object {
 		o = o.DeepCopyObject().(wire.Object)
@@ -266,7 +264,7 @@ func (c *Cluster) facts() flows.ClusterFacts {
 	})
 }
 
-// peek are facts for who only looks: they share what objects point to with the store.
+// peek is facts for readers only: they share the objects' content with the store.
 func (c *Cluster) peek() flows.ClusterFacts {
 	return c.collect(func(o wire.Object) wire.Object { return o })
 }
@@ -278,7 +276,7 @@ func (c *Cluster) collect(read func(wire.Object) wire.Object) flows.ClusterFacts
 	var all collect.Collection
 	for _, r := range c.store.sorted() {
 		o := read(r.object)
-		switch o := o.(type) { // what an installation consists of is in c.identity
+		switch o := o.(type) { // c.identity has the objects of an installation
 		case *corev1.Namespace:
 			f.EventsRead[o.Name] = ""
 		case *networkingv1beta1.GatewayServer:
@@ -353,20 +351,20 @@ func (c *Cluster) write(ctx context.Context, what string, objects []wire.Object,
 			return changes, fmt.Errorf("%s %s: %w", what, apply.Name(o), err)
 		}
 		if verb == "" {
-			continue // deleted, but it did not exist
+			continue // it did not exist
 		}
 		change := flows.Change{Side: c.side, Verb: verb, Object: apply.Name(o)}
 		c.log = append(c.log, change)
 		changes = append(changes, change)
 		if verb != flows.Unchanged {
-			c.notify() // no watch tells of what stays as it is
+			c.notify() // a watch does not report objects that stay as they are
 		}
 	}
 	return changes, nil
 }
 
-// intervene has somebody else delete an object, with all that is in it, and make another
-// one of its name.
+// intervene acts as another program: it deletes an object with its content, and creates
+// another one of its name.
 func (c *Cluster) intervene(o wire.Object) error {
 	r := c.store.records[c.store.keyOf(o)]
 	if c.behaviour.Meanwhile == nil || r == nil {

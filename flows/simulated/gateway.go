@@ -16,32 +16,32 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// gateway is what the operator runs for a GatewayServer or GatewayClient, and the
-// tunnel of its pod.
+// gateway is the operator's work for a GatewayServer or GatewayClient, and the tunnel of its
+// pod.
 type gateway struct {
 	key       wgtypes.Key // as published
-	next      wgtypes.Key // made known, not used yet; zero: none
+	next      wgtypes.Key // announced, not used yet; zero: none
 	published bool
-	age       int // ticks since it was seen
+	age       int // ticks since the first one with it
 	pod       *flows.PodFacts
-	pods      int       // that there were
-	starting  time.Time // until when the pod does
+	pods      int       // how many it has had
+	starting  time.Time // the end of the pod's start
 	ending    bool      // its GatewayServer or GatewayClient is gone
 
 	tunnel
 }
 
-// tunnel is what a gateway's pod knows of it.
+// tunnel is a gateway pod's knowledge of its tunnel.
 type tunnel struct {
 	pings      *ping.Tracker // nil until the first
 	pinged     time.Time     // the last one
 	looked     time.Time
-	handshake  time.Time // zero: none since it began or, a client, dialled last
+	handshake  time.Time // zero: none since the tunnel began or, on a client, since it last dialled
 	traffic    ping.Traffic
 	silence    ping.Silence
 	podTraffic *time.Time
 	generation int64
-	inForce    time.Time // since when that is
+	inForce    time.Time // when generation came into force
 	log        []string  // of the pod
 }
 
@@ -53,7 +53,7 @@ func (t *tunnel) tell(now time.Time, message, name string, value any) {
 	}
 }
 
-// start has a new pod run for the gateway.
+// start starts a new pod for the gateway.
 func (g *gateway) start(o metav1.Object) {
 	suffix := "7c9d"
 	if g.pods > 0 {
@@ -64,8 +64,8 @@ func (g *gateway) start(o metav1.Object) {
 	g.pod = &flows.PodFacts{Namespace: o.GetNamespace(), Name: wire.GatewayObjectName(o.GetName()) + "-" + suffix, Gateway: o.GetName(), Waiting: "ContainerCreating"}
 }
 
-// KillGateway ends the pod of the gateway for a peer. Kubernetes makes another one, which
-// starts after that long. It reports whether there is such a gateway.
+// KillGateway ends the pod of the gateway for a peer. Kubernetes makes another one, which is
+// ready after the given time. KillGateway reports whether there is such a gateway.
 func (c *Cluster) KillGateway(peer wire.ClusterID, after time.Duration) bool {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -94,12 +94,12 @@ func (c *Cluster) runPod(g *gateway) bool {
 	return true
 }
 
-// reportInterval is how often a gateway, ours or Liqo's, renews a report that says
-// nothing new.
+// reportInterval is how often a gateway, ours or Liqo's, renews an unchanged report.
 const reportInterval = 10 * time.Second
 
-// report is what the gateway's pod says of its tunnel. Renewing is no change. That an answer
-// is overdue is one that is still to come.
+// report writes the gateway pod's report on its tunnel, and returns whether something has
+// changed or is about to. A renewal is no change. If an answer is overdue, a change is about
+// to come.
 func (c *Cluster) report(o wire.Object, g *gateway) bool {
 	conn := c.store.records[key{networkingv1beta1.ConnectionKind, o.GetNamespace(), wire.GatewayObjectName(o.GetName())}].
 		object.(*networkingv1beta1.Connection)
@@ -112,7 +112,7 @@ func (c *Cluster) report(o wire.Object, g *gateway) bool {
 	}
 	value, r := c.judge(now, o, g, w)
 	r.Refused = new(uint64)
-	last, known, _ := wire.ParseReport(conn.Annotations) // of our own making
+	last, known, _ := wire.ParseReport(conn.Annotations) // we wrote it
 	r.Since = last.Since
 	if r.Since == nil || value != conn.Status.Value {
 		r.Since = new(now)
@@ -133,7 +133,7 @@ func (c *Cluster) report(o wire.Object, g *gateway) bool {
 	if same && now.Sub(written) < reportInterval {
 		return overdue
 	}
-	c.notify() // as a watch does of what is only renewed
+	c.notify() // a watch reports renewals, too
 	conn.Status.Value = value
 	latency := time.Duration(0)
 	if value == networkingv1beta1.Connected {
@@ -152,20 +152,20 @@ func (c *Cluster) report(o wire.Object, g *gateway) bool {
 	return !same || overdue
 }
 
-// way is a gateway's way to the other one.
+// way is the path of a gateway's packets to the other gateway.
 type way struct {
 	Link
 	hasKey  bool   // the peer's public key is known
-	open    bool   // what the gateways send reaches each other
+	open    bool   // the gateways' packets reach each other
 	dialled string // by a client, as its reports write it
-	heard   string // where the peer is, for whom it reaches
+	heard   string // the peer's address, if the peer reaches this gateway
 	nextKey string // of the peer, as it announced it
 	sends   float64
 	gets    float64 // bytes of pods per second
 	mtu     int
 }
 
-// wireguardPort is where a client's packets come from.
+// wireguardPort is the source port of a client's packets.
 const wireguardPort = 51840
 
 func (c *Cluster) way(o wire.Object, g *gateway) way {
@@ -204,7 +204,7 @@ func knows(p *networkingv1beta1.PublicKey, k *wgtypes.Key) bool {
 	return slices.Equal(p.Spec.PublicKey, k[:]) || p.Annotations[wire.AnnotationNextPublicKey] == k.String()
 }
 
-// dialled reports whether the client of the two dials where the server listens.
+// dialled reports whether the client dials an address of the server.
 func dialled(here, there *Cluster, peer, theirs flows.Peer) bool {
 	server, client, hosts := peer.Server, theirs.Client, here
 	if server == nil {
@@ -226,13 +226,14 @@ func dialled(here, there *Cluster, peer, theirs flows.Peer) bool {
 }
 
 const (
-	// pingBytes are a ping and its answer, as WireGuard counts them.
+	// pingBytes is the size of a ping and its answer, as WireGuard counts them.
 	pingBytes = 2 * 148
-	// handshakeBytes are what it sends to who does not answer, once a second.
+	// handshakeBytes is the size of WireGuard's packet to a silent peer, once a second.
 	handshakeBytes = 148
 	// rekey is how often WireGuard makes another handshake while there is traffic.
 	rekey = 2 * time.Minute
-	// longestSleep is the longest time that a gateway is taken to have pinged through.
+	// longestSleep is the longest time between two ticks in which a gateway counts as
+	// pinging all the time.
 	longestSleep = time.Minute
 )
 
@@ -244,7 +245,7 @@ func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() floa
 	if t.looked.IsZero() || now.Sub(t.looked) > longestSleep {
 		t.looked, t.pinged = now, now.Add(-ping.DefaultInterval)
 	}
-	if generation != t.generation { // it asks at once whether what it is told works
+	if generation != t.generation { // it pings at once to test the new settings
 		t.generation, t.inForce, t.pinged = generation, now.Add(-time.Millisecond), now.Add(-ping.DefaultInterval)
 	}
 	over := now.Sub(t.looked)
@@ -259,9 +260,9 @@ func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() floa
 	defer func() { t.silence.Note(now, t.pings.Status(now).LastReply, t.traffic) }()
 	if !w.open {
 		switch {
-		case w.dialled != "": // who dials anew forgets those before
+		case w.dialled != "": // a new dial forgets earlier handshakes
 			t.handshake = time.Time{}
-		case t.handshake.IsZero(): // a server does not know where to send to
+		case t.handshake.IsZero(): // a server does not know its client's address yet
 			return
 		}
 		t.traffic.Sent += uint64(handshakeBytes * over.Seconds())
@@ -278,8 +279,8 @@ func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() floa
 	}
 }
 
-// judge is what a gateway concludes. TestSimulatedGatewaysSayWhatOursSay, of package agent,
-// compares it with what ours do.
+// judge derives a gateway's state. TestSimulatedGatewaysSayWhatOursSay, of package agent,
+// compares it with our gateways.
 func (c *Cluster) judge(now time.Time, o wire.Object, g *gateway, w way) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	r := wire.Report{
 		At: now, Interval: wire.Seconds(reportInterval / time.Second), NextKey: w.nextKey,

@@ -30,16 +30,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Lending is how Liqo deviates in lending.
+// Lending describes how Liqo deviates in lending.
 type Lending struct {
-	// NoNonces, NoSignatures, NoTenants, NoReplicas, NoSlices, NoNodes keep one of its
-	// controllers from doing anything.
+	// NoNonces, NoSignatures, NoTenants, NoReplicas, NoSlices and NoNodes each stop one
+	// of its controllers.
 	NoNonces, NoSignatures, NoTenants, NoReplicas, NoSlices, NoNodes bool
-	// Denies are the conditions of slices that the provider denies.
+	// Denies is the type of the conditions of slices that the provider denies.
 	Denies authv1beta1.ResourceSliceConditionType
 	// Hides keeps consumers from reaching this cluster's API server directly.
 	Hides bool
-	// KubeletWaiting keeps the pods of virtual nodes from running, and says why.
+	// KubeletWaiting keeps the pods of virtual nodes from running; it is the reason.
 	KubeletWaiting string
 	// Taken are names of namespaces that consumers can't have here.
 	Taken []string
@@ -47,7 +47,8 @@ type Lending struct {
 	Proxy string
 	// Reinstalled gives the cluster another key.
 	Reinstalled bool
-	// Capacity is what the cluster's nodes have, Known whom it gives rights.
+	// Capacity is the resources of the cluster's nodes. Known has the users with rights
+	// here.
 	Capacity corev1.ResourceList
 	Known    map[string]string
 }
@@ -61,7 +62,7 @@ func LiqoPair() *Pair {
 	return p
 }
 
-// key is the cluster's own: it follows from its ID.
+// key is the cluster's own key: it follows from its ID.
 func (c *Cluster) key() ed25519.PrivateKey {
 	seed := sha256.Sum256([]byte(fmt.Sprint(c.identity.ID, c.behaviour.Lending.Reinstalled)))
 	return ed25519.NewKeyFromSeed(seed[:])
@@ -84,7 +85,7 @@ func (c *Cluster) request() *peering.Request {
 	return &r
 }
 
-// lendingFacts are those of a cluster with Liqo.
+// lendingFacts are the lending facts of a cluster with Liqo.
 func (c *Cluster) lendingFacts() *lending.Facts {
 	l := &lending.Facts{Request: c.request(), Waiting: map[string]string{}, ControlPlane: []string{fmt.Sprintf("172.18.0.%d", c.host)}}
 	l.Capacity, l.Known = c.behaviour.Lending.Capacity, c.behaviour.Lending.Known
@@ -101,7 +102,7 @@ func (c *Cluster) lendingFacts() *lending.Facts {
 	return l
 }
 
-// lend is one stage of Liqo's controllers for all but the network.
+// lend is one stage of all of Liqo's controllers except those of the network.
 func (c *Cluster) lend() bool {
 	b := c.behaviour.Lending
 	changed := false
@@ -146,7 +147,7 @@ func (c *Cluster) handshake(s *corev1.Secret, b Lending) bool {
 	return false
 }
 
-// release lets an object go that a finalizer holds.
+// release removes an object that only a finalizer holds.
 func (c *Cluster) release(o wire.Object, ready bool) bool {
 	if ready {
 		delete(c.store.records, c.store.keyOf(o))
@@ -154,7 +155,7 @@ func (c *Cluster) release(o wire.Object, ready bool) bool {
 	return ready
 }
 
-// hasReplicas reports whether anything of this consumer has to be removed abroad.
+// hasReplicas reports whether this consumer has objects to be removed on the provider.
 func (c *Cluster) hasReplicas(provider wire.ClusterID) bool {
 	return slices.ContainsFunc(c.store.sorted(), func(r *record) bool {
 		labels := r.object.GetLabels()
@@ -204,8 +205,8 @@ func (c *Cluster) authParams(certificate []byte, proxy *string) authv1beta1.Auth
 	return authv1beta1.AuthParams{CA: []byte("CA of " + c.identity.ID), SignedCRT: certificate, APIServer: c.identity.Server, ProxyURL: proxy}
 }
 
-// sign is the certificate for a request, kept in a Secret; nil for another request of
-// that name than before.
+// sign returns the certificate for a request, kept in a Secret; nil if an earlier request
+// of that name was different.
 func (c *Cluster) sign(namespace, name string, remote wire.ClusterID, csr []byte) []byte {
 	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, Labels: map[string]string{wire.LabelRemoteCluster: string(remote)},
@@ -257,7 +258,7 @@ func (c *Cluster) useIdentity(i *authv1beta1.Identity) bool {
 	return false
 }
 
-// seeClusters keeps what Liqo knows of the peer.
+// seeClusters keeps the ForeignCluster of the peer, as Liqo does.
 func (c *Cluster) seeClusters() bool {
 	other := c.world.other(c)
 	fc := &corev1beta1.ForeignCluster{
@@ -294,8 +295,9 @@ func (c *Cluster) seeClusters() bool {
 	return true
 }
 
-// replicate has a copy of a consumer's object on the provider. It reports what was
-// done, and the copy; gone is when there is none any more that a deletion waits for.
+// replicate keeps a copy of a consumer's object on the provider, and reports whether it
+// has changed something. status gets the copy, and reports the same. A deletion of the
+// object waits until the copy is gone.
 func (c *Cluster) replicate(local *record, status func(remote wire.Object) bool) bool {
 	other, o := c.world.other(c), local.object
 	if c.behaviour.Lending.NoReplicas || o.GetLabels()[peering.LabelDestination] != string(other.identity.ID) {
@@ -358,7 +360,7 @@ func (c *Cluster) serveSlice(r *record, s *authv1beta1.ResourceSlice, b Lending)
 	return s.DeletionTimestamp == nil && c.makeNode(s)
 }
 
-// grant is what a provider's Liqo does with a slice.
+// grant treats a slice as a provider's Liqo does.
 func (c *Cluster) grant(s *authv1beta1.ResourceSlice, b Lending) bool {
 	say := func(what authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceCondition {
 		cond := authv1beta1.ResourceSliceCondition{Type: what, Status: authv1beta1.ResourceSliceConditionAccepted, LastTransitionTime: metav1.NewTime(c.clock())}

@@ -8,18 +8,19 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Link is the path between the gateways of two clusters, and what pods send over it: the
-// part of the world that no program of ours makes.
+// Link is the path between the gateways of two clusters, and the pods' traffic on it: the part
+// of the world that no program of ours makes.
 type Link struct {
-	RoundTrip time.Duration // 0 stands for that of a LAN
-	Jitter    time.Duration // up to which it is longer
+	RoundTrip time.Duration // 0: that of a LAN
+	Jitter    time.Duration // the most that is added to it
 	Loss      float64       // share of the packets that don't arrive, 0 to 1
-	Closed    bool          // to UDP, both ways
-	// Traffic of pods in bytes per second, from the cluster whose name comes first, and back.
+	Closed    bool          // to UDP, in both directions
+	// Traffic of pods in bytes per second: from the cluster whose name comes first, and back
+	// to it.
 	Traffic [2]float64
 }
 
-// lan is the round trip of a link of which nothing is said.
+// lan is the round trip of a link with RoundTrip 0.
 const lan = 1200 * time.Microsecond
 
 // Join changes the link between two clusters. change must not call methods of the world or its
@@ -38,17 +39,17 @@ func ends(a, b wire.ClusterID) [2]wire.ClusterID {
 	return [2]wire.ClusterID{min(a, b), max(a, b)}
 }
 
-// roundTrip is that of one ping.
+// roundTrip is the round trip of one ping.
 func (l Link) roundTrip(chance func() float64) time.Duration {
 	d := cmp.Or(l.RoundTrip, lan)
 	if l.Jitter > 0 {
-		d += time.Duration(math.Pow(chance(), 3) * float64(l.Jitter)) // seldom by much
+		d += time.Duration(math.Pow(chance(), 3) * float64(l.Jitter)) // large values are rare
 	}
 	return d
 }
 
-// rates are what pods send and get, in bytes per second: it goes up and down within minutes,
-// and suffers from losses.
+// rates are the bytes per second that pods send and get. They vary within minutes, and drop
+// with losses.
 func (l Link) rates(first bool, now time.Time) (sends, gets float64) {
 	minutes := float64(now.UnixNano()) / float64(time.Minute)
 	load := func(mean float64) float64 {

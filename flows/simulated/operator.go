@@ -22,9 +22,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// work is one stage of everything that works on a cluster. Each controller
-// looks at what is there and makes at most one change to each object, so that
-// observers see the states in between.
+// work is one stage of all controllers of a cluster. Each controller makes at most
+// one change to each object, so that observers see the states in between.
 func (c *Cluster) work() bool {
 	changed := c.store.collect()
 	changed = c.endPods() || changed
@@ -54,7 +53,7 @@ func (c *Cluster) work() bool {
 	return changed
 }
 
-// endPods ends the pods whose gateways are gone: they take a tick longer.
+// endPods ends the pods of deleted gateways, one tick later.
 func (c *Cluster) endPods() bool {
 	alive := map[types.UID]bool{}
 	for _, r := range c.store.records {
@@ -100,8 +99,8 @@ func (c *Cluster) fixMTUs() bool {
 	return changed
 }
 
-// configure gives the peer's ranges their remapped ones, in three stages:
-// waiting, half of them, all of them.
+// configure remaps the peer's ranges in three stages: none, half of them, all of
+// them.
 func (c *Cluster) configure(o *networkingv1beta1.Configuration) bool {
 	if c.behaviour.NoCIDRs {
 		return false
@@ -132,8 +131,8 @@ func (c *Cluster) configure(o *networkingv1beta1.Configuration) bool {
 	return true
 }
 
-// renumber has the peer be seen under other ranges, in three stages: both are told,
-// the next is used, the former is given back.
+// renumber changes the ranges under which the peer is seen, in three stages: both
+// are announced, the next is used, the former is released.
 func (c *Cluster) renumber(o *networkingv1beta1.Configuration) bool {
 	asked, err := wire.ParseRenumbering(o)
 	if err != nil || c.identity.Software != flows.Operator {
@@ -178,7 +177,7 @@ func (c *Cluster) renumber(o *networkingv1beta1.Configuration) bool {
 	return true
 }
 
-// next are both ranges of what is to be left.
+// next returns, for each range to be left, the next range and the present one.
 func (c *Cluster) next(o *networkingv1beta1.Configuration, kind string, reals, seen []networkingv1beta1.CIDR, leaves func(networkingv1beta1.CIDR) bool, more ...wire.Alias) []wire.Alias {
 	taken := slices.Concat(seen, o.Status.Remote.CIDR.Pod, o.Status.Remote.CIDR.External)
 	for _, a := range more {
@@ -204,7 +203,8 @@ func (c *Cluster) condition(o *networkingv1beta1.Configuration, status metav1.Co
 	})
 }
 
-// remap allocates as the operator does; a range that can't be is left open.
+// remap allocates as the operator does; a range that can't be allocated is left
+// empty.
 func (c *Cluster) remap(o *networkingv1beta1.Configuration, kind string, cidrs []networkingv1beta1.CIDR, taken ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR {
 	var busy []ipam.Reservation
 	for _, r := range slices.Concat(c.identity.Networks.Pod, c.identity.Networks.External, taken, c.ofOthers(o), []networkingv1beta1.CIDR{"10.96.0.0/12"}) {
@@ -237,8 +237,8 @@ func (c *Cluster) ofOthers(o *networkingv1beta1.Configuration) (all []networking
 	return all
 }
 
-// runGateway brings one gateway forward: key and Connection, endpoint, pod,
-// and then what the pod itself says of its tunnel.
+// runGateway advances one gateway by a stage: key and Connection, endpoint, pod,
+// and then the pod's own report on its tunnel.
 func (c *Cluster) runGateway(o wire.Object, fresh bool, setSecret func(*corev1.ObjectReference)) bool {
 	g := c.gateways[o.GetUID()]
 	if g == nil {
@@ -268,7 +268,7 @@ func (c *Cluster) runGateway(o wire.Object, fresh bool, setSecret func(*corev1.O
 	return c.runPod(g) || c.report(o, g)
 }
 
-// rotate makes the next key, or uses it, as the annotations ask for.
+// rotate makes the next key, or puts it to use, as the annotations request.
 func (c *Cluster) rotate(o wire.Object, g *gateway) bool {
 	asks := o.GetAnnotations()
 	text := base64.StdEncoding.EncodeToString
@@ -297,7 +297,7 @@ func setAnnotation(o metav1.Object, name, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// ensureConnection makes the Connection that the gateway's pod reports on.
+// ensureConnection makes the Connection for the reports of the gateway's pod.
 func (c *Cluster) ensureConnection(o wire.Object) bool {
 	role := networkingv1beta1.ConnectionTypeServer
 	if _, ok := o.(*networkingv1beta1.GatewayClient); ok {
@@ -318,10 +318,10 @@ func remoteOf(o metav1.Object) wire.ClusterID {
 	return wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
 }
 
-// loadBalancerTicks is how long a provider takes to give an address.
+// loadBalancerTicks is the number of ticks until a provider assigns an address.
 const loadBalancerTicks = 5
 
-// expose says where clients find the server.
+// expose publishes the server's endpoint.
 func (c *Cluster) expose(s *networkingv1beta1.GatewayServer, g *gateway) bool {
 	problem := ""
 	if n := s.Spec.Endpoint.NodePort; n != nil {
@@ -344,7 +344,7 @@ func (c *Cluster) expose(s *networkingv1beta1.GatewayServer, g *gateway) bool {
 	return true
 }
 
-// nodePort is the first one from the cluster's own on that no other Service has.
+// nodePort is the first free node port, counted from the cluster's own start.
 func (c *Cluster) nodePort(s *networkingv1beta1.GatewayServer) int32 {
 	taken := map[int32]bool{}
 	for _, r := range c.store.records {
@@ -370,7 +370,7 @@ func (c *Cluster) endpoint(s *networkingv1beta1.GatewayServer, g *gateway) *netw
 		case s.Spec.Endpoint.NodePort != nil:
 			e.Port = *s.Spec.Endpoint.NodePort
 		case was != nil && was.Port >= 30000 && was.Port <= 32767:
-			e.Port = was.Port // a Service keeps the one that it was given
+			e.Port = was.Port // a Service keeps the port that it got
 		}
 	case corev1.ServiceTypeLoadBalancer:
 		if c.behaviour.LoadBalancerPending || g.age < loadBalancerTicks {

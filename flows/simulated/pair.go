@@ -1,21 +1,19 @@
-// Package simulated is clusters in memory: those of the demonstration, and those of tests
-// of whatever drives package flows.
+// Package simulated has clusters in memory: for the demonstration, and for tests of the
+// programs that use package flows.
 //
 //	p := simulated.NewPair()
 //	p.B.Behave(func(b *simulated.Behaviour) { b.LoadBalancerPending = true })
 //	err := engine.Run(ctx, plan, p.A, p.B, emit, engine.Options{Now: p.Now})
 //
-// The clusters hold state; they expect no calls. Apply is a server-side apply
-// with field ownership, objects have owners and are collected with them, and a
-// simulated operator works on each cluster one stage per [World.Tick]: keys,
-// endpoints, pods, remapped addresses and Connections appear one after another,
-// so that a run passes through the states that lie between. Gateways ping each other over
-// a [Link], and report what comes of it. What goes wrong is said with
-// [Behaviour] and [World.Join]. What was written is in [Cluster.Log].
+// The clusters hold state; they expect no calls. Apply is a server-side apply with field
+// ownership, objects have owners and are collected with them, and a simulated operator
+// works on each cluster, one stage per [World.Tick]. Keys, endpoints, pods, remapped
+// addresses and Connections appear one after another, so a run passes through all the
+// states in between. Gateways ping each other over a [Link], and report the results.
+// [Behaviour] and [World.Join] cause failures. [Cluster.Log] has the writes.
 //
-// Everything is deterministic, also when clusters are used from several
-// goroutines: time is a fake clock that only ticks move, and UIDs, keys and losses
-// are made from counters.
+// Everything is deterministic, also when several goroutines use the clusters: time is a
+// fake clock that only ticks move, and UIDs, keys and losses are made from counters.
 package simulated
 
 import (
@@ -44,7 +42,7 @@ func NewPair() *Pair {
 	return p
 }
 
-// Log is what was written to both clusters, A's first.
+// Log is the list of writes to both clusters, A's first.
 func (p *Pair) Log() []flows.Change { return append(p.A.Log(), p.B.Log()...) }
 
 // Forget empties both logs.
@@ -61,12 +59,12 @@ func (p *Pair) Side(s flows.Side) *Cluster {
 	return p.A
 }
 
-// liqoctlManager is the field manager of what ConnectByLiqoctl makes.
+// liqoctlManager is the field manager of the objects that ConnectByLiqoctl makes.
 const liqoctlManager = "liqoctl"
 
-// ConnectByLiqoctl makes what another tool would have made: the clusters are
-// connected when it returns, the server is a NodePort on the given side,
-// and neither the names nor the labels nor the field managers are ours.
+// ConnectByLiqoctl makes a connection as another tool would. The clusters are connected
+// when it returns, the server is a NodePort on the given side, and neither the names nor
+// the labels nor the field managers are ours.
 func (p *Pair) ConnectByLiqoctl(server flows.Side) {
 	for _, c := range []*Cluster{p.A, p.B} {
 		tenant := c.liqoctlTenant()
@@ -98,7 +96,7 @@ func (p *Pair) ConnectByLiqoctl(server flows.Side) {
 	p.Settle()
 }
 
-// renamed gives o another name, and takes the label off that says it is ours.
+// renamed gives o another name, and removes the label that marks it as ours.
 func renamed[O wire.Object](o O, name string) O {
 	o.SetName(name)
 	labels := o.GetLabels()
@@ -107,7 +105,7 @@ func renamed[O wire.Object](o O, name string) O {
 	return o
 }
 
-// liqoctlTenant has a namespace of another name than ours would have.
+// liqoctlTenant has another namespace than our program would use.
 func (c *Cluster) liqoctlTenant() render.Tenant {
 	t := c.Tenant()
 	t.Namespace += "-by-liqoctl"

@@ -15,8 +15,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Equipped is a cluster with all that a real one can do besides. Tests are mostly of what is
-// said where it can't.
+// Equipped is a cluster with all the optional abilities of a real one. Most tests are about
+// messages of a cluster without them.
 type Equipped struct{ *Cluster }
 
 var (
@@ -85,7 +85,7 @@ func (c Equipped) StartProbe(_ context.Context, r engine.ProbeRequest, progress 
 	return p, nil
 }
 
-// node is the one on which pods run.
+// node is the node on which pods run.
 func (c *Cluster) node() string {
 	if len(c.identity.Nodes) > 0 {
 		return c.identity.Nodes[0].Name
@@ -93,7 +93,7 @@ func (c *Cluster) node() string {
 	return "node-1"
 }
 
-// probe is a pod that measures the way to the other cluster's.
+// probe is a pod that measures the path to the other cluster's pod.
 type probe struct {
 	cluster *Cluster
 	peer    wire.ClusterID

@@ -32,7 +32,7 @@ func (c *Cluster) StartReach(_ context.Context, r engine.ReachRequest) (engine.R
 	return &reachPod{cluster: c, request: r}, nil
 }
 
-// Probes are how many pods are there that try ways.
+// Probes is the number of pods that test the ways between the clusters.
 func (c *Cluster) Probes() int {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -94,5 +94,5 @@ func (p *reachPod) Remove(ctx context.Context) error {
 	p.cluster.world.mu.Lock()
 	defer p.cluster.world.mu.Unlock()
 	p.cluster.probes--
-	return ctx.Err() // so that a context that has ended is noticed
+	return ctx.Err() // otherwise the end of a context stays unnoticed
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// store is what an API server keeps of one cluster.
+// store has the objects of one cluster's API server.
 type store struct {
 	cluster *Cluster
 	scheme  *runtime.Scheme
@@ -40,13 +40,14 @@ type key struct{ kind, namespace, name string }
 // record is one object.
 type record struct {
 	object wire.Object // with its kind set
-	// owned is what each manager applied last: the fields that it owns.
+	// owned is each manager's last applied content: the fields that it owns.
 	owned map[string]map[string]any
-	// held is how many ticks a deleted object still exists; Forever for always.
+	// held is the number of ticks for which a deleted object still exists; Forever
+	// for always.
 	held int
 }
 
-// scheme takes longer to make than most tests of a pair run.
+// scheme is made once: that takes longer than most tests of a pair.
 var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 	scheme, err := wire.Scheme()
 	if err == nil {
@@ -110,7 +111,7 @@ func (s *store) apply(o wire.Object, manager string) (flows.Verb, error) {
 			return "", err
 		}
 		if k.kind == "Namespace" && manager == wire.FieldManager {
-			live.SetAnnotations(map[string]string{wire.AnnotationCreated: k.name}) // which no apply writes
+			live.SetAnnotations(map[string]string{wire.AnnotationCreated: k.name}) // an apply never writes this
 		}
 		r := s.create(k, live)
 		r.owned[manager] = want.Object
@@ -120,7 +121,7 @@ func (s *store) apply(o wire.Object, manager string) (flows.Verb, error) {
 	return s.merge(r, want.Object, manager)
 }
 
-// admit refuses new objects whose namespace does not exist or is going away.
+// admit refuses new objects whose namespace does not exist or is being deleted.
 func (s *store) admit(o metav1.Object) error {
 	if in := o.GetNamespace(); in == "" || in == corev1.NamespaceNodeLease { // Kubernetes makes that one
 		return nil
@@ -136,7 +137,7 @@ func (s *store) admit(o metav1.Object) error {
 	return nil
 }
 
-// create adds o with what an API server gives every object.
+// create adds o with the fields that an API server sets on every object.
 func (s *store) create(k key, o wire.Object) *record {
 	s.cluster.ordinal++
 	o.SetUID(types.UID(fmt.Sprintf("%s-%04d", s.cluster.identity.ID, s.cluster.ordinal)))
@@ -152,7 +153,7 @@ func (s *store) create(k key, o wire.Object) *record {
 	return r
 }
 
-// merge changes a live object into one that says all that want says.
+// merge changes a live object until it has everything that want has.
 func (s *store) merge(r *record, want map[string]any, manager string) (flows.Verb, error) {
 	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r.object)
 	if err != nil {
@@ -191,7 +192,7 @@ func (s *store) merge(r *record, want map[string]any, manager string) (flows.Ver
 	return flows.Updated, nil
 }
 
-// conflict is who owns a field that our program would change with want.
+// conflict returns the manager of a field that our program would change with want.
 func (r *record) conflict(want map[string]any) (manager string, taken bool) {
 	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r.object)
 	if err != nil {
@@ -209,15 +210,15 @@ func (r *record) conflictWith(manager string, live, want map[string]any) (other 
 	return "", false
 }
 
-// applied notes, as an API server does, what a manager has applied; at is when
-// that changed the spec, zero if it did not.
+// applied notes the content that a manager has applied, as an API server does. at
+// is the time of a change of the spec; zero if it did not change.
 func (r *record) applied(manager string, at time.Time) {
 	fields := fieldpath.NewSet()
 	addFields(fields, nil, r.owned[manager])
 	r.written(manager, metav1.ManagedFieldsOperationApply, fields, at)
 }
 
-// written notes which fields are a manager's: to the second.
+// written notes the fields of a manager, with the time to the second.
 func (r *record) written(manager string, operation metav1.ManagedFieldsOperationType, fields *fieldpath.Set, at time.Time) {
 	text, err := fields.ToJSON()
 	if err != nil {
@@ -241,7 +242,8 @@ func (r *record) written(manager string, operation metav1.ManagedFieldsOperation
 	r.object.SetManagedFields(all)
 }
 
-// addFields adds what an applied object says to the set of its manager's fields.
+// addFields adds the fields of an applied object to the set of its manager's
+// fields.
 func addFields(set *fieldpath.Set, path fieldpath.Path, content map[string]any) {
 	for name, v := range content {
 		at := append(slices.Clone(path), fieldpath.FieldNameElement(name))
@@ -261,7 +263,7 @@ func addFields(set *fieldpath.Set, path fieldpath.Path, content map[string]any) 
 
 func (s *store) typed(gvk schema.GroupVersionKind, content map[string]any) (wire.Object, error) {
 	if strings.HasSuffix(gvk.Kind, "Template") {
-		// What is in a template is not of the types that it will have one day.
+		// Objects in a template don't have their final types.
 		return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content)}, nil
 	}
 	fresh, err := s.scheme.New(gvk)
@@ -278,7 +280,7 @@ func (s *store) typed(gvk schema.GroupVersionKind, content map[string]any) (wire
 // ownerReferences is the one list that is merged, by UID.
 const ownerReferences = "ownerReferences"
 
-// disagree reports whether want changes a field that owned mentions too.
+// disagree reports whether want changes a field that owned also has.
 func disagree(owned, want, live map[string]any) bool {
 	for name, w := range want {
 		o, ok := owned[name]
@@ -301,7 +303,8 @@ func disagree(owned, want, live map[string]any) bool {
 	return false
 }
 
-// withdraw removes what a manager applied last time and no longer mentions.
+// withdraw removes the fields that a manager applied last time and does not apply
+// now.
 func withdraw(live, last, want map[string]any) {
 	for name, l := range last {
 		w, ok := want[name]
@@ -324,7 +327,7 @@ func withdraw(live, last, want map[string]any) {
 	}
 }
 
-// restore brings back what is in owned, of another manager, and was withdrawn.
+// restore brings back withdrawn fields that another manager owns.
 func restore(live, before, owned map[string]any) {
 	for name, o := range owned {
 		was, ok := before[name]
@@ -345,7 +348,7 @@ func restore(live, before, owned map[string]any) {
 	}
 }
 
-// overlay puts want over live: maps are merged, all else is replaced.
+// overlay puts want over live: maps are merged, everything else is replaced.
 func overlay(live, want map[string]any) {
 	for name, w := range want {
 		if name == ownerReferences {
@@ -362,7 +365,7 @@ func overlay(live, want map[string]any) {
 	}
 }
 
-// withoutOwners is all without those in gone, except those in kept.
+// withoutOwners returns all without the owners in gone, unless they are in kept.
 func withoutOwners(all, gone, kept any) []any {
 	uids := func(list any) map[any]bool {
 		out := map[any]bool{}
@@ -380,8 +383,8 @@ func withoutOwners(all, gone, kept any) []any {
 	})
 }
 
-// remove deletes an object as it was seen; "" if it does not exist. Namespaces,
-// and gateways where the behaviour says so, are only marked.
+// remove deletes an object as it was seen; "" if it does not exist. Namespaces are
+// only marked, and so are gateways if the behaviour says so.
 func (s *store) remove(o wire.Object) (flows.Verb, error) {
 	k := s.keyOf(o)
 	r := s.records[k]
@@ -397,7 +400,7 @@ func (s *store) remove(o wire.Object) (flows.Verb, error) {
 	case b.DeletionTicks != 0 && isGateway(r.object):
 		r.hold(s.cluster.clock(), b.DeletionTicks)
 	case len(r.object.GetFinalizers()) > 0:
-		r.hold(s.cluster.clock(), Forever) // whoever wrote them lets it go
+		r.hold(s.cluster.clock(), Forever) // the program that wrote them removes the finalizer
 	default:
 		delete(s.records, k)
 	}
@@ -422,8 +425,8 @@ func isGateway(o wire.Object) bool {
 	return false
 }
 
-// collect is one round of Kubernetes' own controllers: objects whose owners are
-// gone go, one generation per round; what is being deleted ends.
+// collect is one round of Kubernetes' own controllers: objects without their
+// owners are deleted, one generation per round, and deletions end.
 func (s *store) collect() bool {
 	alive := map[types.UID]bool{}
 	for _, r := range s.records {
@@ -456,8 +459,8 @@ func (s *store) orphaned(o wire.Object, alive map[types.UID]bool) bool {
 	return len(owners) > 0 && !slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return alive[r.UID] })
 }
 
-// ended reports whether a deletion is complete: a namespace's, once nothing is
-// in it; anything in a namespace that is being deleted, at once.
+// ended reports whether a deletion is complete: for a namespace, when it is empty;
+// for objects in a namespace that is being deleted, at once.
 func (s *store) ended(k key, r *record) bool {
 	ns := s.records[key{"Namespace", "", k.namespace}]
 	if k.namespace != "" && ns != nil && ns.object.GetDeletionTimestamp() != nil && r.object.GetDeletionTimestamp() == nil {

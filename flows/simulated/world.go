@@ -16,25 +16,24 @@ const TickLength = time.Second
 // Epoch is the time at which every pair starts.
 func Epoch() time.Time { return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC) }
 
-// Pacing says what makes time pass.
+// Pacing is the way in which time passes.
 type Pacing uint8
 
 const (
-	// PerObserve lets one tick pass between two observations of the same
-	// cluster, and Changed has a value after each of them. So a run needs no
-	// real time, and reaches its deadline after as many rounds as it has
-	// seconds. It is not for programs that observe whenever Changed has a value
-	// and never end: those would spin.
+	// PerObserve lets one tick pass between two observations of the same cluster, and
+	// Changed has a value after each of them. So a run needs no real time: its deadline in
+	// seconds is a number of rounds. Programs that observe whenever Changed has a value, and
+	// never end, must not use it: they would spin.
 	PerObserve Pacing = iota
-	// Manual leaves it to Tick and Settle. Changed has a value after a tick or a
-	// write that changed something on that cluster.
+	// Manual leaves time to Tick and Settle. Changed has a value after a tick or a write
+	// that changed something on that cluster.
 	Manual
 )
 
-// World is clusters that can reach each other. Its methods, and those of its
-// clusters, may be called from several goroutines.
+// World has clusters that can reach each other. Its methods, and those of its clusters, may
+// be called from several goroutines.
 type World struct {
-	// Pacing is to be set before the clusters are used.
+	// Pacing must be set before the clusters are used.
 	Pacing Pacing
 
 	mu       sync.Mutex // guards everything below, and all clusters
@@ -44,7 +43,7 @@ type World struct {
 	chance   *rand.Rand
 }
 
-// NewWorld is one without clusters.
+// NewWorld returns a world without clusters.
 func NewWorld(now time.Time) *World {
 	return &World{now: now, links: map[[2]wire.ClusterID]Link{}, chance: rand.New(rand.NewPCG(1, 2))}
 }
@@ -66,7 +65,7 @@ func (w *World) Now() time.Time {
 	return w.now
 }
 
-// Advance moves the clock without letting anybody work.
+// Advance moves the clock; no controller works.
 func (w *World) Advance(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +80,7 @@ func (w *World) Tick() bool {
 	return w.tick(w.now.Add(TickLength))
 }
 
-// TickTo is Tick with a clock of the caller's. It does not go back.
+// TickTo is Tick with a clock of the caller's. The clock does not go back.
 func (w *World) TickTo(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,11 +90,11 @@ func (w *World) TickTo(now time.Time) bool {
 	return w.tick(now)
 }
 
-// settleTicks is far more than any chain of stages is long.
+// settleTicks is far more than the stages of any change.
 const settleTicks = 200
 
-// Settle ticks until the controllers have nothing left to do. Reports that are
-// only renewed do not count as work. It panics if there is no end to it.
+// Settle ticks until the controllers have nothing left to do. Renewed reports do not count
+// as work. Settle panics if the work does not end.
 func (w *World) Settle() {
 	for range settleTicks {
 		if !w.Tick() {
@@ -117,8 +116,8 @@ func (w *World) tick(now time.Time) bool {
 	return changed
 }
 
-// peer is the cluster that another one calls by an ID; nil if there is none. Of two clusters
-// each is the other's, whatever it is called.
+// peer is the cluster to which another one gives an ID; nil if there is none. In a world of
+// two clusters, each is the other's peer, whatever its ID.
 func (w *World) peer(of *Cluster, id wire.ClusterID) *Cluster {
 	if i := slices.IndexFunc(w.clusters, func(c *Cluster) bool { return c != of && c.identity.ID == id }); i >= 0 {
 		return w.clusters[i]
