@@ -8,10 +8,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// ErrKilled is what a program meets that was killed: nothing of it is written any more.
+// ErrKilled is the error of each write after the program was killed.
 var ErrKilled = errors.New("killed")
 
-// KilledAfter lets no write through after the first n.
+// KilledAfter lets only the first n writes through.
 func KilledAfter(n int) func(*Behaviour) {
 	return func(b *Behaviour) {
 		b.WriteErrors = map[int]error{}
@@ -21,20 +21,20 @@ func KilledAfter(n int) func(*Behaviour) {
 	}
 }
 
-// Command is what an admin runs, and what was there before.
+// Command is an admin's command, and the state before it.
 type Command struct {
 	Past func(*testing.T) *Pair
 	// Plan is made anew for each run, as by a new process.
 	Plan func() func(flows.Facts) flows.Plan
-	// World is what matters of a pair.
+	// World returns the facts about a pair that tests compare.
 	World func(*Pair) []string
-	// Then is what has to be possible in the end, too; nil for nothing.
+	// Then tests something that must work in the end, too; nil for nothing.
 	Then func(*testing.T, *Pair)
 }
 
-// KilledAnywhere kills the program after each of its writes, on either cluster, or on
-// both if together is set, and demands that the same command then ends where it would have
-// ended, and once more changes nothing.
+// KilledAnywhere kills the program after each of its writes, on either cluster, or on both
+// if together is set. It demands that the same command then reaches the same end, and that
+// a further run changes nothing.
 func (c Command) KilledAnywhere(t *testing.T, together bool) {
 	t.Helper()
 	prepared := func() *Pair {

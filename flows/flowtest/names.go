@@ -5,11 +5,11 @@ import "github.com/liqo-tui/liqo-tui/flows/simulated"
 type (
 	// Pair is two simulated clusters.
 	Pair = simulated.Pair
-	// Cluster is one of them.
+	// Cluster is one of the two.
 	Cluster = simulated.Cluster
-	// Behaviour is how a cluster deviates from a good one.
+	// Behaviour describes how a cluster deviates from a good one.
 	Behaviour = simulated.Behaviour
-	// Lending is the same for what Liqo does.
+	// Lending describes how its Liqo deviates.
 	Lending = simulated.Lending
 	// Window is a range of calls.
 	Window = simulated.Window

@@ -1,5 +1,5 @@
-// Package flowtest runs plans on two simulated clusters, for tests of whatever drives
-// package flows.
+// Package flowtest runs plans on two simulated clusters, for tests of the programs
+// that use package flows.
 package flowtest
 
 import (
@@ -24,11 +24,10 @@ func Connect(params flows.Params) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
 }
 
-// Reset plans to remove a connection with all that belongs to it.
+// Reset plans to remove a connection with everything that belongs to it.
 func Reset(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }
 
-// Facts are of clusters whose namespaces were looked into, and hold nothing of
-// others.
+// Facts are the facts of both clusters, whose namespaces hold no objects of others.
 func Facts(p *Pair) flows.Facts {
 	f := flows.Facts{Sides: [2]flows.ClusterFacts{p.A.Facts(), p.B.Facts()}, At: p.Now()}
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -43,7 +42,7 @@ type Recorder struct{ Events []engine.Event }
 // Emit takes an event.
 func (r *Recorder) Emit(e engine.Event) { r.Events = append(r.Events, e) }
 
-// Run has the engine do what is planned.
+// Run lets the engine carry out a plan.
 func Run(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) (*Recorder, error) {
 	t.Helper()
 	var r Recorder
@@ -51,7 +50,7 @@ func Run(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) (*Recorder, e
 	return &r, err
 }
 
-// MustRun is [Run] of a plan that has to succeed.
+// MustRun is [Run] of a plan that must succeed.
 func MustRun(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) *Recorder {
 	t.Helper()
 	r, err := Run(t, p, plan)
@@ -61,10 +60,10 @@ func MustRun(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) *Recorder
 	return r
 }
 
-// ManyRounds are more than any plan takes.
+// ManyRounds is more than any plan takes.
 const ManyRounds = 30
 
-// PartWay brings a connection as far as it gets in a number of rounds.
+// PartWay begins a connection, and stops after a number of rounds.
 func PartWay(rounds int, params flows.Params) func(*testing.T, *Pair) {
 	return func(t *testing.T, p *Pair) {
 		t.Helper()
@@ -82,7 +81,7 @@ func PartWay(rounds int, params flows.Params) func(*testing.T, *Pair) {
 	}
 }
 
-// Connected brings a connection to its end.
+// Connected makes a complete connection.
 func Connected(t *testing.T, p *Pair) {
 	t.Helper()
 	PartWay(ManyRounds, NodePort())(t, p)
@@ -91,7 +90,7 @@ func Connected(t *testing.T, p *Pair) {
 	}
 }
 
-// But is the past, and then something else.
+// But is past, and then more.
 func But(past func(*testing.T, *Pair), more func(*Pair)) func(*testing.T, *Pair) {
 	return func(t *testing.T, p *Pair) {
 		t.Helper()
@@ -100,10 +99,10 @@ func But(past func(*testing.T, *Pair), more func(*Pair)) func(*testing.T, *Pair)
 	}
 }
 
-// Nothing is no past.
+// Nothing is an empty past.
 func Nothing(*testing.T, *Pair) {}
 
-// Pending lists what p still waits for, or waited for in vain, a sentence each.
+// Pending lists the waits of p, also those that have failed, one sentence each.
 func Pending(p flows.Plan) []string {
 	var out []string
 	for _, s := range p.Steps {
