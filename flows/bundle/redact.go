@@ -1,6 +1,6 @@
-// Package bundle says what a bug report needs of a cluster, and what of that may
-// leave it: what is secret is told by the type of an object, and looked for in
-// texts.
+// Package bundle selects the objects of a cluster for a bug report, and removes
+// secrets from them: fields that can hold secrets, by the object's kind, and secrets
+// in texts.
 package bundle
 
 import (
@@ -18,21 +18,22 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Kind is one that a bundle has the objects of.
+// Kind is a kind of objects that a bundle has.
 type Kind struct {
 	schema.GroupVersionKind
-	// Everywhere has those of all namespaces, or of none. Of the others, only those of
-	// the installation and of tenants are ours to collect.
+	// Everywhere is set if the objects of all namespaces, or those without one, are
+	// collected. Of other kinds, only the objects of the installation and of tenants
+	// are ours to collect.
 	Everywhere bool
-	// Names has only names and labels read: the values never leave the API server.
+	// Names is set if only names and labels are read: the values never leave the API
+	// server.
 	Names bool
-	// secret are the fields, by their paths, that may have a password, a token or a
-	// key in them, or what is signed with one. "*" stands for all entries of a list or
-	// a map.
+	// secret are the paths of fields that may contain a password, a token or a key, or
+	// something signed with one. "*" stands for all entries of a list or a map.
 	secret []string
 }
 
-// Kinds are all that are collected.
+// Kinds returns all kinds that are collected.
 func Kinds() []Kind {
 	container := func(pod string) (paths []string) {
 		for _, list := range []string{"containers", "initContainers"} {
@@ -83,7 +84,7 @@ func of(kind string) schema.GroupVersionKind {
 	return k.GroupVersionKind
 }
 
-// Object is what of an object of kind k may leave the cluster. It changes o.
+// Object removes the parts of o, an object of kind k, that must not leave the cluster.
 func (k Kind) Object(o *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
 	if k.Names {
@@ -101,7 +102,7 @@ func (k Kind) Object(o *unstructured.Unstructured) {
 	}
 	annotations := o.GetAnnotations()
 	for name, value := range annotations {
-		if !ourAnnotation(name) { // kubectl's copy of an object, and whatever tools note
+		if !ourAnnotation(name) { // kubectl's copy of an object, and notes of other tools
 			annotations[name] = removed(value)
 		}
 	}
@@ -114,7 +115,7 @@ func plainConfigMap(o *unstructured.Unstructured) bool {
 	return o.GetName() == wire.ClusterIDConfigMap || o.GetLabels()[wire.LabelManagedBy] == wire.OperatorName
 }
 
-// ourAnnotation reports whether an annotation has a meaning for a connection.
+// ourAnnotation reports whether an annotation matters for a connection.
 func ourAnnotation(name string) bool {
 	group, _, _ := strings.Cut(name, "/")
 	return group == "liqo-tui.dev" || strings.HasSuffix(group, "liqo.io") || group == "deployment.kubernetes.io" || group == "meta.helm.sh"
@@ -122,7 +123,7 @@ func ourAnnotation(name string) bool {
 
 func removed(value any) string { return fmt.Sprintf("<removed: %d bytes>", len(fmt.Sprint(value))) }
 
-// remove has the size of a field in place of the field.
+// remove replaces a field by its size.
 func remove(o any, path []string) {
 	switch o := o.(type) {
 	case []any:
@@ -144,7 +145,7 @@ func remove(o any, path []string) {
 	}
 }
 
-// texts looks through all texts of a value.
+// texts removes the secrets from all texts of a value.
 func texts(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -165,13 +166,13 @@ func texts(value any) any {
 	return value
 }
 
-// secretName is what fields are called whose text is a secret.
+// secretName matches the names of fields whose text is a secret.
 var secretName = regexp.MustCompile(`(?i)(password|passwd|passphrase|token|secret|(api|private|access|preshared)[-_]?key|credentials?)$`)
 
-// secrets are what of a text is left out, wherever it is.
+// secrets are removed from a text, wherever they are.
 var secrets = []struct {
 	is *regexp.Regexp
-	to string // what takes its place
+	to string // the replacement
 }{
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]+-----.*?(-----END [A-Z0-9 ]+-----|$)`), "<removed: PEM>"},
 	{regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/=]+`), "<removed: PEM>"}, // the same in base64
@@ -180,15 +181,16 @@ var secrets = []struct {
 	{regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)[^/\s"'@]+@`), "$1<removed>@"},
 	{regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`), "<removed: key of AWS>"},
 	{regexp.MustCompile(`\b(ghp|gho|ghs|ghu|github_pat|glpat|xox[abp])[_-][A-Za-z0-9_-]{10,}`), "<removed: token>"},
-	// what is called a secret. A quoted value may have spaces, any other ends at one.
+	// a value with the name of a secret. A quoted value may have spaces, any other
+	// ends at one.
 	{regexp.MustCompile(`(?i)((?:password|passwd|passphrase|token|secret|api[-_]?key|private[-_]?key|access[-_]?key|preshared[-_]?key|credentials?|auth)\\?["']?\s*[:=]\s*)(\\?"(?:[^"\\]|\\[^"])*\\?"|'[^']*'|[^\s"',;}{]+)`), "$1<removed>"},
 }
 
 // wireGuardKey is 32 bytes in base64.
 var wireGuardKey = regexp.MustCompile(`[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=`)
 
-// Text is a text without what is secret in it. Of a key of WireGuard, which may be
-// public or private, a fingerprint stays: two that are the same still look the same.
+// Text returns a text without its secrets. Of a WireGuard key, which may be public or
+// private, a fingerprint stays: so equal keys still look equal.
 func Text(text string) string {
 	for _, s := range secrets {
 		text = s.is.ReplaceAllString(text, s.to)
