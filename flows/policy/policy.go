@@ -1,6 +1,6 @@
-// Package policy says which NetworkPolicies keep a peer's packets from local pods. To
-// the network that enforces them a remote pod is no pod: of all that a rule can name,
-// only an address range matches it.
+// Package policy finds the NetworkPolicies that keep a peer's packets from local pods.
+// For the network that enforces them, a remote pod is not a pod: of a rule's peers, only
+// an address range matches it.
 package policy
 
 import (
@@ -13,19 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Facts are what one cluster has of them.
+// Facts are one cluster's NetworkPolicies, and the pods that they select.
 type Facts struct {
-	// Policies are those that isolate pods from what comes in, or that name addresses.
+	// Policies are those that restrict ingress, or that name addresses.
 	Policies []networkingv1.NetworkPolicy
 	Pods     []Group // that such policies select
-	// Others are makers whose own policies the cluster knows, too: nobody reads those.
+	// Others are makers of policies of their own kinds that the cluster has, too: we
+	// don't read those.
 	Others []string
-	// Unknown is why policies or pods could not be read, "" if they were.
+	// Unknown is the reason that policies or pods could not be read; "" if they were.
 	Unknown string
 }
 
-// named are the address ranges of a policy: those that it lets in and those that it lets
-// out, and what it excepts of each.
+// named returns four lists of a policy's address ranges: allowed ingress, its exceptions,
+// allowed egress, its exceptions.
 func named(p *networkingv1.NetworkPolicy) [][]netip.Prefix {
 	all := make([][]netip.Prefix, 4)
 	add := func(allowed, excepted int, peers []networkingv1.NetworkPolicyPeer) {
@@ -55,13 +56,13 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 	return all
 }
 
-// NamesRanges reports whether a policy is about addresses, of either direction.
+// NamesRanges reports whether a policy names addresses, for ingress or egress.
 func NamesRanges(p *networkingv1.NetworkPolicy) bool {
 	return slices.ContainsFunc(named(p), func(ranges []netip.Prefix) bool { return len(ranges) > 0 })
 }
 
-// Outdated are the policies, as namespace/name, that speak of a range and would not speak
-// of the one that takes its place: what they let pass, they would not, or the reverse.
+// Outdated returns the policies, as namespace/name, that name the range left but not the
+// range next that replaces it: they would allow or refuse other packets than before.
 func (f Facts) Outdated(left, next netip.Prefix) (names []string) {
 	outdated := func(ranges []netip.Prefix) bool {
 		return slices.ContainsFunc(ranges, left.Overlaps) && !slices.ContainsFunc(ranges, next.Overlaps)
@@ -82,13 +83,12 @@ type Group struct {
 	Pods      int
 }
 
-// Isolates reports whether a policy lets in only what it names. Without types it is
-// about ingress, too.
+// Isolates reports whether a policy restricts ingress. Without types, it does.
 func Isolates(p *networkingv1.NetworkPolicy) bool {
 	return len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
 }
 
-// Selecting are the names of the policies that select a pod, sorted.
+// Selecting returns the names of the policies that select a pod, sorted.
 func Selecting(all []networkingv1.NetworkPolicy, namespace string, of map[string]string) []string {
 	var names []string
 	for i := range all {
@@ -105,7 +105,7 @@ func Selecting(all []networkingv1.NetworkPolicy, namespace string, of map[string
 	return names
 }
 
-// Count puts a pod into its group. A pod that no policy selects is in none.
+// Count adds a pod to its group. A pod that no policy selects is in no group.
 func (f *Facts) Count(namespace string, of map[string]string) {
 	names := Selecting(f.Policies, namespace, of)
 	if len(names) == 0 {
@@ -118,7 +118,7 @@ func (f *Facts) Count(namespace string, of map[string]string) {
 	f.Pods[i].Pods++
 }
 
-// Closed are the groups of pods that nothing reaches from a range, the largest first.
+// Closed returns the groups of pods that nothing in a range reaches, the largest first.
 func (f Facts) Closed(from netip.Prefix) []Group {
 	var closed []Group
 	for _, g := range f.Pods {
@@ -130,8 +130,8 @@ func (f Facts) Closed(from netip.Prefix) []Group {
 	return closed
 }
 
-// Admits reports whether one of the policies lets a whole range in, at any port at least.
-// Without a policy all is let in.
+// Admits reports whether one of the policies lets a whole range in, at least at one port.
+// Without a policy, everything is let in.
 func (f Facts) Admits(namespace string, names []string, from netip.Prefix) bool {
 	if len(names) == 0 {
 		return true
@@ -157,7 +157,7 @@ func contains(b *networkingv1.IPBlock, from netip.Prefix) bool {
 	})
 }
 
-// Names are the policies of a group as namespace/name.
+// Names returns the policies of a group as namespace/name.
 func (g Group) Names() string {
 	names := make([]string, len(g.Policies))
 	for i, name := range g.Policies {
@@ -166,7 +166,7 @@ func (g Group) Names() string {
 	return strings.Join(names, ", ")
 }
 
-// Rule is what lets ranges in, as an item of a policy's spec.ingress.
+// Rule returns an item of a policy's spec.ingress that lets ranges in.
 func Rule(from []netip.Prefix) string {
 	blocks := make([]string, len(from))
 	for i, p := range from {
