@@ -1,4 +1,4 @@
-// Package rights is what a user may and must be allowed to do on a cluster.
+// Package rights has the rights that a user needs and has on a cluster.
 package rights
 
 import (
@@ -20,8 +20,8 @@ func OfBoth(p flows.Plan) [2][]Permission {
 	return [2][]Permission{Needed(p, flows.A), Needed(p, flows.B)}
 }
 
-// Needed are the rights to change things that the plan still needs on one side, in
-// order and each once.
+// Needed returns the rights to change things that the plan still needs on one side,
+// in order and without repetitions.
 func Needed(p flows.Plan, side flows.Side) []Permission {
 	var out []Permission
 	add := func(o flows.ObjectRef, verbs ...string) {
@@ -68,8 +68,8 @@ func Needed(p flows.Plan, side flows.Side) []Permission {
 	return slices.Compact(out)
 }
 
-// verbsOf are what an action asks of the API server. A server-side apply that
-// makes an object needs the right to create it besides.
+// verbsOf returns the verbs that an action needs. A server-side apply that creates
+// an object also needs the right to create it.
 func verbsOf(a flows.Action) []string {
 	switch a {
 	case flows.Create, flows.Replace:
@@ -133,7 +133,8 @@ func toObjects(k kinds.Kind) Permission {
 	return Permission{Group: k.Group, Resource: k.Resource()}
 }
 
-// Unpermitted are steps that have failed, for what the reviews of both sides miss.
+// Unpermitted returns failed steps for the rights that the reviews of both sides
+// miss.
 func Unpermitted(reviews [2]*Review, f flows.Facts) []flows.Step {
 	var steps []flows.Step
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -146,7 +147,7 @@ func Unpermitted(reviews [2]*Review, f flows.Facts) []flows.Step {
 	return steps
 }
 
-// Fix says which command prints what is missing.
+// Fix names the command that prints the missing rights.
 func (r Review) Fix(f flows.Facts) command.Hint {
 	if slices.ContainsFunc(r.Missing, func(p Permission) bool {
 		return p.Resource == "secrets" || p.Group == authv1beta1.GroupVersion.Group || p.Group == offloadingv1beta1.SchemeGroupVersion.Group
@@ -156,7 +157,7 @@ func (r Review) Fix(f flows.Facts) command.Hint {
 	return f.AskForRights()
 }
 
-// Sentence says what is missing.
+// Sentence names the missing rights.
 func (r Review) Sentence() string {
 	missing := make([]string, len(r.Missing))
 	for i, m := range r.Missing {
@@ -180,7 +181,7 @@ type Permission struct {
 	Verb      string
 	Group     string // "" for Kubernetes' own
 	Resource  string // plural
-	Namespace string // "" for all of them, and for what is in none
+	Namespace string // "" for all of them, and for objects without a namespace
 	Name      string // of the one object; "" for all
 }
 

@@ -20,7 +20,7 @@ func roleName(user string) string {
 }
 
 // Roles grant the permissions to the user: one Role for each namespace, and one
-// ClusterRole for what is in none or in all.
+// ClusterRole for objects in all namespaces or in none.
 func Roles(user string, permissions []Permission) []wire.Object {
 	byNamespace := map[string][]Permission{}
 	var namespaces []string
