@@ -1,4 +1,4 @@
-// Package contents says what a namespace holds that is not ours.
+// Package contents finds the objects in a namespace that are not ours.
 package contents
 
 import (
@@ -18,8 +18,9 @@ type Object struct {
 	metav1.Object
 }
 
-// Foreign are the objects that neither belong to the connection with the tenant's
-// peer, or to our installation if there is no peer, nor come with every namespace.
+// Foreign returns the objects of others. It leaves out objects of the connection
+// with the tenant's peer, or of our installation if there is no peer, and objects
+// that every namespace has.
 func Foreign(tenant render.Tenant, all []Object) []string {
 	byUID := make(map[types.UID]Object, len(all))
 	for _, c := range all {
@@ -35,14 +36,14 @@ func Foreign(tenant render.Tenant, all []Object) []string {
 	return out
 }
 
-// maxOwners bounds how far owners are followed: a pod of a Job of a CronJob has
+// maxOwners limits the search for owners' owners: a pod of a Job of a CronJob has
 // two. It also ends a circle.
 const maxOwners = 8
 
 func (c Object) belongs(tenant render.Tenant, byUID map[types.UID]Object, depth int) bool {
 	labels := c.GetLabels()
 	if c.GetDeletionTimestamp() != nil {
-		return true // it goes anyway
+		return true // it disappears anyway
 	}
 	switch manager := labels[wire.LabelManagedBy]; {
 	case manager == wire.ManagedBy, manager == wire.OperatorName, automatic[[2]string{c.Kind, c.GetName()}]:
@@ -50,26 +51,26 @@ func (c Object) belongs(tenant render.Tenant, byUID map[types.UID]Object, depth 
 	case strings.HasSuffix(c.Group, "liqo.io") && c.ofConnection() && tenant.Remote != "" && labels[wire.LabelRemoteCluster] == string(tenant.Remote):
 		return true // made by liqoctl or by hand: a reset removes it
 	case c.ofConnection() && labels[wire.LabelManaged] == "true" && labels[wire.LabelRemoteCluster] == "":
-		return true // Liqo's controllers make it of the connection's objects, and take it away with them, owned or not
+		return true // Liqo's controllers make it from the connection's objects, and delete it with them, owned or not
 	case c.Kind == "Lease" && tenant.Remote != "" && (c.GetName() == virtualKubelets || c.GetName() == string(tenant.Remote)):
-		return true // by which programs of virtual nodes led: a virtual node that is still there is somebody else's by itself
+		return true // the Lease of virtual nodes' programs: a virtual node that still exists is a foreign object itself
 	case depth == maxOwners:
 		return false
 	}
 	return slices.ContainsFunc(c.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		owner, here := byUID[r.UID]
-		// An owner of these groups is in the same namespace: if it is gone,
-		// Kubernetes collects what it owned.
+		// An owner in these groups is in the same namespace: if it does not exist,
+		// Kubernetes deletes the objects that it owned.
 		gone := !here && slices.Contains(namespacedOwners, groupOf(r))
 		return gone || here && owner.belongs(tenant, byUID, depth+1)
 	})
 }
 
-// namespacedOwners are the groups whose kinds own objects of a connection.
+// namespacedOwners are the groups of kinds that own a connection's objects.
 var namespacedOwners = []string{"apps", "batch", "networking.liqo.io", "ipam.liqo.io", "authentication.liqo.io", "offloading.liqo.io"}
 
-// virtualKubelets is the Lease by which one of a peer's virtual nodes leads. Liqo
-// leaves it behind.
+// virtualKubelets is the Lease for the leader among the programs of a peer's
+// virtual node. Liqo leaves it behind.
 const virtualKubelets = "virtual-kubelet-leader-election"
 
 func groupOf(r metav1.OwnerReference) string {
@@ -77,8 +78,8 @@ func groupOf(r metav1.OwnerReference) string {
 	return group
 }
 
-// ofConnection reports whether an object of Liqo's is about the network, not
-// about authentication or offloading.
+// ofConnection reports whether an object of Liqo's is about the network, not about
+// authentication or offloading.
 func (c Object) ofConnection() bool {
 	return strings.HasPrefix(c.Group, "networking.") || strings.HasPrefix(c.Group, "ipam.")
 }
@@ -95,5 +96,5 @@ var automatic = map[[2]string]bool{
 	{"RoleBinding", "system:image-builders"}:  true,
 	{"RoleBinding", "system:image-pullers"}:   true,
 	{"ConfigMap", "istio-ca-root-cert"}:       true,
-	{"Lease", wire.OperatorName}:              true, // by which our operator leads
+	{"Lease", wire.OperatorName}:              true, // for the leader among our operator's pods
 }
