@@ -1,5 +1,5 @@
-// Package address says under which addresses the pods of one cluster call what runs in
-// the other one.
+// Package address returns the addresses at which the pods of one cluster call pods and
+// hosts of the other one.
 package address
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Target is what somebody wants to call.
+// Target is a pod, a Service or an address that somebody wants to call.
 type Target struct {
 	Kind            Kind
 	Namespace, Name string     // of a pod or a Service
 	Address         netip.Addr // of an address
 }
 
-// Kind is what a target is.
+// Kind is the kind of a target.
 type Kind string
 
 // The kinds.
@@ -37,7 +37,7 @@ func (t Target) String() string {
 	return fmt.Sprintf("%s %s/%s", t.Kind, t.Namespace, t.Name)
 }
 
-// kinds are what a target may begin with, as kubectl's users write it.
+// kinds are the prefixes of a target, with kubectl's short forms.
 var kinds = map[string]Kind{"pod": Pod, "pods": Pod, "po": Pod, "service": Service, "services": Service, "svc": Service}
 
 // Parse reads an IP address, pod/NAME or service/NAME.
@@ -52,28 +52,28 @@ func Parse(text, namespace string) (Target, error) {
 	return Target{Kind: kinds[kind], Namespace: namespace, Name: name}, nil
 }
 
-// Found is what a target is, as its cluster says.
+// Found is the target as its cluster has it.
 type Found struct {
 	Ends []End
-	// ClusterIP of a Service, which no peer can call.
+	// ClusterIP is a Service's own address, which no peer can call.
 	ClusterIP string
 }
 
-// End is something that answers: a pod, or an address.
+// End is a pod or an address that answers.
 type End struct {
-	Name    string // "" of an address
-	Address string // "" as long as it has none
+	Name    string // "" for an address
+	Address string // "" if it has none yet
 	Ready   bool
-	// HostNetwork says that the address is the node's.
+	// HostNetwork is set if the address is the node's.
 	HostNetwork bool
 }
 
-// Answer is which addresses to call.
+// Answer has the addresses to call.
 type Answer struct {
 	Target   Target
-	Of, From wire.ClusterID // whose it is, and who calls
+	Of, From wire.ClusterID // the target's cluster, and the caller's
 	Ends     []Seen
-	// Note is what else there is to know; "" for nothing.
+	// Note is one more fact; "" for none.
 	Note string
 }
 
@@ -84,7 +84,8 @@ type Seen struct {
 	Problem string // why there is no such address
 }
 
-// Of says how pods of the caller's side call what was found on the other one.
+// Of returns the addresses at which pods of the caller's side call the found ends on
+// the other side.
 func Of(f flows.Facts, caller flows.Side, t Target, found Found) (Answer, error) {
 	here, there := f.Sides[caller], f.Sides[caller.Other()]
 	a := Answer{Target: t, Of: there.ID, From: here.ID}
@@ -122,12 +123,12 @@ func Of(f flows.Facts, caller flows.Side, t Target, found Found) (Answer, error)
 	return a, nil
 }
 
-// Callable reports whether anything of it can be called now.
+// Callable reports whether at least one end can be called now.
 func (a Answer) Callable() bool {
 	return slices.ContainsFunc(a.Ends, func(s Seen) bool { return s.Problem == "" && s.Ready })
 }
 
-// Lines are the answer for people.
+// Lines is the answer as text.
 func (a Answer) Lines() []string {
 	lines := []string{fmt.Sprintf("%s of %s, called from pods of %s:", a.Target, a.Of, a.From)}
 	for _, e := range a.Ends {

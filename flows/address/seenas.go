@@ -11,8 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// SeenAs is the address under which the cluster that has conf sees an address of the peer
-// that conf is about: of a pod, or of the external range.
+// SeenAs returns the address under which a cluster sees real, an address of a pod or of
+// the external range of its peer. conf is the cluster's Configuration for the peer.
 func SeenAs(conf *networkingv1beta1.Configuration, real netip.Addr) (netip.Addr, error) {
 	if !flows.CIDRsConfigured(conf) {
 		return netip.Addr{}, errors.New("how it sees the other cluster's addresses is not decided yet")
