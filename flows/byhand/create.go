@@ -1,5 +1,5 @@
 // Package byhand plans the single steps of a connection that two admins make by
-// hand, each on their own cluster. The objects, and the waits for them, are those of
+// hand, each on their own cluster. The objects and the waits are those of
 // [flows.PlanConnect].
 package byhand
 
@@ -20,18 +20,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Object is what one command makes, besides what [flows.Params] say of it.
+// Object is the object that one command makes, with the settings that are not in
+// [flows.Params].
 type Object struct {
 	Kind   Kind
-	Name   string         // "" is the peer's ID
+	Name   string         // "": the peer's ID
 	Remote wire.ClusterID // the peer
-	// PodCIDRs and ExternalCIDRs are the peer's, of a Configuration.
+	// PodCIDRs and ExternalCIDRs are the peer's ranges, for a Configuration.
 	PodCIDRs, ExternalCIDRs []string
-	// Key is that of the peer's gateway, in base64.
+	// Key is the key of the peer's gateway, in base64.
 	Key string
-	// Printed is for others to apply: whether its time has come is not looked at.
+	// Printed is set if others will apply the object: then the steps before it need
+	// not be done.
 	Printed bool
-	// Type and Protocol are what liqoctl can choose of gateways.
+	// Type and Protocol are liqoctl's choices for gateways.
 	Type, Protocol string
 }
 
@@ -46,13 +48,13 @@ const (
 	PublicKey     Kind = "PublicKey"
 )
 
-// Word is what commands call the kind.
+// Word is the word for the kind in commands.
 func (k Kind) Word() string { return strings.ToLower(string(k)) }
 
 func (k Kind) gateway() bool { return k == GatewayServer || k == GatewayClient }
 
-// Create makes the object on cluster A, or changes it, and waits for what the other
-// admin has to be told. Of p it takes what is about this kind.
+// Create makes the object on cluster A, or changes it, and waits for the values that
+// the other admin needs. It uses only the parts of p that are about this kind.
 func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {
 	namespace, conf := p.Namespaces[flows.A], render.Networks{Pod: cidrs(o.PodCIDRs), External: cidrs(o.ExternalCIDRs)}
 	p.Namespaces[flows.A] = ""
@@ -70,7 +72,7 @@ func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {
 		return plan
 	}
 	if o.Kind == Configuration || o.Kind == PublicKey {
-		plan.Kept = nil // of gateways
+		plan.Kept = nil // it is about gateways
 	}
 	refused := settle(&c, namespace)
 	c.Peers[flows.A].Tenant.Name = o.Name
@@ -106,11 +108,11 @@ func (o Object) steps(c flows.Connection, wait bool) []flows.Step {
 	case GatewayClient:
 		steps, waits = append(steps, c.GatewayClient(a)), []flows.Step{c.OwnKey(a)}
 	case PublicKey:
-		key, _ := wgtypes.ParseKey(o.Key) // its setting has checked it
+		key, _ := wgtypes.ParseKey(o.Key) // the setting has checked it
 		if o.Printed {
 			return append(steps, flows.Ensure(a, "public-key", c.Peers[a].PublicKey, render.PublicKey(c.Peers[a].Tenant, key, nil)))
 		}
-		// The peer's gateway is there, for all that this cluster can know.
+		// As far as this cluster can know, the peer's gateway exists.
 		c.Peers[flows.B] = flows.Peer{Key: &key, Server: &networkingv1beta1.GatewayServer{}, Client: &networkingv1beta1.GatewayClient{}}
 		steps = append(steps, c.PublicKey(a))
 	}
@@ -137,7 +139,7 @@ func refuse(kind flows.FailureKind, reason string, fix command.Hint) *flows.Step
 	return new(flows.Refuse(flows.A, flows.CodeByHand, "manual step", kind, reason, fix))
 }
 
-// second refuses another object of a kind of which a connection has only one.
+// second refuses a second object of a kind of which a connection has only one.
 func (o Object) second(c flows.Connection) *flows.Step {
 	p, id := c.Peers[flows.A], c.Facts.Sides[flows.A].ID
 	var live wire.Object
@@ -162,8 +164,8 @@ func oneGateway(on flows.ClusterFacts, peer wire.ClusterID) command.Hint {
 	return command.Hintf("a cluster has one gateway for a peer; %s removes it", on.Ours("network", "disconnect").Add("--local-only", "--remote-cluster-id", string(peer)))
 }
 
-// taken refuses a name that an object about somebody else has. Two gateways of one
-// name would have the same Deployment.
+// taken refuses a name that an object for another peer has. Two gateways of one name
+// would have the same Deployment.
 func (o Object) taken(c flows.Connection) *flows.Step {
 	f, tenant := c.Facts.Sides[flows.A], c.Peers[flows.A].Tenant
 	for _, other := range objects(f) {
@@ -182,7 +184,7 @@ func (o Object) taken(c flows.Connection) *flows.Step {
 	return nil
 }
 
-// objects are all that steps by hand are about.
+// objects returns all objects of the kinds that steps by hand make.
 func objects(f flows.ClusterFacts) (all []wire.Object) {
 	add(&all, f.Configurations)
 	add(&all, f.Servers)
@@ -229,7 +231,8 @@ func (o Object) ownKey(c flows.Connection) *flows.Step {
 		command.Hintf("take what %s prints on %s", command.Ours("generate", "publickey"), o.Remote))
 }
 
-// owed is what the other admin has to run next with what is known here.
+// owed are the commands that the other admin has to run next, with the values known
+// here.
 func (o Object) owed(c flows.Connection) []command.Command {
 	peer, id := c.Peers[flows.A], c.Facts.Sides[flows.A].ID
 	if s := peer.Server; o.Kind == GatewayServer && s != nil && s.Status.Endpoint != nil {
@@ -243,7 +246,7 @@ func create(kind Kind, name string, peer wire.ClusterID) command.Command {
 	return command.Ours("create", kind.Word(), name).Flag("--remote-cluster-id", string(peer))
 }
 
-// Manifest is the object of a plan of [Create], as others are to apply it.
+// Manifest returns the object of a plan of [Create], for others to apply.
 func (o Object) Manifest(plan flows.Plan) wire.Object {
 	wants := plan.Wants(flows.A)
 	i := slices.IndexFunc(wants, func(w wire.Object) bool { return Kind(flows.RefTo(w).Kind) == o.Kind })
@@ -251,8 +254,8 @@ func (o Object) Manifest(plan flows.Plan) wire.Object {
 		return nil
 	}
 	want := wants[i].DeepCopyObject().(wire.Object)
-	want.SetOwnerReferences(nil) // by UIDs, which are of one cluster's objects
-	// The others are requests to the operator, which are of one moment.
+	want.SetOwnerReferences(nil) // they have UIDs, which are valid in one cluster only
+	// Other annotations are requests to the operator at one moment.
 	want.SetAnnotations(wire.Lasting(want))
 	return want
 }

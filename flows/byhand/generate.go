@@ -16,15 +16,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Gateway is one that an admin names.
+// Gateway is a gateway that an admin names.
 type Gateway struct {
 	Role      flows.Role
 	Name      string
-	Namespace string // "" is the one that has such a gateway
+	Namespace string // "": any namespace that has such a gateway
 }
 
-// Told is what cluster A tells its peers of itself: its own Configuration, or the
-// PublicKey of a gateway. The plan of [Kind.Known] is done by then.
+// Told is the object about cluster A for its peers: its own Configuration, or the
+// PublicKey of a gateway. The plan of [Kind.Known] must be done before.
 func (k Kind) Told(g Gateway, f flows.ClusterFacts) wire.Object {
 	if k == Configuration {
 		own := render.Configuration(render.Tenant{Namespace: there(cmp.Or(g.Namespace, f.ContextNamespace), f.ID), Remote: f.ID}, f.Networks)
@@ -37,8 +37,9 @@ func (k Kind) Told(g Gateway, f flows.ClusterFacts) wire.Object {
 	return render.PublicKey(render.Tenant{Namespace: there(peer.Tenant.Namespace, f.ID), Remote: f.ID}, *peer.Key, nil)
 }
 
-// there is the namespace on another cluster for what belongs to one here: the same,
-// but for those that are called after a peer. Nothing is said of the default one.
+// there returns the namespace on another cluster for an object in a namespace here.
+// That is the same one, except that a namespace named after a peer is named after
+// this cluster there. It returns "" for the default namespace.
 func there(here string, own wire.ClusterID) string {
 	switch {
 	case here == metav1.NamespaceDefault:
@@ -49,7 +50,7 @@ func there(here string, own wire.ClusterID) string {
 	return here
 }
 
-// Known waits until that is known. It changes nothing.
+// Known waits until the content of [Kind.Told] is known. It changes nothing.
 func (k Kind) Known(g Gateway, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), Steps: flows.NoAnswer(f, flows.A)}
 	if s := flows.UnfitSide(flows.A, f.Sides[flows.A]); len(plan.Steps) == 0 && s != nil {
@@ -105,7 +106,7 @@ func listed(all []wire.Object) string {
 	return strings.Join(text, ", ")
 }
 
-// peerOf is the end of the connection that gateway o belongs to, with o as its
+// peerOf returns this end of the connection to which gateway o belongs. o is its
 // gateway.
 func peerOf(o wire.Object, f flows.ClusterFacts) flows.Peer {
 	peer := flows.Peer{Tenant: render.Tenant{Namespace: o.GetNamespace(), Remote: wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])}}

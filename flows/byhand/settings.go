@@ -23,7 +23,8 @@ func (k Kind) Aliases() []string {
 	}[k]
 }
 
-// Settings are those of an object that no connection has, by liqoctl's names.
+// Settings are the settings of an object that are not a connection's, by liqoctl's
+// names.
 func (k Kind) Settings() []setting.Setting[Object] {
 	settings := []setting.Setting[Object]{{
 		Name: "remote-cluster-id", Help: "ID of the other cluster; liqo-tui info --get clusterid prints it there",
@@ -48,7 +49,7 @@ func (k Kind) Settings() []setting.Setting[Object] {
 	})
 }
 
-// New is an object before anything is chosen.
+// New returns an object with the default settings.
 func New(k Kind) Object { return Object{Kind: k, Protocol: "UDP"} }
 
 func validRange(text string) error {
@@ -74,8 +75,7 @@ func only(value string) func(string) error {
 	}
 }
 
-// names are what the settings of a connection are called for one gateway, as
-// liqoctl does.
+// names are liqoctl's names, for one gateway, of the settings of a connection.
 var names = map[Kind]map[string]string{
 	GatewayServer: {
 		"server-service-type": "service-type", "server-port": "port", "node-port": "node-port", "load-balancer-ip": "load-balancer-ip", "mtu": "mtu",
@@ -87,7 +87,7 @@ var names = map[Kind]map[string]string{
 	},
 }
 
-// OfConnection are the settings of a connection that the kind has too.
+// OfConnection returns the settings of a connection that the kind also has.
 func (k Kind) OfConnection() []flows.ConnectionSetting {
 	var out []flows.ConnectionSetting
 	for _, s := range flows.Settings() {
@@ -104,8 +104,8 @@ func (k Kind) OfConnection() []flows.ConnectionSetting {
 	return out
 }
 
-// Alias is the name of a flag of this kind that an admin may give under another one:
-// connect's, or with remote- before it.
+// Alias returns this kind's flag for a flag that an admin gives under another name:
+// that of connect, or with the prefix remote-.
 func (k Kind) Alias(flag string) string {
 	if name, ok := names[k][flag]; ok {
 		return name
@@ -119,7 +119,7 @@ func (k Kind) Alias(flag string) string {
 	return flag
 }
 
-// OfGateway are the settings of what a cluster tells of itself.
+// OfGateway are the settings for the objects that a cluster prints about itself.
 func (k Kind) OfGateway() []setting.Setting[Gateway] {
 	namespace := setting.Setting[Gateway]{
 		Name: "namespace", Letter: "n", Help: "namespace of the object; one that is called after a peer is called after this cluster on the other one (default: the context's)",
@@ -146,7 +146,7 @@ func named(text string) error {
 	return nil
 }
 
-// Check reports what is missing for a command that makes the object.
+// Check reports missing settings of a command that makes the object.
 func (o Object) Check(p flows.Params) error {
 	err := setting.Check(o.Kind.Settings(), o)
 	if o.Kind == GatewayClient && (p.ClientAddress == "" || p.ClientPort == 0) {
