@@ -1,8 +1,8 @@
-// Package invite plans connections between clusters whose admins have access
-// to their own alone. They send each other two files, an invitation and an answer.
-// Who invites hosts the gateway server: it can be made, and has an endpoint and a
-// key, before anything is known of the other cluster. So the invitation has all
-// that the other side needs, and its answer the rest.
+// Package invite plans connections between clusters whose admins have access only to their
+// own. They send each other two files, an invitation and an answer. The inviting cluster
+// hosts the gateway server: its server can be made, and has an endpoint and a key, before
+// anything is known of the other cluster. So the invitation has everything that the other
+// side needs, and the answer has the rest.
 package invite
 
 import (
@@ -22,9 +22,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// PlanInvite makes cluster A's end of a connection with peer, as far as that
-// needs nothing of it: afterwards [NewInvitation] has something to tell. The nonce is
-// random; a server that has one already keeps it.
+// PlanInvite makes cluster A's end of a connection with peer, as far as that needs nothing
+// of the peer. After it, [NewInvitation] has all its values. The nonce is random; a server
+// that has one keeps it.
 func PlanInvite(p flows.Params, peer wire.ClusterID, nonce string, f flows.Facts) flows.Plan {
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
 	f.Sides[flows.B] = flows.ClusterFacts{ID: peer, Described: true}
@@ -58,7 +58,7 @@ func PlanJoin(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	}
 	f.Sides[flows.B] = described(l.From, f.Sides[flows.A].ID)
 	live := f.Sides[flows.B].Servers[0].Spec
-	// What the inviter decides is no choice of this side's admin.
+	// The inviting side decides these settings, not this side's admin.
 	p.Server, p.MTU, p.Port, p.ServiceType = flows.B, live.MTU, uint16(live.Endpoint.Port), live.Endpoint.ServiceType
 	p.Given |= flows.FieldServer | flows.FieldServiceType | flows.FieldPort | flows.FieldMTU | flows.FieldServerTemplate | flows.FieldClientAddress | flows.FieldClientPort
 	plan, c := flows.NewHalf(p, f)
@@ -78,7 +78,7 @@ func PlanJoin(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// PlanAccept completes the connection by the answer to an invitation.
+// PlanAccept completes the connection with the answer to an invitation.
 func PlanAccept(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	if s := misdirected(l, f.Sides[flows.A]); s != nil {
 		return flows.Plan{A: f.Sides[flows.A].Name(), B: l.From.ClusterID, Steps: []flows.Step{*s}}
@@ -112,8 +112,8 @@ func PlanAccept(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// described are the facts of a cluster as its admin describes it to peer: what plans
-// for the peer's side look at.
+// described returns the facts of a cluster from its admin's description for peer: those
+// that plans for the peer's side use.
 func described(d peerfile.Description, peer wire.ClusterID) flows.ClusterFacts {
 	f := flows.ClusterFacts{
 		ID: d.ClusterID, UID: d.UID, Described: true, Software: flows.Operator, HasCRDs: true,
@@ -141,7 +141,7 @@ func described(d peerfile.Description, peer wire.ClusterID) flows.ClusterFacts {
 	return f
 }
 
-// NewInvitation is what cluster A sends to peer, once [PlanInvite] is done.
+// NewInvitation returns the file that cluster A sends to peer after [PlanInvite].
 func NewInvitation(p flows.Params, peer wire.ClusterID, f flows.Facts, valid time.Duration) (peerfile.File, error) {
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
 	f.Sides[flows.B] = flows.ClusterFacts{ID: peer, Described: true}
@@ -156,7 +156,7 @@ func NewInvitation(p flows.Params, peer wire.ClusterID, f flows.Facts, valid tim
 	return l, err
 }
 
-// sent is the invitation that cluster A's server stands for, without its endpoint.
+// sent is the invitation that belongs to cluster A's server, without its endpoint.
 func sent(c flows.Connection, valid time.Duration) (peerfile.File, error) {
 	server := c.Peers[flows.A].Server
 	l, err := newFile(c, peerfile.Invitation, server.Spec.MTU, valid)
@@ -164,8 +164,8 @@ func sent(c flows.Connection, valid time.Duration) (peerfile.File, error) {
 	return l, err
 }
 
-// misanswered says that l is no answer to the invitation that stands, nil if it is
-// one, or an earlier version has written it, which does not say.
+// misanswered returns a failed step unless l answers the current invitation. Files of
+// earlier versions don't name an invitation, and pass.
 func misanswered(c flows.Connection, l peerfile.File) *flows.Step {
 	invitation, err := sent(c, 0)
 	if err != nil || l.Answers == nil {
@@ -185,8 +185,7 @@ func misanswered(c flows.Connection, l peerfile.File) *flows.Step {
 		command.Hintf("write the invitation again, and have %s answer that one: %s", peer, invite(c.Facts, peer))))
 }
 
-// NewAnswer is what cluster A sends to the cluster that has invited it, once
-// [PlanJoin] is done.
+// NewAnswer returns the file that cluster A sends to the inviting cluster after [PlanJoin].
 func NewAnswer(invitation peerfile.File, f flows.Facts, valid time.Duration) (peerfile.File, error) {
 	f.Sides[flows.B] = described(invitation.From, f.Sides[flows.A].ID)
 	l, err := newFile(flows.NewConnection(flows.Params{Server: flows.B}, f), peerfile.Answer, invitation.From.MTU, valid)
@@ -211,8 +210,8 @@ func newFile(c flows.Connection, kind peerfile.Kind, mtu int, valid time.Duratio
 	}, nil
 }
 
-// Expired says that a file is too old to be used, nil if not. Its endpoint and
-// key may have changed since.
+// Expired returns an error if a file is too old to be used. Its endpoint and key may have
+// changed since.
 func Expired(l peerfile.File, now time.Time) error {
 	if !now.After(l.Expires) {
 		return nil
@@ -223,8 +222,8 @@ func Expired(l peerfile.File, now time.Time) error {
 	return &flows.StepError{Step: s, Cluster: l.For}
 }
 
-// WrongFingerprint says that a file does not have the fingerprint that its writer has told,
-// nil if it has it, or none is known.
+// WrongFingerprint returns an error if a file does not have the fingerprint told by its
+// writer. It returns nil if told is "".
 func WrongFingerprint(l peerfile.File, told string) error {
 	if told == "" || peerfile.SameFingerprint(told, l.Fingerprint) {
 		return nil
@@ -235,10 +234,10 @@ func WrongFingerprint(l peerfile.File, told string) error {
 	return &flows.StepError{Step: s, Cluster: l.For}
 }
 
-// misdirected says that the file is for another cluster, nil if it is not.
+// misdirected returns a failed step if the file is for another cluster.
 func misdirected(l peerfile.File, local flows.ClusterFacts) *flows.Step {
 	if local.Problem != nil || local.ID == "" || local.ID == l.For {
-		return nil // or another step says what is wrong with the cluster
+		return nil // or another step reports the problem of the cluster
 	}
 	return new(flows.Refuse(flows.A, flows.CodeInvitation, strings.ToLower(string(l.Kind))+" is for this cluster", flows.FailedPreflight,
 		fmt.Sprintf("%s wrote it for %s, and this is %s", l.From.ClusterID, l.For, local.ID), command.Text("choose the context of "+string(l.For))))
