@@ -1,5 +1,5 @@
-// Package peerfile is what two admins send each other, an invitation and its
-// answer, if nobody has access to both clusters.
+// Package peerfile has the files that two admins send each other, an invitation and
+// its answer, if nobody has access to both clusters.
 package peerfile
 
 import (
@@ -32,8 +32,8 @@ const (
 // version is the apiVersion of a file. Fields are only added to it.
 const version = "liqo-tui.dev/v1"
 
-// File is what the admin of one cluster sends to that of another, so that each
-// can make their own end of a connection. Nothing in it is secret.
+// File is sent by the admin of one cluster to the admin of another, so that each can
+// make their own end of a connection. It has no secrets.
 type File struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       Kind           `json:"kind"`
@@ -41,25 +41,25 @@ type File struct {
 	From       Description    `json:"from"`
 	Created    time.Time      `json:"created"`
 	Expires    time.Time      `json:"expires"`
-	// Nonce of an invitation: another one for each gateway server. Files of earlier
+	// Nonce of an invitation: each gateway server has its own. Files of earlier
 	// versions have none.
 	Nonce string `json:"nonce,omitempty"`
-	// Answers says to which invitation an answer is.
+	// Answers names the invitation of an answer.
 	Answers *Reference `json:"answers,omitempty"`
 	// Fingerprint of the text that was parsed: see [Fingerprint].
 	Fingerprint string `json:"-"`
 }
 
-// Reference is an invitation, as who answers has read it.
+// Reference is an invitation as its receiver has read it.
 type Reference struct {
 	Nonce  string `json:"nonce"`
 	Digest string `json:"digest"` // see [File.Digest]
 }
 
-// Description is a cluster as its peer has to know it.
+// Description has the facts about a cluster that its peer needs.
 type Description struct {
 	ClusterID     wire.ClusterID           `json:"clusterID"`
-	UID           string                   `json:"uid"` // of its namespace kube-system: which cluster it is
+	UID           string                   `json:"uid"` // of its namespace kube-system: it identifies the cluster
 	PodCIDRs      []networkingv1beta1.CIDR `json:"podCIDRs"`
 	ExternalCIDRs []networkingv1beta1.CIDR `json:"externalCIDRs"`
 	PublicKey     string                   `json:"publicKey"` // of the gateway, base64
@@ -68,7 +68,7 @@ type Description struct {
 	Endpoint *Dial `json:"endpoint,omitempty"`
 }
 
-// Dial is where a gateway server can be reached.
+// Dial is the address of a gateway server.
 type Dial struct {
 	Addresses []string `json:"addresses"` // IP addresses or DNS names
 	Port      uint16   `json:"port"`      // UDP
@@ -86,8 +86,8 @@ func (l File) Text() ([]byte, error) {
 	return append([]byte(head), text...), err
 }
 
-// Parse reads a file and checks all that can be checked without a
-// cluster. One of a newer version may have fields that this program ignores.
+// Parse reads a file and checks everything that can be checked without a cluster.
+// Fields of newer versions are ignored.
 func Parse(text []byte) (File, error) {
 	var l File
 	if err := yaml.Unmarshal(text, &l); err != nil {
@@ -131,7 +131,7 @@ func Parse(text []byte) (File, error) {
 	return l, errors.Join(errs...)
 }
 
-// Summary is what the admin who reads the file should compare with the other one, a
+// Summary lists the facts that the file's reader should compare with its writer, one
 // sentence each.
 func (l File) Summary() []string {
 	kind, from := strings.ToLower(string(l.Kind)), l.From.ClusterID
@@ -148,8 +148,9 @@ func (l File) Summary() []string {
 	return text
 }
 
-// Fingerprint is what two admins compare by voice: 80 bits of the SHA-256 of all that
-// a file says, fields of later versions too, whatever mail did to its lines.
+// Fingerprint is compared by two admins by voice: 80 bits of the SHA-256 of the file's
+// content. It includes fields of later versions, and does not change if mail breaks
+// lines differently.
 func Fingerprint(text []byte) (string, error) {
 	var content any
 	if err := yaml.Unmarshal(text, &content); err != nil {
@@ -164,19 +165,21 @@ func Fingerprint(text []byte) (string, error) {
 	return strings.Join([]string{letters[:4], letters[4:8], letters[8:12], letters[12:]}, "-"), nil
 }
 
-// spoken has no letters that sound or look like another letter or digit of it.
+// spoken is an alphabet without letters that sound or look like another of its
+// characters.
 var spoken = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// SameFingerprint compares one that was typed, in any case and in groups of any kind.
+// SameFingerprint compares fingerprints without regard to case and grouping, because
+// one was typed.
 func SameFingerprint(a, b string) bool {
 	plain := strings.NewReplacer("-", "", " ", "", ":", "")
 	return strings.EqualFold(plain.Replace(a), plain.Replace(b))
 }
 
-// Digest is what an answer says of the invitation that it is to: which one it is, and
-// whether it is as it was written. An endpoint is left out, because it may change, and
-// because WireGuard proves at any endpoint that the key is right. The fields stay the
-// same in later versions.
+// Digest identifies an invitation in the answer to it, and shows whether the
+// invitation was changed on its way. It leaves the endpoint out, because that may
+// change, and because WireGuard proves at any endpoint that the key is right. Later
+// versions use the same fields.
 func (l File) Digest() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %q %q %d",
 		l.Nonce, l.For, l.From.ClusterID, l.From.UID, l.From.PodCIDRs, l.From.ExternalCIDRs, l.From.PublicKey, l.From.MTU))
