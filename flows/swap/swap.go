@@ -1,5 +1,5 @@
-// Package swap plans connections whose server may be on either side: where the client dials
-// in vain, the roles are swapped.
+// Package swap plans connections whose server may be on either side: if the client dials in
+// vain, it swaps the roles.
 package swap
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// How long a client dials in vain before the other cluster hosts the server. Gateways
-// that can reach each other do so within a second after both run. A cloud's load
-// balancer may have an address minutes before it passes packets on.
+// How long a client dials in vain before the other cluster hosts the server. Gateways that can
+// reach each other do so within a second after both run. A cloud's load balancer may get an
+// address minutes before it passes packets on.
 const (
 	dialledLong           = 20 * time.Second
 	dialledLongByBalancer = 4 * time.Minute
 )
 
-// Possible reports whether either cluster may host the server of a connection that
-// is not there yet: nobody has said which one, or anything that holds for one only.
-// open are the fields that facts decide because the admin says so.
+// Possible reports whether either cluster may host the server of a connection that does not
+// exist yet: nobody has chosen the server's side, or a setting that fits only one side. open
+// are the fields that the admin leaves to facts.
 func Possible(p flows.Params, open flows.Fields, f flows.Facts) bool {
 	const ofOne = flows.FieldServer | flows.FieldNodePort | flows.FieldLoadBalancerIP | flows.FieldClientAddress | flows.FieldClientPort | flows.FieldRelay |
 		flows.FieldServerTemplate | flows.FieldClientTemplate
@@ -30,9 +30,9 @@ func Possible(p flows.Params, open flows.Fields, f flows.Facts) bool {
 	return !exists && p.Given&ofOne == 0 && (open.Has(flows.FieldServer) || p.Given&^flows.FieldMTU == 0)
 }
 
-// Connecting is [flows.Connecting] for such a connection: where the client gets no answer, the
-// roles are swapped, once. A firewall or a NAT lets through what is dialled from behind it.
-// asked are the fields that the admin has chosen.
+// Connecting is [flows.Connecting] for such a connection: if the client gets no answer, it
+// swaps the roles, once. A firewall or a NAT passes answers to packets from behind it. asked
+// are the fields that the admin has chosen.
 func Connecting(p flows.Params, asked flows.Fields) func(flows.Facts) flows.Plan {
 	run, why := flows.Connecting(p), ""
 	var since time.Time
@@ -64,8 +64,8 @@ func Connecting(p flows.Params, asked flows.Fields) func(flows.Facts) flows.Plan
 	}
 }
 
-// dialsInVain reports whether both gateways run and know each other's keys, and no
-// packet of the client has come to the server, as both say.
+// dialsInVain reports whether both gateways run and know each other's keys, and both report
+// that no packet of the client has come to the server.
 func dialsInVain(c flows.Connection) bool {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		s := c.Connected(side)
