@@ -7,15 +7,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// cause is why a node can't run an image, of those that are told apart by the words of
-// containerd and CRI-O.
+// cause is a reason that a node can't run an image. The words of containerd and CRI-O
+// distinguish these reasons.
 type cause struct {
 	words []string // any of them
 	name  string
 	fix   []command.Hint
 }
 
-// causes are those that are known. Their commands are for an installation on the cluster.
+// causes are the known causes. Their commands are for an installation on the cluster.
 func causes(on command.Cluster) []cause {
 	return []cause{
 		{

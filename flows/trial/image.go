@@ -1,4 +1,5 @@
-// Package trial says what short-lived pods have tried before anything was applied.
+// Package trial has the results of trials by short-lived pods, before anything is
+// applied.
 package trial
 
 import (
@@ -14,24 +15,25 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// ImageTry is an image that nodes have to have before anything is made of it.
+// ImageTry is an image that nodes must be able to run before an installation uses it.
 type ImageTry struct {
 	Image string
-	// Pods are what an admin asks of the operator's pod: pull secrets, nodes. Agents are
-	// the same of the pods that run on every node.
+	// Pods are an admin's settings for the operator's pod, such as pull secrets and
+	// nodes. Agents are those for the pods that run on every node.
 	Pods, Agents render.PodSettings
 	// Kinds are the nodes that will run it, by architecture.
 	Kinds []Kind
 }
 
-// Kind are the nodes of one architecture: an image is for some of them, as a rule.
+// Kind is the nodes of one architecture: an image usually runs on some architectures
+// only.
 type Kind struct {
 	Arch  string
 	Nodes []string
 }
 
-// Each are the settings of the pods that try the image: one as the operator's, and
-// where nodes are of several kinds, one on a node of each kind that gets an agent.
+// Each returns the settings of the pods that try the image: one with the operator's
+// settings, and, if nodes are of several kinds, one for each kind that gets an agent.
 func (t ImageTry) Each() []render.PodSettings {
 	all := []render.PodSettings{t.Pods}
 	if len(t.Kinds) < 2 {
@@ -53,21 +55,21 @@ func (t ImageTry) Each() []render.PodSettings {
 	return all
 }
 
-// Image is what became of an [ImageTry]: a pod of the image started, or what keeps it
-// from starting, or why nobody knows.
+// Image is the result of an [ImageTry]: a pod with the image started, or the reason that
+// it does not start, or the reason that nobody knows.
 type Image struct {
 	Image string
-	Node  string        // that tried, or several with commas between them; "" if none did
+	Node  string        // the node that tried, or several with commas between them; "" if none did
 	Took  time.Duration // until the pods started
-	// Failed is the kubelet's own word; "" if the pods started, or that is not known.
+	// Failed is the kubelet's message; "" if the pods started, or if that is unknown.
 	Failed string
-	// Unknown is why it was not tried; "" if it was.
+	// Unknown is the reason that the image was not tried; "" if it was.
 	Unknown string
-	// Untried names the nodes that have to run it, too, and did not try; "" for none.
+	// Untried names further nodes that have to run it, and did not try; "" for none.
 	Untried string
 }
 
-// Joined is what several pods have found together. One that fails decides: its node
+// Joined joins the results of several pods. If one fails, that is the result: its node
 // could run nothing of the installation.
 func (t ImageTry) Joined(all []Image) Image {
 	out := Image{Image: t.Image}
@@ -94,7 +96,8 @@ func (t ImageTry) Joined(all []Image) Image {
 	return out
 }
 
-// untried are the other nodes, those of a kind that nobody tried first, with why.
+// untried names the nodes that did not try: first those of a kind without a successful
+// trial, with the reason.
 func (t ImageTry) untried(started, unknown []string) string {
 	var other, same []string
 	for _, k := range t.Kinds {
@@ -121,10 +124,10 @@ func some(nodes []string) string {
 	return strings.Join(nodes, "")
 }
 
-// NotTried begins why nobody knows what a trial would find.
+// NotTried begins the reason that the result of a trial is unknown.
 const NotTried = "not tried: "
 
-// Text is what was found, in one sentence.
+// Text is the result in one sentence.
 func (t Image) Text() string {
 	switch {
 	case t.Unknown != "":
@@ -143,5 +146,5 @@ func (t Image) Text() string {
 	return text
 }
 
-// Fix is what the admin of the cluster can do about a trial that has failed, the likeliest first.
+// Fix is the advice for the cluster's admin after a failed trial, the likeliest first.
 func (t Image) Fix(on command.Cluster) []command.Hint { return causeOf(t.Failed, on).fix }
