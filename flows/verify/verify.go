@@ -1,4 +1,5 @@
-// Package verify is what was measured between the pods of two clusters, as a value.
+// Package verify has the results of measurements between the pods of two clusters, as
+// values.
 package verify
 
 import (
@@ -16,11 +17,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Result is what is known of the path between the pods of two clusters.
+// Result is the knowledge about the path between the pods of two clusters.
 type Result struct {
 	At   time.Time
 	A, B wire.ClusterID
-	// Between says whether pods have measured, or only the gateways.
+	// Between is Pods if pods have measured, or Gateways if only the gateways have.
 	Between Ends
 	// Reason is why pods could not, "" if they did; Fix is how they could, if
 	// that is known.
@@ -30,7 +31,7 @@ type Result struct {
 	Directions [2]Direction
 }
 
-// Ends are what a measurement was made between.
+// Ends are the two ends of a measurement.
 type Ends string
 
 // The kinds of ends.
@@ -39,7 +40,7 @@ const (
 	Gateways Ends = "gateways" // their pings prove the tunnel, not the way from it to the pods
 )
 
-// Direction is one of the two, measured by the side that sends.
+// Direction is one of the two directions, measured by the sending side.
 type Direction struct {
 	From, To string // pods with their nodes and addresses, or clusters
 	// Sent and Received count packets; both 0 if the gateways measured.
@@ -51,7 +52,7 @@ type Direction struct {
 	Largest int
 	// Throughput in bits per second; 0 if not measured.
 	Throughput float64
-	// Problem is why the direction does not work or was not measured.
+	// Problem is the reason that the direction does not work or was not measured.
 	Problem string
 }
 
@@ -60,9 +61,9 @@ type Verdict string
 
 // The verdicts.
 const (
-	Unknown  Verdict = ""         // nobody has measured
+	Unknown  Verdict = ""         // nothing was measured
 	Works    Verdict = "works"    // packets pass both ways
-	Degraded Verdict = "degraded" // they do, but not all of them, or not all that was measured worked
+	Degraded Verdict = "degraded" // they do, but some are lost, or a part of the measurement failed
 	Broken   Verdict = "broken"   // nothing passes, at least one way
 )
 
@@ -83,20 +84,20 @@ func (v Result) Verdict() Verdict {
 	return verdict
 }
 
-// Verified reports whether packets of pods have passed in both directions. That
-// the gateways reach each other is less.
+// Verified reports whether packets of pods have passed in both directions. Pings
+// between gateways are not enough.
 func (v Result) Verified() bool {
 	return v.Between == Pods && (v.Verdict() == Works || v.Verdict() == Degraded)
 }
 
-// Turned is the same measurement with the other cluster as A.
+// Turned is the same measurement with A and B exchanged.
 func (v Result) Turned() Result {
 	v.A, v.B = v.B, v.A
 	v.Directions[flows.A], v.Directions[flows.B] = v.Directions[flows.B], v.Directions[flows.A]
 	return v
 }
 
-// Measurement is the verification as a plan's last step needs it.
+// Measurement is the verification as the answer for a plan's last step.
 func (v Result) Measurement() flows.Measurement {
 	m := flows.Measurement{At: v.At, OK: v.Verified(), Result: v.conclusion()}
 	if !m.OK && v.Reason != "" {
@@ -105,7 +106,7 @@ func (v Result) Measurement() flows.Measurement {
 	return m
 }
 
-// DirectionOf is one direction as a probe has measured it.
+// DirectionOf is one direction as measured by a probe.
 func DirectionOf(r render.ProbeResult) Direction {
 	way := Direction{Sent: r.Sent, Received: r.Received, Largest: r.LargestPacket, Problem: r.Error}
 	way.Min, way.Avg, way.Max = micros(r.MinMicros), micros(r.AvgMicros), micros(r.MaxMicros)
@@ -125,8 +126,8 @@ func DirectionOf(r render.ProbeResult) Direction {
 	return way
 }
 
-// ClosedBy ends the sentence about a pod that nothing reached: by which policies of its
-// namespace the peer's pods are kept out; "" if by none that is known.
+// ClosedBy ends the sentence about an unreached pod: it names the policies of its
+// namespace that keep the peer's pods out; "" if no known one does.
 func ClosedBy(f policy.Facts, c *networkingv1beta1.Configuration, pod map[string]string, namespace string) string {
 	if c == nil || c.Status.Remote == nil {
 		return ""
@@ -143,7 +144,7 @@ func ClosedBy(f policy.Facts, c *networkingv1beta1.Configuration, pod map[string
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// GatewayPings is what the side's gateway says of its pings to the other one.
+// GatewayPings has the results of the side's gateway pings to the other gateway.
 func GatewayPings(f flows.Facts, side flows.Side) Direction {
 	here, there := f.Sides[side], f.Sides[side.Other()]
 	way := Direction{From: "gateway of " + string(here.Name()), To: "gateway of " + string(there.Name())}
@@ -161,7 +162,7 @@ func GatewayPings(f flows.Facts, side flows.Side) Direction {
 	return way
 }
 
-// Lines tell a person, in the order of importance.
+// Lines is the result as text, the most important lines first.
 func (v Result) Lines() []string {
 	if v.Between == "" {
 		return []string{v.conclusion()}
