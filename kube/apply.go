@@ -53,7 +53,7 @@ func (c *Cluster) applyAll(ctx context.Context, objects []wire.Object, w write) 
 	return changes, nil
 }
 
-// DryRun has the API server try each object.
+// DryRun lets the API server try each object.
 func (c *Cluster) DryRun(ctx context.Context, objects []wire.Object, force bool) ([]engine.DryRunResult, error) {
 	out := make([]engine.DryRunResult, len(objects))
 	for i, o := range objects {
@@ -276,7 +276,7 @@ func (c *Cluster) asSeen(o wire.Object) (client.Preconditions, error) {
 	return seen, err
 }
 
-// changedError says that an object was changed or replaced since the plan was made, so
+// changedError is about an object that was changed or replaced since the plan was made, so
 // that the plan does not hold for it.
 type changedError struct {
 	object string
@@ -289,7 +289,7 @@ func (e *changedError) Error() string {
 
 func (e *changedError) Unwrap() error { return e.cause }
 
-// Hint says how to go on.
+// Hint is the advice.
 func (e *changedError) Hint() command.Hint {
 	return command.Text("run the same command again: it looks at what is there now")
 }

@@ -49,7 +49,7 @@ type Options struct {
 	Lending Lending
 }
 
-// Lending says how many objects of lending Observe reads.
+// Lending selects the objects of lending that Observe reads.
 type Lending uint8
 
 // LendingShown reads the objects that are shown: no Secrets. LendingOffered reads all that a plan can

@@ -72,7 +72,7 @@ type namespacedKind struct {
 }
 
 // namespacedKinds returns the kinds that can be listed in a namespace, and a sentence for each API
-// group whose kinds the API server can't tell.
+// group whose kinds the API server can't list.
 func (c *Cluster) namespacedKinds(ctx context.Context) (kinds []namespacedKind, missing []string, err error) {
 	lists, err := c.discovery.ServerPreferredNamespacedResourcesWithContext(ctx)
 	if len(lists) == 0 && err != nil {

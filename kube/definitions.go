@@ -39,7 +39,7 @@ func (c *Cluster) addDefinitions(ctx context.Context, f *flows.ClusterFacts) {
 	if time.Since(c.definitions.at) >= definitionsAgain {
 		found, err := c.othersDefinitions(ctx)
 		if err != nil && !apierrors.IsForbidden(err) {
-			return // the installation reads them again, and says so
+			return // the installation reads them again, and reports the error
 		}
 		c.definitions.last, c.definitions.at = found, time.Now()
 		if err != nil {

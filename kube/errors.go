@@ -69,7 +69,7 @@ func (c *Cluster) refused(operation string, o wire.Object, err error) error {
 	return fmt.Errorf("%s %s: %w", operation, name, err)
 }
 
-// problem says why the cluster can't be used, with what to do about it.
+// problem returns the reason that the cluster can't be used, with advice.
 func (c *Cluster) problem(operation string, err error) *flows.Problem {
 	p := &flows.Problem{Kind: flows.Unreachable}
 	var dns *net.DNSError

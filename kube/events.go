@@ -111,7 +111,7 @@ func (w *warnings) list(ctx context.Context, namespace string) ([]flows.EventFac
 	var found []flows.EventFacts
 	for i := range list.Items {
 		if wire.IsOwnEvent(&list.Items[i]) {
-			continue // the object itself says the same
+			continue // the object's own status has the reason
 		}
 		if f := eventFacts(&list.Items[i]); time.Since(f.At)+w.clock.Difference() < recentEvents {
 			found = append(found, f)

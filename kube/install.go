@@ -31,10 +31,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Installation reads what there is of our installation, or in its place. Nothing of
-// it is watched besides what every observation is made of: it is needed by few
-// plans, and once in a while. What may not be read counts as if it did not exist,
-// and is said to be unknown.
+// Installation reads the objects of our installation, or the objects in its place. They are not
+// watched, except those that every observation reads: few plans need them. An object that may not
+// be read is left out, and the answer says that it is unknown.
 func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, error) {
 	wanted, err := render.Install(render.InstallParams{Namespace: c.namespace, ClusterID: "any", Image: "any", Peering: render.PeeringBoth})
 	if err != nil {
@@ -151,8 +150,8 @@ func unserved(err error) bool {
 		slices.ContainsFunc(d.Causes, func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse })
 }
 
-// podsWait says what keeps the pods of a program from running. It returns "" if there is no such
-// reason: Kubernetes has not made or not counted the pods yet.
+// podsWait returns the reason that the pods of a program don't run; "" if there is none:
+// Kubernetes has not made or not counted the pods yet.
 func (c *Cluster) podsWait(ctx context.Context, program string) string {
 	var pods corev1.PodList
 	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace), client.MatchingLabels{wire.LabelAppName: program}); err != nil {
@@ -164,7 +163,7 @@ func (c *Cluster) podsWait(ctx context.Context, program string) string {
 				return "pod " + f.Name + " is " + strings.ToLower(string(pods.Items[i].Status.Phase))
 			}
 			pulling := ""
-			if f.Waiting == "ContainerCreating" { // which a kubelet also says of a pull that never ends
+			if f.Waiting == "ContainerCreating" { // a kubelet also reports this about a pull that never ends
 				pulling = waiting.ToBePulled(ctx, c.client, []*corev1.Pod{&pods.Items[i]}, time.Now().Add(c.clock.Difference()))
 			}
 			return "pod " + f.Name + ": " + cmp.Or(pulling, f.Waiting)

@@ -36,7 +36,7 @@ func (c *Cluster) addKeys(ctx context.Context, f *flows.ClusterFacts) error {
 func (c *Cluster) addKey(ctx context.Context, f *flows.ClusterFacts, gateway client.Object, ref *corev1.ObjectReference) {
 	var raw []byte
 	if text, ok := gateway.GetAnnotations()[wire.AnnotationPublicKey]; ok {
-		raw, _ = base64.StdEncoding.DecodeString(text) // a bad one is no key: the length tells
+		raw, _ = base64.StdEncoding.DecodeString(text) // a bad text gives no key of the right length
 	} else if ref != nil && f.Software != flows.Operator {
 		raw = c.secretKeys.of(ctx, c.client, gateway, ref.Name, connected(f, gateway))
 	}
@@ -89,7 +89,7 @@ func (k *secretKeys) of(ctx context.Context, c client.Client, gateway client.Obj
 	var s corev1.Secret
 	if err := c.Get(ctx, name, &s); err == nil {
 		next.key = s.Data[wire.SecretPublicKey]
-	} // as good as not there yet; the step that needs it says so
+	} // counts as if it did not exist yet: the step that needs it reports that
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.read == nil {

@@ -68,8 +68,8 @@ func (c *Cluster) request(l *lending.Facts, s *corev1.Secret, id wire.ClusterID)
 	l.Request = &r
 }
 
-// tenantSecrets mirrors the Secrets of peerings, with a store for each tenant namespace. So a
-// user who peers two clusters needs no right to list Secrets in other namespaces.
+// tenantSecrets mirrors the Secrets of lending, with a store for each tenant namespace. So a user who
+// connects two clusters needs no right to list Secrets in other namespaces.
 type tenantSecrets struct {
 	mu sync.Mutex
 	of map[string][]*store // by namespace
@@ -98,7 +98,7 @@ func (c *Cluster) secretsIn(all []corev1.Namespace) (stores []*store) {
 	return stores
 }
 
-// mirrors are all stores of a kind.
+// mirrors returns all stores of a kind.
 func (c *Cluster) mirrors(kind string) []*store {
 	all := slices.Clone(c.mirrored)
 	c.secrets.mu.Lock()

@@ -280,7 +280,7 @@ func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flow
 	return nil
 }
 
-// user is our user name as the API server sees it; "" if it does not tell.
+// user is our user name as the API server sees it; "" if the API server does not return it.
 func (c *Cluster) user(ctx context.Context) string {
 	var review authenticationv1.SelfSubjectReview
 	if err := c.client.Create(ctx, &review); err != nil {

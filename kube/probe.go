@@ -29,7 +29,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// WaitError says that a wait ended before the awaited state was reached.
+// WaitError is the end of a wait before the awaited state was reached.
 type WaitError struct {
 	What, Last string
 	Cause      error
@@ -41,7 +41,7 @@ func (e *WaitError) Error() string {
 
 func (e *WaitError) Unwrap() error { return e.Cause }
 
-// Hint says how to go on.
+// Hint is the advice.
 func (e *WaitError) Hint() command.Hint {
 	return command.Text("what was applied stays; run the same command again to go on")
 }
@@ -104,7 +104,7 @@ func (p *probe) removeNow(ctx context.Context) error {
 	return p.Remove(ctx)
 }
 
-// operator is the Deployment of our operator; nil if it is not there.
+// operator is the Deployment of our operator; nil if it does not exist.
 func (c *Cluster) operator() *appsv1.Deployment {
 	for _, st := range c.mirrored {
 		objects, _ := st.snapshot()
@@ -166,12 +166,12 @@ func (p *probe) await(ctx context.Context, progress func(string), wanted func(*c
 	}
 }
 
-// stuckError says that a pod will not run, however long one waits.
+// stuckError: a pod will never run.
 type stuckError struct{ pod, node, words string }
 
 func (e *stuckError) Error() string { return "pod " + e.pod + ": " + e.words }
 
-// stuck returns why a pod will not run, however long one waits; nil if it still may.
+// stuck returns the reason that a pod will never run; nil if it still may.
 func stuck(pod *corev1.Pod) error {
 	if waiting.InVain(pod) {
 		return &stuckError{pod.Name, pod.Spec.NodeName, collect.Pod(pod).Waiting}

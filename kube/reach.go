@@ -123,7 +123,7 @@ func (c *Cluster) runTrial(ctx context.Context, r render.ProbeParams) (*probe, e
 }
 
 // admits asks whether the API server would accept the pod. If it refuses a Job's pods, only the
-// Job's controller hears of it.
+// Job's controller gets the error.
 func (c *Cluster) admits(ctx context.Context, r render.ProbeParams) error {
 	r.Name = render.ProbeName
 	template := render.Probe(r).Spec.Template

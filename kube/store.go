@@ -41,7 +41,7 @@ type store struct {
 	mu       sync.Mutex
 	objects  map[types.NamespacedName]client.Object
 	sorted   []client.Object // objects by namespace and name; nil if objects has changed since
-	seen     string          // the resource version up to which the API server has told everything
+	seen     string          // the API server has sent all changes up to this resource version
 	err      error           // of the last attempt; nil when the mirror is up to date
 	polled   bool            // watching is forbidden or not served
 	hidden   bool            // listing failed in a way that an optional kind allows
