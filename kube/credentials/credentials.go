@@ -1,6 +1,5 @@
-// Package credentials reaches an API server with the credentials of a kubeconfig:
-// it runs credentials plug-ins, which can be stopped, and reads the kubeconfig
-// again when the API server refuses what it said before.
+// Package credentials reaches an API server with the credentials of a kubeconfig. It runs credentials
+// plug-ins, which can be stopped. When the API server refuses the credentials, it reads the kubeconfig again.
 package credentials
 
 import (
@@ -37,29 +36,29 @@ const (
 	longestPause = 5 * time.Minute
 )
 
-// plugin gets credentials from the program that a kubeconfig's user names. It
-// stands in for client-go's own, which can't be stopped, and gives the program
-// our stdin and stderr, so that it asks for passwords and writes into the screen.
+// plugin gets credentials from the program that a kubeconfig's user names. It replaces client-go's own, which
+// can't be stopped, and which gives the program our stdin and stderr: the program would ask for passwords and
+// write into the screen.
 type plugin struct {
 	config clientcmdapi.ExecConfig
-	info   string // what it is told in KUBERNETES_EXEC_INFO
+	info   string // the value of KUBERNETES_EXEC_INFO
 
 	mu      sync.Mutex
 	current *credential
 	running *run          // nil if none is
 	err     error         // of the last run; nil if it gave credentials
-	pause   time.Duration // after the failures until now; 0 if the last run was none
-	next    time.Time     // when one that has failed may run again
+	pause   time.Duration // the pause after the last run; 0 if it did not fail
+	next    time.Time     // after a failure, the time of the next run
 }
 
-// plugins are those of this process by all that a run depends on. Contexts of one
+// plugins are the plug-ins of this process. The key has everything that a run depends on. Contexts of one
 // user share a plug-in: a person logs in once for all of them.
 var plugins = struct {
 	sync.Mutex
 	all map[string]*plugin
 }{all: map[string]*plugin{}}
 
-// sharedPlugin is the one that runs the program which config names.
+// sharedPlugin returns the plug-in for the program that config names.
 func sharedPlugin(config *rest.Config) (*plugin, error) {
 	spec := clientauthenticationv1.ExecCredentialSpec{}
 	if config.ExecProvider.ProvideClusterInfo {
@@ -123,7 +122,7 @@ type run struct {
 
 	mu     sync.Mutex
 	stderr []byte // the end of it
-	told   string // the last words that somebody was told
+	told   string // the last words that were passed on
 }
 
 // Write implements [io.Writer] for the program's stderr.
@@ -135,16 +134,16 @@ func (r *run) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lastWords are where programs say what they wait for, or why they end.
+// lastWords is the line in which programs usually write what they wait for, or why they end.
 func (r *run) lastWords() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return LastLine(string(r.stderr))
 }
 
-// tell passes err on, unless somebody was told the same words of this run.
+// tell passes err on, unless the same words of this run were passed on before.
 func (r *run) tell(to func(error), err error) {
-	words := r.lastWords() + " " // not empty: that is what nobody was told yet
+	words := r.lastWords() + " " // not empty, unlike r.told at the start
 	r.mu.Lock()
 	news := r.told != words
 	r.told = words
@@ -173,7 +172,7 @@ func (e *PluginError) Error() string {
 	return fmt.Sprintf("credentials plug-in %s: %s", e.Command, e.Reason)
 }
 
-// Hint says how to go on.
+// Hint is the advice.
 func (e *PluginError) Hint() command.Hint {
 	return command.Text(cmp.Or(e.hint, "log in with that program, then try again"))
 }
@@ -209,25 +208,25 @@ type pluginTransport struct {
 	base   *http.Transport
 
 	mu      sync.Mutex
-	refused *credential   // by this API server; others may accept it
-	pause   time.Duration // after new ones were refused
-	next    time.Time     // when others are asked for
+	refused *credential   // this API server refused it; others may accept it
+	pause   time.Duration // after it refused new ones
+	next    time.Time     // when to ask the plug-in for others
 }
 
-// certificate is what crypto/tls asks for in a handshake.
+// certificate returns the certificate for a handshake of crypto/tls.
 func (t *pluginTransport) certificate(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	c, err := t.credential(info.Context())
 	if err != nil {
 		return nil, err
 	}
 	if c.cert == nil {
-		return &tls.Certificate{}, nil // crypto/tls sends none then
+		return &tls.Certificate{}, nil // then crypto/tls sends none
 	}
 	return c.cert, nil
 }
 
-// credential are those to try now. What was refused is sent again until it is time to
-// ask the plug-in for others: the API server's answer says more than an error of ours.
+// credential returns the credentials to try now. Refused ones are sent again until it is time to ask the
+// plug-in for others: the API server's answer is more useful than an error of ours.
 func (t *pluginTransport) credential(ctx context.Context) (*credential, error) {
 	t.mu.Lock()
 	refused := t.refused
@@ -257,9 +256,9 @@ func (t *pluginTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return response, err
 }
 
-// refuse notes that the API server does not accept the credentials. Old ones are
-// replaced at the next request. Where it refuses new ones, the next are hardly better:
-// then the plug-in gets the same pauses as one that fails.
+// refuse notes that the API server does not accept the credentials. Old ones are replaced at the next
+// request. If it refuses new ones, further ones will hardly be better: then the plug-in gets the same pauses
+// as one that fails.
 func (t *pluginTransport) refuse(c *credential) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -280,9 +279,9 @@ func longer(pause time.Duration) time.Duration {
 	return min(max(2*pause, firstPause), longestPause)
 }
 
-// credential are the plug-in's last ones while they are valid, unless they are those
-// that were refused. Requests that need new ones at the same time share one run, and
-// each waits as long as it may itself.
+// credential returns the plug-in's last credentials while they are valid, unless they are the refused ones.
+// Requests that need new ones at the same time share one run. Each waits no longer than its own context
+// allows.
 func (p *plugin) credential(ctx context.Context, refused *credential) (*credential, error) {
 	c, r, err := p.begin(refused) //nolint:contextcheck // the run is shared: it outlives whoever asked first
 	if r == nil {
@@ -299,7 +298,7 @@ func (p *plugin) credential(ctx context.Context, refused *credential) (*credenti
 	}
 }
 
-// begin gives what there is, or the run that will bring it.
+// begin returns the present credentials, or the run that will get new ones.
 func (p *plugin) begin(refused *credential) (*credential, *run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -317,7 +316,7 @@ func (p *plugin) begin(refused *credential) (*credential, *run, error) {
 	return nil, p.running, nil
 }
 
-// failedBefore is the last error, with when there will be another try.
+// failedBefore is the last error, with the time of the next try.
 func (p *plugin) failedBefore() error {
 	failed, ok := errors.AsType[*PluginError](p.err)
 	if !ok {
@@ -342,18 +341,19 @@ func (p *plugin) refresh(ctx context.Context, r *run) {
 	close(r.done)
 }
 
-// slow is how long a plug-in may take before somebody is told: those of cloud
-// providers take a few seconds.
+// slow is how long a plug-in may take before its wait is reported: those of cloud providers take a few
+// seconds.
 const slow = 3 * time.Second
 
 type telling struct{}
 
-// OnWait has [Transport.Ready] tell what a plug-in waits for; nil tells nobody.
+// OnWait makes [Transport.Ready] call tell with the reason why a plug-in waits. If tell is nil, Ready reports
+// nothing.
 func OnWait(ctx context.Context, tell func(error)) context.Context {
 	return context.WithValue(ctx, telling{}, tell)
 }
 
-// ready waits until there are credentials, or there can be none.
+// ready waits until there are credentials, or until the plug-in has failed.
 func (t *pluginTransport) ready(ctx context.Context) error {
 	tell, _ := ctx.Value(telling{}).(func(error))
 	_, r, err := t.plugin.begin(nil) //nolint:contextcheck // the run is shared: it outlives whoever asked first
@@ -429,7 +429,7 @@ func (p *plugin) runError(ctx context.Context, err error, last string) error {
 	return p.fail("", "%v", err)
 }
 
-// LastLine of what a program wrote is where programs say why they end.
+// LastLine returns the last line of a program's output, where programs usually give the reason for their end.
 func LastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
@@ -452,8 +452,8 @@ func (p *plugin) parse(stdout []byte) (*credential, error) {
 		return nil, p.fail("", "it gave neither a token nor a certificate")
 	}
 	c := &credential{token: status.Token, since: time.Now()}
-	// Where this machine's clock is ahead, they seem to have expired before they came.
-	// Then the API server decides, or each request would run the plug-in.
+	// If this machine's clock is ahead, credentials can seem expired as soon as they arrive. Then the API
+	// server decides: otherwise each request would run the plug-in.
 	if t := status.ExpirationTimestamp; t != nil && time.Now().Before(t.Time) {
 		c.expires = t.Time
 	}
@@ -467,16 +467,15 @@ func (p *plugin) parse(stdout []byte) (*credential, error) {
 	return c, nil
 }
 
-// Transport is a cluster's. When the API server refuses the
-// credentials, it reads the kubeconfig again: somebody who logs in elsewhere
-// changes that, and a program that runs for weeks goes on.
+// Transport reaches one cluster. When the API server refuses the credentials, Transport reads the kubeconfig
+// again: a login in another program changes that, and a program that runs for weeks goes on.
 type Transport struct {
 	reload func() (*rest.Config, error)
 
 	mu     sync.Mutex
-	config *rest.Config // what current was made of
+	config *rest.Config // the config of rt
 	rt     http.RoundTripper
-	plugin *pluginTransport // that rt gets credentials from; nil for none
+	plugin *pluginTransport // gives rt its credentials; nil for none
 	looked time.Time
 }
 
@@ -484,13 +483,12 @@ type Transport struct {
 // refuses the credentials.
 const lookAgainAfter = 2 * time.Second
 
-// dialTimeout bounds how long an API server that drops packets can hold up the
-// first answer about it.
+// dialTimeout limits the wait for an API server that drops packets.
 const dialTimeout = 5 * time.Second
 
-// NewTransport reaches the API server as config says. When that refuses the
-// credentials, reload reads them again; nil if they are not from a file. An error
-// is of the config, and may be a [PluginError]; so may those of requests.
+// NewTransport reaches the API server as config describes. When the API server refuses the credentials,
+// reload reads them again; nil if they are not from a file. The error is about config, and may be a
+// [PluginError]; so may errors of requests.
 func NewTransport(config *rest.Config, reload func() (*rest.Config, error)) (*Transport, error) {
 	rt, plugin, err := newTransport(config)
 	return &Transport{reload: reload, config: config, rt: rt, plugin: plugin}, err
@@ -506,7 +504,7 @@ func (r *Transport) Ready(ctx context.Context) error {
 	return nil
 }
 
-// LogsIn reports whether credentials are those of a plug-in.
+// LogsIn reports whether the credentials come from a plug-in.
 func (r *Transport) LogsIn() bool { return r.usesPlugin() != nil }
 
 func (r *Transport) usesPlugin() *pluginTransport {
@@ -515,7 +513,7 @@ func (r *Transport) usesPlugin() *pluginTransport {
 	return r.plugin
 }
 
-// newTransport reaches the API server as config says. Config stays as it is.
+// newTransport reaches the API server as config describes. It does not change config.
 func newTransport(config *rest.Config) (_ http.RoundTripper, plugin *pluginTransport, err error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "liqo-tui"
@@ -541,8 +539,8 @@ func (r *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// renew replaces the transport that was refused, if the kubeconfig now says
-// something else. Whoever was refused tries again, as all who observe do.
+// renew replaces the refused transport if the kubeconfig has other credentials now. The caller has to try
+// again, as every observation does.
 func (r *Transport) renew(refused http.RoundTripper) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -552,7 +550,7 @@ func (r *Transport) renew(refused http.RoundTripper) {
 	r.looked = time.Now()
 	config, err := r.reload()
 	if err != nil || config.Host != r.config.Host || sameCredentials(config, r.config) {
-		return // the answer to the request says what is wrong
+		return // the answer to the request has the reason
 	}
 	if rt, plugin, err := newTransport(config); err == nil {
 		r.config, r.rt, r.plugin = config, rt, plugin

@@ -4,5 +4,5 @@ package credentials
 
 import "os/exec"
 
-// detach does nothing where a program can't open our terminal by a name.
+// detach does nothing, because programs can't open our terminal by a name here.
 func detach(*exec.Cmd) {}
