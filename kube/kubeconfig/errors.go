@@ -12,13 +12,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/nearest"
 )
 
-// ContextError is a context that no kubeconfig has, or that several have, each
-// meaning something else by it.
+// ContextError is a context that no kubeconfig has, or that several have with
+// different contents.
 type ContextError struct {
 	Ref        flows.ContextRef
-	Looked     []string  // the files that were looked in
-	Known      []string  // the contexts that are there
-	Candidates []Context // more than one where the name is ambiguous
+	Looked     []string  // the files that were read
+	Known      []string  // the existing contexts
+	Candidates []Context // several, if the name is ambiguous
 }
 
 func (e *ContextError) Error() string {
@@ -53,7 +53,7 @@ func (e *ContextError) Hint() command.Hint {
 	return hint
 }
 
-// fewContexts is how many contexts are named.
+// fewContexts is the largest number of contexts in a hint.
 const fewContexts = 10
 
 // Error is a kubeconfig file that can't be used.
@@ -72,5 +72,5 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Hint says where to look.
+// Hint is the advice.
 func (e *Error) Hint() command.Hint { return command.Text("check --kubeconfig and KUBECONFIG") }

@@ -1,5 +1,5 @@
-// Package kubeconfig finds contexts in kubeconfig files: all that there are, where each
-// leads, and the one that is meant.
+// Package kubeconfig finds contexts in kubeconfig files: all contexts, with the cluster
+// of each, and the chosen one.
 package kubeconfig
 
 import (
@@ -18,27 +18,27 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// Context is a context of a kubeconfig file, and where it leads.
+// Context is a context of a kubeconfig file, with the cluster that it leads to.
 type Context struct {
-	// Ref opens it. Its file is named where kubectl's own rules would not find
-	// it, or would find another one of the same name.
+	// Ref opens it. Ref names the file if kubectl's own rules would not find the
+	// context, or would find another one of the same name.
 	Ref    flows.ContextRef
 	File   string
 	Server string // URL of the API server
 	User   string // name of the kubeconfig's user
 	// Namespace is the context's namespace; "" if it has none.
 	Namespace string
-	Current   bool // what kubectl would use without --context
-	// Problem is why it can't be opened, nil when it can: its cluster or user is
-	// in none of the files.
+	Current   bool // kubectl uses it without --context
+	// Problem is the reason that it can't be opened; nil if it can. Its cluster or user
+	// is in none of the files.
 	Problem error
 }
 
-// Contexts are all contexts of the files, and what is wrong with the files that
-// could not be read. No files stand for those that kubectl would read. Each file
-// is read on its own: merging, as kubectl does, keeps one of several contexts of
-// the same name and hides the others. One that is not there is passed over, as kubectl
-// does, unless there is nothing else.
+// Contexts returns all contexts of the files, and the problems of files that could not
+// be read. If files is empty, it reads those that kubectl would read. Each file is read
+// on its own: merging, as kubectl does, keeps one of several contexts of the same name
+// and hides the others. Like kubectl, it ignores missing files, unless there are no
+// contexts at all.
 func Contexts(files []string) ([]Context, []*Error) {
 	k := loadKubeconfigs(files)
 	var out []Context
@@ -53,12 +53,12 @@ func Contexts(files []string) ([]Context, []*Error) {
 	return out, k.problems
 }
 
-// OnlyIn reports whether files have a context that those of kubectl have not.
+// OnlyIn reports whether files have a context that kubectl's own files do not have.
 func OnlyIn(files []string, name string) bool {
 	return len(loadKubeconfigs(files).holding(name)) > 0 && len(loadKubeconfigs(nil).holding(name)) == 0
 }
 
-// Looked are the files that contexts are looked for in: those that are given, or those
+// Looked returns the files in which contexts are searched: the given ones, or those
 // that kubectl would read.
 func Looked(given []string) []string { return loadKubeconfigs(given).looked }
 
@@ -68,11 +68,11 @@ func contextNames(config *clientcmdapi.Config) []string {
 
 // kubeconfigs are the files of one invocation, in their order.
 type kubeconfigs struct {
-	given    bool // by the admin, rather than found by kubectl's rules
+	given    bool // by the admin, not by kubectl's rules
 	looked   []string
 	files    []kubeconfig
 	problems []*Error
-	absent   []*Error // that nobody has given
+	absent   []*Error // missing files that nobody has given
 }
 
 type kubeconfig struct {
@@ -119,8 +119,8 @@ func (k kubeconfigs) describe(f kubeconfig, name string) Context {
 	return c
 }
 
-// current is the file that says which context is the current one: the first
-// that says anything, as for kubectl.
+// current returns the file that names the current context: the first file that names
+// one, as for kubectl.
 func (k kubeconfigs) current() (kubeconfig, bool) {
 	i := slices.IndexFunc(k.files, func(f kubeconfig) bool { return f.config.CurrentContext != "" })
 	if i < 0 {
@@ -129,12 +129,12 @@ func (k kubeconfigs) current() (kubeconfig, bool) {
 	return k.files[i], true
 }
 
-// holding are the files with a context of this name.
+// holding returns the files with a context of this name.
 func (k kubeconfigs) holding(name string) []kubeconfig {
 	return slices.DeleteFunc(slices.Clone(k.files), func(f kubeconfig) bool { return f.config.Contexts[name] == nil })
 }
 
-// find is the one file that has the context, and the context's name.
+// find returns the one file that has the context, and the context's name.
 func (k kubeconfigs) find(ref flows.ContextRef) (kubeconfig, string, error) {
 	name := ref.Name
 	var preferred string
@@ -164,8 +164,8 @@ func (k kubeconfigs) find(ref flows.ContextRef) (kubeconfig, string, error) {
 	return files[0], name, nil
 }
 
-// missing says that a context isn't there; a file that can't be read is the
-// better explanation, since the context may be in it.
+// missing returns the error for a context that was not found. If a file can't be read,
+// that is the better explanation: the context may be in it.
 func (k kubeconfigs) missing(ref flows.ContextRef) error {
 	if len(k.problems) > 0 {
 		return k.problems[0]
@@ -198,9 +198,9 @@ func (k kubeconfigs) same(a, b kubeconfig, name string) bool {
 	return okA && okB && reflect.DeepEqual(clusterA, clusterB) && reflect.DeepEqual(userA, userB)
 }
 
-// part is a configuration of this context alone. Its cluster and its user are
-// those of its own file, or of another file if that has none of the name:
-// kubectl allows to keep them apart.
+// part returns a configuration of this context alone. Its cluster and its user are from
+// its own file, or from another file if that has none of the name: kubectl allows this,
+// too.
 func (k kubeconfigs) part(f kubeconfig, name string, o Choice) (*clientcmdapi.Config, error) {
 	context := f.config.Contexts[name].DeepCopy()
 	context.Cluster, context.AuthInfo = cmp.Or(o.Cluster, context.Cluster), cmp.Or(o.User, context.AuthInfo)
@@ -227,7 +227,7 @@ func (k kubeconfigs) part(f kubeconfig, name string, o Choice) (*clientcmdapi.Co
 	return part, nil
 }
 
-// Choice is what somebody says of the context that they mean.
+// Choice is a user's choice of a context.
 type Choice struct {
 	Context flows.ContextRef
 	Files   []string // to find the context in, if it names no file; nil for kubectl's own
@@ -235,7 +235,7 @@ type Choice struct {
 	User    string   // overrides the context's user
 }
 
-// Load finds the context that is meant, and how to reach its API server.
+// Load finds the chosen context, and returns the configuration for its API server.
 func Load(o Choice) (*rest.Config, Context, error) {
 	files := o.Files
 	if o.Context.File != "" {
