@@ -18,7 +18,7 @@ It has names and addresses of your clusters, nodes and namespaces. Have a look b
 you hand it to somebody.
 `
 
-// Archive is the files, and one that says what they are, as a tar.gz.
+// Archive returns the files as a tar.gz, with one more file that describes them.
 func (f Files) Archive() ([]byte, error) {
 	files := maps.Clone(f)
 	files["README.txt"] = []byte(readme)

@@ -1,4 +1,5 @@
-// Package support collects from a cluster what a bug report needs, without secrets.
+// Package support collects the facts about a cluster for a bug report, without
+// secrets.
 package support
 
 import (
@@ -22,21 +23,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/bundle"
 )
 
-// Source is a cluster that a bundle is made of.
+// Source is a cluster to collect from.
 type Source interface {
 	Reader() client.Reader
-	// Logs are the last lines of a pod's.
+	// Logs returns the last lines of a pod's logs.
 	Logs(ctx context.Context, pod flows.PodFacts, lines int) (string, error)
 }
 
 // Files are parts of a bundle, by their paths.
 type Files map[string][]byte
 
-// logLines of each pod are a few hours of one in trouble.
+// logLines is the number of lines for each pod: a few hours of a pod in trouble.
 const logLines = 5000
 
-// Collect reads what there is. What can't be read is told in the file
-// problems.txt; it is no reason to have nothing.
+// Collect reads everything that may be read. The file problems.txt lists the rest.
 func Collect(ctx context.Context, c Source, f flows.ClusterFacts) Files {
 	files := Files{}
 	var problems strings.Builder
@@ -79,7 +79,7 @@ func Collect(ctx context.Context, c Source, f flows.ClusterFacts) Files {
 	return files
 }
 
-// ours are the namespaces of the installation and of tenants.
+// ours returns the namespaces of the installation and of tenants.
 func ours(f flows.ClusterFacts) []string {
 	all := map[string]bool{f.Namespace: true}
 	for i := range f.Configurations {
@@ -95,8 +95,8 @@ func ours(f flows.ClusterFacts) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// list reads all objects of a kind, sorted. A kind that the cluster does not know has
-// none.
+// list reads all objects of a kind, sorted. If the cluster does not know the kind,
+// there are none.
 func list(ctx context.Context, r client.Reader, k bundle.Kind, namespaces []string) (all []unstructured.Unstructured, err error) {
 	if k.Everywhere {
 		namespaces = []string{""}
@@ -138,7 +138,7 @@ func listIn(ctx context.Context, r client.Reader, k bundle.Kind, namespace strin
 	return all, nil
 }
 
-// logs adds what a pod has said. One that has not started has said nothing.
+// logs adds the logs of a pod, if it has started.
 func logs(ctx context.Context, c Source, o *unstructured.Unstructured, files Files) error {
 	var p corev1.Pod
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &p); err != nil {
