@@ -1,8 +1,8 @@
-// Package discovery is how clusters are announced and found: as DNS-based Service Discovery
-// (RFC 6763) has it, by multicast in a LAN (RFC 6762).
+// Package discovery describes how clusters are announced and found, with DNS-based Service
+// Discovery (RFC 6763) by multicast in a LAN (RFC 6762).
 //
-// What is found is a hint. Anybody in a LAN can announce anything: only the certificate of an API
-// server, checked with an admin's kubeconfig, says which cluster it is.
+// A found cluster is a hint. Anybody in a LAN can announce anything: only the certificate of an API
+// server, checked with an admin's kubeconfig, proves which cluster it is.
 package discovery
 
 import (
@@ -23,21 +23,21 @@ import (
 const (
 	Service  = "_liqo-tui._tcp" // a label has 15 characters at most: RFC 6335, section 5.1
 	local    = Service + ".local."
-	services = "_services._dns-sd._udp.local." // RFC 6763, section 9: which services there are
+	services = "_services._dns-sd._udp.local." // the name for all services: RFC 6763, section 9
 	hosts    = ".liqo-tui.local."
-	// IDKey is how the text of a cluster begins that gives its ID.
+	// IDKey is the prefix of the text that has a cluster's ID.
 	IDKey = "id="
 )
 
-// Cluster is one that is announced.
+// Cluster is an announced cluster.
 type Cluster struct {
 	ID wire.ClusterID
-	// Server is where its API server answers TLS. In a LAN it is an address: it may have no
-	// name server.
+	// Server is the address of its API server. In a LAN it is an IP address, because the LAN may
+	// have no name server.
 	Server netip.AddrPort
 }
 
-// ParseServer reads the URL of an API server that can be announced in a LAN.
+// ParseServer parses the URL of an API server for an announcement in a LAN.
 func ParseServer(text string) (netip.AddrPort, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -53,12 +53,12 @@ func ParseServer(text string) (netip.AddrPort, error) {
 	return server, nil
 }
 
-// reachable reports whether another machine can have an API server there.
+// reachable reports whether an API server at this address can be on another machine.
 func reachable(server netip.AddrPort) bool {
 	return server.Addr().IsGlobalUnicast() && server.Port() != 0
 }
 
-// Question asks a LAN which clusters there are. Answers are wanted by unicast.
+// Question asks all clusters in a LAN to answer. It wants the answers by unicast.
 func Question() ([]byte, error) {
 	name, err := dnsmessage.NewName(local)
 	if err != nil {
@@ -69,28 +69,29 @@ func Question() ([]byte, error) {
 }
 
 const (
-	// unicast in the class of a question asks for answers that others don't hear, and in that of
-	// a record it says that there is no other one of that name: RFC 6762, sections 5.4 and 10.2.
+	// unicast, in the class of a question, asks for answers that others don't hear. In the class of
+	// a record, the same bit means that no other record has that name: RFC 6762, sections 5.4 and
+	// 10.2.
 	unicast = 1 << 15
 	unique  = unicast
-	// lifetime of a record, in seconds, as RFC 6762, section 10, has it for those with addresses;
-	// shortLived for those that ask without a cache, as section 6.7 wants it.
+	// lifetime is the lifetime of a record in seconds: RFC 6762, section 10, for records with host
+	// names. shortLived is that for senders without a cache: section 6.7.
 	lifetime   = 120
 	shortLived = 10
 )
 
-// mostQuestions is more than a common client asks at once. Its questions are in the answer, which
-// could be many times as long as a packet with more of them.
+// mostQuestions is more than a common client asks at once. The answer repeats the questions, so
+// with more of them it could be many times as long as the packet.
 const mostQuestions = 16
 
-// Reply is the answer to a packet that has been heard; no message where nothing of the cluster is
-// asked, or all of it is known to who asks (RFC 6762, section 7.1). legacy says that the packet did
-// not come from the port of mDNS: its sender expects the answer of a common name server. multicast
-// reports whether all are to hear the answer.
+// Reply returns the answer to a received packet. It returns no message if nothing about the cluster
+// is asked, or if the sender knows everything already (RFC 6762, section 7.1). legacy means that
+// the packet did not come from the port of mDNS: its sender expects the answer of a common name
+// server. multicast reports whether everybody should hear the answer.
 func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bool, err error) {
 	id, questions, known := ask(packet)
 	if len(questions) == 0 || legacy && len(questions) > mostQuestions {
-		return nil, false, nil // many talk on this port
+		return nil, false, nil // other services use this port, too
 	}
 	records, err := c.records(legacy)
 	if err != nil {
@@ -114,7 +115,7 @@ func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bo
 	}
 	for i, r := range records {
 		if !said[i] && r.Header.Name.String() != services {
-			reply.Additionals = append(reply.Additionals, r) // who has the one asks for the others next
+			reply.Additionals = append(reply.Additionals, r) // the sender would ask for them next
 		}
 	}
 	if legacy {
@@ -124,8 +125,8 @@ func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bo
 	return message, multicast && !legacy, err
 }
 
-// ask reads a packet as questions, and what its sender knows. It leaves out names that others have
-// and this parser does not read, such as a printer's with a dot.
+// ask reads the questions of a packet, and the records that its sender knows. It leaves out names
+// of other services that this parser can't read, such as a printer's with a dot.
 func ask(packet []byte) (id uint16, questions []dnsmessage.Question, known []dnsmessage.Resource) {
 	var p dnsmessage.Parser
 	header, err := p.Start(packet)
@@ -149,13 +150,13 @@ func ask(packet []byte) (id uint16, questions []dnsmessage.Question, known []dns
 	}
 }
 
-// knows reports whether who has said k needs not be told r.
+// knows reports whether a sender that knows k does not need r.
 func knows(k, r dnsmessage.Resource) bool {
 	return k.Header.Type == r.Header.Type && strings.EqualFold(k.Header.Name.String(), r.Header.Name.String()) &&
 		k.Header.TTL >= lifetime/2 && strings.EqualFold(k.Body.GoString(), r.Body.GoString())
 }
 
-// records are all of a cluster.
+// records returns all records of a cluster.
 func (c Cluster) records(legacy bool) ([]dnsmessage.Resource, error) {
 	var names [4]dnsmessage.Name
 	var errs [4]error
@@ -168,7 +169,7 @@ func (c Cluster) records(legacy bool) ([]dnsmessage.Resource, error) {
 		switch {
 		case legacy:
 			h.TTL = shortLived
-		case kind != dnsmessage.TypePTR: // others point to theirs
+		case kind != dnsmessage.TypePTR: // other clusters have records of this name, too
 			h.Class |= unique
 		}
 		return h
@@ -182,8 +183,8 @@ func (c Cluster) records(legacy bool) ([]dnsmessage.Resource, error) {
 	}, errors.Join(errs[:]...)
 }
 
-// Read are the clusters that an answer announces whole, and how many it announces besides
-// that no cluster can be.
+// Read returns the complete clusters that an answer announces, and the number of other
+// announcements: those that can't be a cluster.
 func Read(packet []byte) (found []Cluster, unfit int) {
 	var m dnsmessage.Message
 	if err := m.Unpack(packet); err != nil || !m.Response {
@@ -220,7 +221,7 @@ func Read(packet []byte) (found []Cluster, unfit int) {
 	return found, unfit
 }
 
-// IDOf is the cluster's ID that texts of a record give; "" if none does.
+// IDOf returns the cluster's ID in the texts of a record; "" if there is none.
 func IDOf(texts []string) wire.ClusterID {
 	for _, text := range texts {
 		if id, ok := strings.CutPrefix(text, IDKey); ok {

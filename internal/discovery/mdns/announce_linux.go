@@ -18,11 +18,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
-// Announce answers for a cluster in the LAN of the interface that has an address, until ctx ends.
-// What keeps it from that is logged, and tried again.
+// Announce answers questions about a cluster in the LAN of the interface that has an address, until
+// ctx ends. It logs errors, and tries again.
 //
-// It says nothing unasked, neither at its beginning nor at its end: other nodes of the cluster
-// answer, too, and a program that browses already would be told of an end that is none.
+// It sends nothing unasked, neither at its start nor at its end: other nodes of the cluster also
+// answer, and a program that is browsing would otherwise take the end of one node for the cluster's.
 func Announce(ctx context.Context, log *slog.Logger, address netip.Addr, c discovery.Cluster) {
 	for ctx.Err() == nil {
 		if err := announce(ctx, log, address, c); ctx.Err() == nil {
@@ -32,7 +32,7 @@ func Announce(ctx context.Context, log *slog.Logger, address netip.Addr, c disco
 	}
 }
 
-// retry is after the interface could not be listened on.
+// retry is the pause after an error.
 const retry = 30 * time.Second
 
 func announce(ctx context.Context, log *slog.Logger, address netip.Addr, c discovery.Cluster) error {
@@ -43,8 +43,8 @@ func announce(ctx context.Context, log *slog.Logger, address netip.Addr, c disco
 	return answer(ctx, log, conn, lan, c)
 }
 
-// listen hears what the LAN of an address asks all. What is sent to the node's address alone stays
-// another program's, such as Avahi's.
+// listen receives questions that go to all of an address's LAN. Packets to the node's address alone
+// go on to other programs, such as Avahi.
 func listen(address netip.Addr) (*net.UDPConn, netip.Prefix, error) {
 	i, lan, err := interfaceOf(address)
 	if err != nil {
@@ -63,7 +63,8 @@ func listen(address netip.Addr) (*net.UDPConn, netip.Prefix, error) {
 	return conn, lan, nil
 }
 
-// bound is a socket that is bound to the group. Package net would bind it to the port of all
+// bound returns a socket that is bound to the group. Package net would bind it to the port on all
+// addresses.
 // addresses.
 func bound() (*net.UDPConn, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -71,7 +72,7 @@ func bound() (*net.UDPConn, error) {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), "mdns")
-	defer file.Close() // the connection has one of its own
+	defer file.Close() // the connection has a copy of the descriptor
 	if err := errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
 		unix.Bind(fd, &unix.SockaddrInet4{Port: int(group.Port()), Addr: group.Addr().As4()}),
@@ -85,15 +86,15 @@ func bound() (*net.UDPConn, error) {
 	return conn.(*net.UDPConn), nil
 }
 
-// Of all nodes that answer by multicast, each waits for another time (RFC 6762, section 6), and says
-// nothing twice within a second.
+// If several nodes answer by multicast, each waits a random time (RFC 6762, section 6), and repeats
+// nothing within a second.
 const (
 	leastDelay, mostDelay = 20 * time.Millisecond, 120 * time.Millisecond
 	quiet                 = time.Second
 )
 
-// answer leaves out who is not of the LAN: others would be told what is its own (RFC 6762,
-// section 11). It closes conn at the end.
+// answer ignores senders outside the LAN: they must not get the LAN's addresses (RFC 6762, section
+// 11). It closes conn at the end.
 func answer(ctx context.Context, log *slog.Logger, conn *net.UDPConn, lan netip.Prefix, c discovery.Cluster) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -119,15 +120,16 @@ func answer(ctx context.Context, log *slog.Logger, conn *net.UDPConn, lan netip.
 			said, from = time.Now(), group
 			sleep.For(ctx, leastDelay+rand.N(mostDelay-leastDelay)) //nolint:gosec // no secret
 		}
-		// One who can't be answered, as by a firewall, keeps nobody else from an answer.
+		// An error for one sender, for example because of a firewall, keeps no other sender from an
+		// answer.
 		if _, err := conn.WriteToUDPAddrPort(reply, from); err != nil && ctx.Err() == nil {
 			log.Log(ctx, failed, "an answer was not sent", "to", from, "error", err)
-			failed = slog.LevelDebug // of many, the first one
+			failed = slog.LevelDebug // only the first of many errors is a warning
 		}
 	}
 }
 
-// interfaceOf is the interface that has an address, and its LAN.
+// interfaceOf returns the interface that has an address, and its LAN.
 func interfaceOf(address netip.Addr) (*net.Interface, netip.Prefix, error) {
 	all, err := net.Interfaces()
 	if err != nil {

@@ -18,19 +18,19 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/discovery"
 )
 
-// group is where all of a LAN hear questions.
+// group is the address at which all machines of a LAN hear questions.
 var group = netip.AddrPortFrom(netip.AddrFrom4([4]byte{224, 0, 0, 251}), 5353)
 
 const (
-	// most is as long as a packet of mDNS may be: RFC 6762, section 17.
+	// most is the largest size of a packet of mDNS: RFC 6762, section 17.
 	most = 9000
 	// hops of packets: RFC 6762, section 11.
 	hops = 255
 )
 
-// lansOf are the IPv4 addresses of an interface, each with its range.
+// lansOf returns the IPv4 addresses of an interface, each with its range.
 func lansOf(i net.Interface) (lans []netip.Prefix) {
-	addresses, _ := i.Addrs() // one that has gone has none
+	addresses, _ := i.Addrs() // an interface that has disappeared has none
 	for _, a := range addresses {
 		if lan, err := netip.ParsePrefix(a.String()); err == nil && lan.Addr().Is4() {
 			lans = append(lans, lan)
@@ -39,28 +39,28 @@ func lansOf(i net.Interface) (lans []netip.Prefix) {
 	return lans
 }
 
-// lead has multicast packets of conn leave through an interface.
+// lead makes multicast packets of conn leave through an interface.
 func lead(conn *net.UDPConn, i *net.Interface) error {
 	p := ipv4.NewPacketConn(conn)
 	return errors.Join(p.SetMulticastInterface(i), p.SetMulticastTTL(hops), p.SetTTL(hops))
 }
 
-// Found is a cluster that a LAN has told of.
+// Found is a cluster that was found in a LAN.
 type Found struct {
 	discovery.Cluster
 	Interface string // of this machine
 }
 
-// Answers are what the LANs of this machine have said.
+// Answers are the answers from the LANs of this machine.
 type Answers struct {
 	Found []Found
 	Asked []string // the interfaces
-	Unfit int      // announcements that no cluster can have made, or too many of them
+	Unfit int      // announcements that can't be a cluster's, and those above the limit
 }
 
-// Browse asks the LANs of this machine for clusters, and takes answers as long as wait. name is of
-// the one interface to ask on; "" is all. An interface that can't be asked is an error beside what
-// the others found.
+// Browse asks the LANs of this machine for clusters, and collects answers until wait has passed.
+// name selects one interface; "" means all. If an interface can't be asked, Browse returns an error
+// together with the results of the others.
 func Browse(ctx context.Context, name string, wait time.Duration) (Answers, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -96,9 +96,9 @@ func Browse(ctx context.Context, name string, wait time.Duration) (Answers, erro
 }
 
 const (
-	// again is when a question is repeated, as packets get lost: RFC 6762, section 5.2.
+	// again is how often a question is repeated, because packets get lost: RFC 6762, section 5.2.
 	again = 4
-	// MostClusters of a LAN are more than anybody has in one.
+	// MostClusters is more than any LAN has.
 	MostClusters = 256
 )
 
@@ -136,7 +136,7 @@ func browse(ctx context.Context, i *net.Interface, wait time.Duration) (found []
 		case err != nil:
 			return found, unfit, err
 		}
-		// RFC 6762, sections 6 and 11: others' answers don't count.
+		// RFC 6762, sections 6 and 11: other answers don't count.
 		if from.Port() != group.Port() || !slices.ContainsFunc(lans, func(lan netip.Prefix) bool { return lan.Contains(from.Addr().Unmap()) }) {
 			continue
 		}
