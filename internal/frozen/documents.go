@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// coders are functions that write or read documents, and which argument is one.
+// coders are functions that write or read documents, each with the index of the argument
+// that is the document.
 var coders = map[string]int{
 	"encoding/json.Marshal": 0, "encoding/json.MarshalIndent": 0, "encoding/json.Unmarshal": 1,
 	"(*encoding/json.Encoder).Encode": 0, "(*encoding/json.Decoder).Decode": 0,
@@ -18,10 +19,10 @@ var coders = map[string]int{
 	"go.yaml.in/yaml/v2.Marshal": 0, "go.yaml.in/yaml/v2.Unmarshal": 1,
 }
 
-// Documents are the types of all documents that are written or read as JSON or YAML: a
-// paragraph for each, with a line for each path. They are found by what is given to the
-// packages for JSON and YAML, and by the tags of fields. The names of types are not part
-// of them, nor in which package they are.
+// Documents returns the types of all documents that are written or read as JSON or YAML:
+// a paragraph for each type, with a line for each path. It finds them by the arguments
+// of the packages for JSON and YAML, and by the tags of fields. Names of types and
+// packages are left out.
 func (s *Source) Documents() []string {
 	roots, nested := map[*types.Named]bool{}, map[*types.Named]bool{}
 	var add func(t types.Type, into map[*types.Named]bool)
@@ -88,7 +89,8 @@ func (s *Source) Documents() []string {
 	return slices.Compact(all)
 }
 
-// typesOf are those of the values that an expression of an interface's type may have.
+// typesOf calls each for the types of the values that an expression of an interface type
+// may have.
 func (s *Source) typesOf(e ast.Expr, seen map[types.Object]bool, each func(types.Type)) {
 	e = ast.Unparen(e)
 	t := s.info.TypeOf(e)
@@ -125,7 +127,7 @@ func tagged(t types.Type) bool {
 	return false
 }
 
-// tagOf is the key and the options that a field's tag says.
+// tagOf returns the key and the options in a field's tag.
 func tagOf(tag string) (key, options string) {
 	for _, format := range []string{"json", "yaml"} {
 		if text, ok := reflect.StructTag(tag).Lookup(format); ok {
@@ -150,8 +152,8 @@ func (s *Source) document(t types.Type) string {
 	return "{" + strings.Join(top, ", ") + "}\n  " + strings.Join(lines, "\n  ") + "\n"
 }
 
-// fields are the lines of a struct, in the order of its fields. inside are the structs
-// that it is in.
+// fields returns the lines of a struct, in the order of its fields. inside are the
+// enclosing structs.
 func (s *Source) fields(t types.Type, path string, inside []types.Type) (lines []string) {
 	st := under(t).(*types.Struct)
 	for i := range st.NumFields() {
@@ -178,7 +180,7 @@ func (s *Source) fields(t types.Type, path string, inside []types.Type) (lines [
 	return lines
 }
 
-// within reports whether a type is of the module, or has no name.
+// within reports whether a type is the module's own, or has no name.
 func (s *Source) within(t types.Type) bool {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		t = p.Elem()
@@ -231,7 +233,7 @@ func (s *Source) value(t types.Type, path, options string, inside []types.Type) 
 	return line(t.String())
 }
 
-// words are the constants of a type that has a name and is a string.
+// words returns the constants of a named string type.
 func (s *Source) words(t types.Type) []string {
 	all := map[string]bool{}
 	if b, ok := t.Underlying().(*types.Basic); !ok || b.Kind() != types.String {

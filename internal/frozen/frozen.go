@@ -1,5 +1,5 @@
-// Package frozen writes what others rely on into golden files: what programs, people and
-// other releases see of this one. It is a helper of tests.
+// Package frozen writes names that others rely on into golden files: those that programs,
+// people and other releases see. It is a helper of tests.
 package frozen
 
 import (
@@ -28,7 +28,7 @@ type Section struct {
 	Lines []string
 }
 
-// Compare holds sections against the golden file name in testdata/wire at the root of the
+// Compare compares sections with the golden file name in testdata/wire at the root of the
 // repository.
 func Compare(t testing.TB, name string, sections ...Section) {
 	t.Helper()
@@ -56,8 +56,8 @@ func Compare(t testing.TB, name string, sections ...Section) {
 	golden.Compare(t, filepath.Join("..", up, "wire", name), text.String())
 }
 
-// Commands are all commands of a program: each with what it takes, and its flags, their
-// type and default.
+// Commands returns all commands of a program, each with its arguments and its flags, with
+// their types and defaults.
 func Commands(root *cobra.Command) []string {
 	var lines []string
 	var visit func(*cobra.Command, string)
@@ -100,7 +100,7 @@ func flag(f *pflag.Flag) string {
 	return line
 }
 
-// Metrics are those that a gatherer has now, with type and labels.
+// Metrics returns a gatherer's present metrics, with type and labels.
 func Metrics(t testing.TB, from prometheus.Gatherer) []string {
 	t.Helper()
 	families, err := from.Gather()

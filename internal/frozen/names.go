@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Constants are all texts of the code that match.
+// Constants returns all texts in the code that match.
 func (s *Source) Constants(pattern *regexp.Regexp) []string {
 	all := map[string]bool{}
 	for text := range s.strings {
@@ -19,8 +19,8 @@ func (s *Source) Constants(pattern *regexp.Regexp) []string {
 	return sorted(all)
 }
 
-// Fields are what the code writes into fields of other modules' structs that match
-// owner and name.
+// Fields returns the values that the code writes into fields of other modules' structs, if
+// owner and name match.
 func (s *Source) Fields(owner, name *regexp.Regexp) []string {
 	var items []item
 	for o, flows := range s.assigned {
@@ -33,7 +33,8 @@ func (s *Source) Fields(owner, name *regexp.Regexp) []string {
 	return known(s.valuesOf(items))
 }
 
-// Keys are those that the code writes into such fields, which are maps, and reads of them.
+// Keys returns the keys that the code writes into such fields, if they are maps, and those
+// that it reads from them.
 func (s *Source) Keys(owner, name *regexp.Regexp) []string {
 	is := func(o types.Object, of string) bool {
 		return s.foreignField(o) && owner.MatchString(of) && name.MatchString(o.Name())
@@ -70,7 +71,8 @@ func (s *Source) Keys(owner, name *regexp.Regexp) []string {
 	return known(s.valuesOf(items))
 }
 
-// Arguments are those that the code gives to functions whose full name matches.
+// Arguments returns the arguments that the code gives to functions whose full name
+// matches.
 func (s *Source) Arguments(function *regexp.Regexp, index int) []string {
 	var items []item
 	for _, call := range s.calls {
@@ -83,8 +85,8 @@ func (s *Source) Arguments(function *regexp.Regexp, index int) []string {
 	return known(s.valuesOf(items))
 }
 
-// Conversions are what becomes a value of another module's type with a name: where it is
-// converted or assigned, and as an argument of another module's function.
+// Conversions returns the values that become values of another module's named type: by
+// conversion, by assignment, or as an argument of another module's function.
 func (s *Source) Conversions(name string) []string {
 	is := func(t types.Type) bool {
 		n, ok := types.Unalias(t).(*types.Named)
@@ -113,7 +115,7 @@ func (s *Source) Conversions(name string) []string {
 	return known(s.valuesOf(items))
 }
 
-// Objects are the names of the objects of other modules' types that the code makes, as
+// Objects returns the names of the objects of other modules' types that the code makes, as
 // kind and name.
 func (s *Source) Objects() []string {
 	all := map[string]bool{}
@@ -144,7 +146,7 @@ func (s *Source) Objects() []string {
 	return sorted(all)
 }
 
-// metadata reports whether a type is another module's with metadata of Kubernetes.
+// metadata reports whether a type is another module's and has Kubernetes' metadata.
 func (s *Source) metadata(t types.Type) bool {
 	n, ok := types.Unalias(t).(*types.Named)
 	if !ok || s.ours(n.Obj()) {
@@ -167,7 +169,7 @@ func (s *Source) foreignField(o types.Object) bool {
 	return ok && v.IsField() && !s.ours(o)
 }
 
-// known are the values but for those of which nothing is known, and none.
+// known returns the values without "" and without those that are wholly unknown.
 func known(values []string) []string {
 	return slices.DeleteFunc(values, func(v string) bool { return strings.Trim(v, Unknown) == "" })
 }

@@ -15,27 +15,26 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Source is the code of the programs, with types. It answers which constants arrive at a
-// place that others see, such as the reason of a condition, however they get there and
-// whichever package has them. Where something is only known while the program runs, the
-// answer has a star.
+// Source is the code of the programs, with types. It finds the constants that reach a place
+// that others see, such as the reason of a condition, by whatever way and from whichever
+// package. A part of a text that is only known while the program runs is a star.
 //
-// What it follows is the flow of values: assignments, arguments, results, elements of
-// lists and maps, and fields of our own structs. A function is followed with the
-// arguments of the call that led there. It knows no order and no conditions, so it may
-// find more than what is ever written, and never less, but for what goes through
-// interfaces of other modules, channels and reflection.
+// It follows the flow of values: assignments, arguments, results, elements of lists and
+// maps, and fields of our own structs. It follows a function with the arguments of the call
+// that led there. It knows no order and no conditions, so it may find more than is ever
+// written. It never finds less, except values that pass through interfaces of other modules,
+// channels and reflection.
 type Source struct {
 	module   string
 	packages []*packages.Package
 	info     types.Info
 
 	assigned  map[types.Object][]flow     // to variables, parameters and fields
-	keys      map[types.Object][]ast.Expr // of maps: what they were indexed with to write
+	keys      map[types.Object][]ast.Expr // of maps: the keys that were written
 	returned  map[any][][]ast.Expr        // by functions: *types.Func or *ast.FuncLit
 	bodies    map[any]*ast.FuncType
 	receivers map[types.Object]types.Object
-	owner     map[types.Object]string // the struct of a field of another module's
+	owner     map[types.Object]string // the struct of a field in another module
 	calls     []*ast.CallExpr
 	indexed   []*ast.IndexExpr
 	literals  []*ast.CompositeLit
@@ -44,16 +43,15 @@ type Source struct {
 	texts     map[made][]string
 }
 
-// flow is what is assigned: an expression, or with keys the keys of a map; result is
-// which of a call's.
+// flow is an assigned value: an expression, or the keys of a map if keys is set. result is
+// the index of a call's result.
 type flow struct {
 	expr   ast.Expr
 	keys   bool
 	result int
 }
 
-// Load parses the packages of which patterns are made, as far as they are of the module
-// in dir.
+// Load parses the packages of the module in dir that patterns import or name.
 func Load(dir, module string, patterns ...string) (*Source, error) {
 	env := append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
 	listed, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedImports | packages.NeedDeps, Dir: dir, Env: env}, patterns...)
@@ -97,7 +95,8 @@ func Load(dir, module string, patterns ...string) (*Source, error) {
 			s.read(f)
 		}
 	}
-	// What is called through a variable is known when the arguments of the other calls are.
+	// Calls through a variable come last: the arguments of the other calls show their
+	// functions.
 	for _, known := range []bool{true, false} {
 		for _, call := range s.calls {
 			if (s.callee(call) != nil) == known {
@@ -112,7 +111,7 @@ func copyAll[K comparable, V any](to, from map[K]V) {
 	maps.Copy(to, from)
 }
 
-// read notes all that flows in one file.
+// read notes all flows in one file.
 func (s *Source) read(f *ast.File) {
 	var inside []any // the functions that a statement is in
 	ast.PreorderStack(f, nil, func(n ast.Node, stack []ast.Node) bool {
@@ -202,7 +201,7 @@ func (s *Source) assign(to, from []ast.Expr) {
 	}
 }
 
-// note that a value is assigned to an expression.
+// note notes that a value is assigned to an expression.
 func (s *Source) note(to ast.Expr, f flow) {
 	switch to := ast.Unparen(to).(type) {
 	case *ast.IndexExpr:
@@ -222,7 +221,7 @@ func (s *Source) note(to ast.Expr, f flow) {
 	}
 }
 
-// object is the variable, parameter or field that an expression is.
+// object returns the variable, parameter or field that an expression denotes.
 func (s *Source) object(e ast.Expr) types.Object {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
@@ -284,12 +283,12 @@ func ownerOf(s *types.Selection) string {
 	return typeName(t)
 }
 
-// ours reports whether an object is of the module.
+// ours reports whether an object belongs to the module.
 func (s *Source) ours(o types.Object) bool {
 	return o.Pkg() != nil && (o.Pkg().Path() == s.module || strings.HasPrefix(o.Pkg().Path(), s.module+"/"))
 }
 
-// callee is the function that is called, as far as it has a name.
+// callee returns the called function, if it has a name.
 func (s *Source) callee(call *ast.CallExpr) *types.Func {
 	fun := ast.Unparen(call.Fun)
 	switch indexed := fun.(type) {
@@ -312,8 +311,8 @@ func (s *Source) callee(call *ast.CallExpr) *types.Func {
 	return f
 }
 
-// functions are those that an expression may be: with a name, without, and methods
-// that implement one of an interface.
+// functions returns the functions that an expression may denote: named ones, literals, and
+// methods that implement an interface's method.
 func (s *Source) functions(e ast.Expr) (all []any) {
 	seen := map[types.Object]bool{}
 	var look func(ast.Expr)
@@ -368,8 +367,8 @@ func (s *Source) implementations(f *types.Func) []any {
 	return all
 }
 
-// bind notes that arguments flow into parameters, and lists and maps into the methods that
-// they have.
+// bind notes that arguments flow into parameters, and lists and maps into their methods'
+// receivers.
 func (s *Source) bind(call *ast.CallExpr) {
 	for _, f := range s.functions(call.Fun) {
 		if m, ok := f.(*types.Func); ok && s.receivers[m] != nil {
@@ -388,7 +387,7 @@ func (s *Source) bind(call *ast.CallExpr) {
 	}
 }
 
-// parameters of a function; those of functions of other modules count as well.
+// parameters returns the parameters of a function, also of one in another module.
 func (s *Source) parameters(f any) (all []types.Object) {
 	t, ok := s.bodies[f]
 	if !ok {
@@ -405,7 +404,7 @@ func (s *Source) parameters(f any) (all []types.Object) {
 	return all
 }
 
-// arguments are those of a call for the parameter with an index.
+// arguments returns the arguments of a call for the parameter with an index.
 func arguments(call *ast.CallExpr, parameters []types.Object, i int) []ast.Expr {
 	switch {
 	case i >= len(call.Args):
@@ -419,9 +418,9 @@ func arguments(call *ast.CallExpr, parameters []types.Object, i int) []ast.Expr 
 // scope are the arguments of one call, for the parameters of the function.
 type scope map[types.Object][]ast.Expr
 
-// Bounds, of which none depends on the order in which code is read: how deep texts are
-// followed into their parts, from how many places a part may come, and how many different
-// ones, before it counts as unknown.
+// Limits that do not depend on the order in which code is read: the depth to which the parts
+// of a text are followed, the number of places from which a part may come, and the number of
+// its different values. Above a limit, the part is unknown.
 const (
 	deepest  = 2
 	furthest = 300
@@ -431,7 +430,7 @@ const (
 type item struct {
 	flow
 	in    *scope
-	first bool // of a search: a call is followed with its own arguments, not with those of all calls
+	first bool // of a search: its calls are followed with their own arguments, not with those of all calls
 }
 
 type made struct {
@@ -446,9 +445,9 @@ type seenObject struct {
 	in   *scope
 }
 
-// search follows expressions back to what they are made of. each gets those that are made
-// of nothing further. It reports whether it came to its end, which may be at most places
-// away, if most is not 0.
+// search follows expressions back to their sources, and calls each for every source. It
+// reports whether it found all of them. If most is not 0, it visits at most that many
+// places.
 func (s *Source) search(start []item, most int, each func(e ast.Expr, in *scope)) bool {
 	seen := map[seenObject]bool{}
 	first := func(o any, keys bool, in *scope) bool {
@@ -594,14 +593,14 @@ func (s *Source) search(start []item, most int, each func(e ast.Expr, in *scope)
 	return true
 }
 
-// followed reports whether all that is assigned to an object is known: fields of other
-// modules' structs are everybody's.
+// followed reports whether all assignments to an object are known. Those to fields of other
+// modules' structs are not.
 func (s *Source) followed(o types.Object) bool {
 	v, ok := o.(*types.Var)
 	return ok && (!v.IsField() || s.ours(o)) && (v.IsField() || o.Pkg() == nil || s.ours(o))
 }
 
-// named is the result with an index, if results have names.
+// named returns the result with an index, if results have names.
 func named(t *ast.FuncType, result int) []ast.Expr {
 	if t.Results == nil {
 		return nil
@@ -617,7 +616,8 @@ func named(t *ast.FuncType, result int) []ast.Expr {
 	return nil
 }
 
-// passes are the arguments of a call whose result is one of them, or made of their elements.
+// passes returns the arguments of a call if its result is one of them, or is made of their
+// elements.
 func (s *Source) passes(call *ast.CallExpr) ([]ast.Expr, bool) {
 	if id, ok := ast.Unparen(call.Fun).(*ast.Ident); ok {
 		if b, ok := s.info.Uses[id].(*types.Builtin); ok {
@@ -640,19 +640,19 @@ func (s *Source) passes(call *ast.CallExpr) ([]ast.Expr, bool) {
 	return nil, false
 }
 
-// made reports whether a call puts texts together.
+// made reports whether a call joins texts.
 func (s *Source) made(call *ast.CallExpr) bool {
 	f := s.callee(call)
 	return f != nil && slices.Contains([]string{"fmt.Sprintf", "path/filepath.Join", "path.Join", "strings.Join"}, f.FullName())
 }
 
-// Unknown stands for what is only known while the program runs.
+// Unknown stands for a part that is only known while the program runs.
 const Unknown = "*"
 
-// most is how many texts one expression may make before it counts as unknown.
+// most is the largest number of texts from one expression; with more, it counts as unknown.
 const most = 64
 
-// valuesOf are the constants that arrive where items are.
+// valuesOf returns the constants that reach the items.
 func (s *Source) valuesOf(items []item) []string {
 	all := map[string]bool{}
 	s.search(items, 0, func(e ast.Expr, in *scope) {
@@ -663,7 +663,7 @@ func (s *Source) valuesOf(items []item) []string {
 	return sorted(all)
 }
 
-// part is what a part of a text may be.
+// part returns the possible values of a part of a text.
 func (s *Source) part(e ast.Expr, in *scope, depth int) []string {
 	all := map[string]bool{}
 	ended := depth < deepest && s.search([]item{{flow{expr: e}, in, true}}, furthest, func(e ast.Expr, in *scope) {
@@ -680,7 +680,7 @@ func (s *Source) part(e ast.Expr, in *scope, depth int) []string {
 	return sorted(all)
 }
 
-// text is what one expression makes.
+// text returns the possible values of one expression.
 func (s *Source) text(e ast.Expr, in *scope, depth int) []string {
 	k := made{e, in, depth}
 	all, known := s.texts[k]
@@ -725,7 +725,7 @@ func (s *Source) make(e ast.Expr, in *scope, depth int) []string {
 	return []string{Unknown}
 }
 
-// sprintf fills in a format. Verbs that say how wide something is are no names.
+// sprintf fills in a format. Verbs with a width make no names.
 func sprintf(format string, args []ast.Expr, part func(ast.Expr) []string) []string {
 	all, next := []string{""}, 0
 	for format != "" {
@@ -751,7 +751,7 @@ func sprintf(format string, args []ast.Expr, part func(ast.Expr) []string) []str
 	return all
 }
 
-// product are all ways to put one text of each list behind the others.
+// product returns all ways to join one text of each list.
 func product(lists ...[]string) []string {
 	all := []string{""}
 	for _, list := range lists {
