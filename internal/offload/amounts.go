@@ -113,7 +113,7 @@ func Add(sum, more corev1.ResourceList) {
 	}
 }
 
-// Subtract takes less from sum, which may get below zero.
+// Subtract takes less from sum, which may become negative.
 func Subtract(sum, less corev1.ResourceList) {
 	for name, q := range less {
 		all := sum[name]
@@ -139,8 +139,8 @@ func GrantDisk(granted corev1.ResourceList) {
 	}
 }
 
-// Fits returns nil if the request fits into the grant besides what is used, and otherwise says why not. The
-// text stays the same as long as the grant does.
+// Fits returns nil if the request fits into the grant in addition to used, and otherwise the reason that it
+// does not. The text stays the same as long as the grant does.
 func Fits(asked, used, granted corev1.ResourceList) error {
 	var waits error
 	for _, name := range slices.Sorted(maps.Keys(asked)) {

@@ -10,8 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Endpoints returns the EndpointSlice for a consumer's ShadowEndpointSlice: the pods at home that belong to
-// a Service of the consumer here, with the addresses that reach them from here. Addresses outside of the
+// Endpoints returns the EndpointSlice for a consumer's ShadowEndpointSlice: the consumer's own pods that
+// belong to a mapped Service, with the addresses that reach them from here. Addresses outside of the
 // consumer's ranges are dropped: they could be those of the API server or of another consumer. While no
 // packets pass, no endpoint is ready.
 func Endpoints(s *offloadingv1beta1.ShadowEndpointSlice, consumer wire.ClusterID, ranges network.Ranges, passes bool) *discoveryv1.EndpointSlice {

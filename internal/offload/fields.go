@@ -9,12 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// verdict says what happens to a field that a consumer has filled in. The zero value is for a field that
-// nobody has decided about: such a pod is refused.
+// verdict is the decision about a field that a consumer has filled in. The zero value is for an undecided
+// field: a pod with such a field is refused.
 type verdict struct {
 	keep bool // its contents are judged, too
 	drop bool // the remote pod does without it, or gets the provider's value
-	// judge says why the field may not have this value; "" if it may.
+	// judge returns the reason that the field may not have this value; "" if it may.
 	judge func(value any) string
 	// why is the reason why no value is accepted.
 	why string
@@ -72,7 +72,7 @@ var fields = map[string]verdict{
 	"PodSpec.TopologySpreadConstraints": keep,
 	"PodSpec.OS":                        keep,
 	"PodSpec.HostUsers":                 keep,
-	"PodSpec.SchedulingGates":           drop, // they were removed at home, or the pod would not be bound
+	"PodSpec.SchedulingGates":           drop, // they were removed on the consumer, or the pod would not be bound
 	"PodSpec.ResourceClaims":            never(notOffered),
 	"PodSpec.Resources":                 never("resources of a whole pod are not offered: state those of its containers"),
 	"PodSpec.SchedulingGroup":           never(notOffered),

@@ -17,10 +17,10 @@ const MostMapped = 100
 // reserved are prefixes of namespaces that consumers don't get.
 var reserved = []string{"kube-", "openshift-", "liqo"}
 
-// ForPrograms says why a consumer gets no new namespace of this name; nil if it may have one. Programs that
-// admins of the provider install look for their own namespaces, and would put their Secrets into one that
-// exists. A name that begins with xn-- is the code of an international domain name, and would answer for
-// that domain.
+// ForPrograms returns the reason that a consumer gets no new namespace of this name; nil if it may have one.
+// Programs that the provider's admins install look for their own namespaces, and would put their Secrets into
+// an existing one. A name that begins with xn-- is the code of an international domain name, and would answer
+// for that domain.
 func ForPrograms(name string) error {
 	switch {
 	case strings.HasSuffix(name, "-system") || strings.HasSuffix(name, "-operator") || slices.Contains(programs, name):
@@ -39,10 +39,10 @@ var programs = []string{
 	"prometheus", "rook-ceph", "sealed-secrets", "tekton-pipelines", "traefik", "trivy", "vault", "velero",
 }
 
-// MappedName says why a consumer can't have a mapped namespace of this name; nil if the name is allowed. home
-// is the operator's namespace. A name has to end in the consumer's ID, unless an admin allows any name: the
-// pods of the whole cluster search namespaces first when they resolve names of other domains, so a Service
-// github in a namespace com would answer for github.com.
+// MappedName returns the reason that a consumer can't have a mapped namespace of this name; nil if the name
+// is allowed. home is the operator's namespace. A name has to end in the consumer's ID, unless an admin
+// allows any name: when the cluster's pods resolve names of other domains, they search namespaces first, so a
+// Service github in a namespace com would answer for github.com.
 func MappedName(name, home string, consumer wire.ClusterID, any bool) error {
 	if why := validation.IsDNS1123Label(name); len(why) > 0 {
 		return fmt.Errorf("%q is no name of a namespace", name)

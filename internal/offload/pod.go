@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Pod returns the remote pod for a consumer's ShadowPod, or an error that says why there is none.
+// Pod returns the remote pod for a consumer's ShadowPod, or the reason that there is none, as an error.
 func Pod(s *offloadingv1beta1.ShadowPod, consumer wire.ClusterID) (*corev1.Pod, error) {
 	spec := s.Spec.Pod.DeepCopy()
 	if err := judged(reflect.ValueOf(spec).Elem(), ""); err != nil {

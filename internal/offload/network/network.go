@@ -1,5 +1,5 @@
-// Package network says what offloading has to know of the tunnel to the other cluster: the addresses that
-// reach its pods, and whether packets pass. It is pure.
+// Package network has the facts about the tunnel to the other cluster that offloading needs: the addresses
+// that reach its pods, and whether packets pass. It is pure.
 package network
 
 import (
@@ -36,7 +36,7 @@ func RangesOf(c *networkingv1beta1.Configuration) (out Ranges) {
 }
 
 // Seen returns the address that reaches a pod of the other cluster from here. It returns false for an
-// address outside of the cluster's ranges: packets to it would reach somebody else.
+// address outside of the cluster's ranges: packets to it would reach another host.
 func (all Ranges) Seen(text string) (string, bool) {
 	a, err := netip.ParseAddr(text)
 	if err != nil {
