@@ -1,4 +1,4 @@
-// Package ipam decides under which addresses a cluster sees another one.
+// Package ipam chooses the addresses under which a cluster sees another one.
 //
 // Two clusters often use the same pod network. Each then gives the other's
 // network a free prefix of the same length and translates at its own gateway;
@@ -18,14 +18,14 @@ import (
 )
 
 var (
-	// ErrExhausted says that no pool has a free prefix of the wanted length.
+	// ErrExhausted means that no pool has a free prefix of the wanted length.
 	ErrExhausted = errors.New("no free prefix of this length in any pool")
-	// ErrInvalid says that a prefix or address is not usable: not IPv4, not
-	// valid, or with bits set behind the mask.
+	// ErrInvalid means that a prefix or address is not usable: not IPv4, not valid, or with
+	// bits set behind the mask.
 	ErrInvalid = errors.New("not a valid IPv4 prefix")
 )
 
-// Reservation is a prefix that no peer is seen under, and why.
+// Reservation is a prefix under which no peer may be seen, with the reason.
 type Reservation struct {
 	Prefix netip.Prefix
 	Reason string
@@ -33,7 +33,7 @@ type Reservation struct {
 
 func (r Reservation) String() string { return r.Prefix.String() + ", " + r.Reason }
 
-// Fixed are the reservations of every cluster. [Allocate] knows them.
+// Fixed returns the reservations of every cluster. [Allocate] adds them itself.
 func Fixed() []Reservation {
 	v4 := func(a, b, c, d byte, bits int, reason string) Reservation {
 		return Reservation{netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, c, d}), bits), reason}
@@ -58,12 +58,12 @@ func Host(a netip.Addr, reason string) Reservation {
 	return Reservation{netip.PrefixFrom(a, a.BitLen()), reason}
 }
 
-// lanBits is the length of what is taken for a node's own network, as long as
-// nobody says how long that is.
+// lanBits is the prefix length of a node's own network, as long as the real length is
+// unknown.
 const lanBits = 24
 
-// Node reserves a node's addresses, of all kinds, and what is next to private
-// ones: the way to the node, and other machines that the cluster may need.
+// Node reserves a node's addresses of all kinds, and the networks around private ones: they
+// lead to the node, and to other machines that the cluster may need.
 func Node(name string, addresses []netip.Addr) []Reservation {
 	var out []Reservation
 	for _, a := range addresses {
@@ -78,12 +78,12 @@ func Node(name string, addresses []netip.Addr) []Reservation {
 	return out
 }
 
-// widest is the length of what a route may lead to and still be taken for a
-// network: VPNs lead everything their way by two routes to one half each.
+// widest is the shortest prefix length of a route that counts as a network: VPNs send all
+// packets their way by two routes, each to one half of all addresses.
 const widest = 8
 
-// Around are the networks that routes of a node tell of, without those in own,
-// which are the cluster's: sorted, and none inside another.
+// Around returns the networks in the routes of a node, without the cluster's own: sorted,
+// and none inside another.
 func Around(routes, own []netip.Prefix) []netip.Prefix {
 	inside := func(p netip.Prefix) func(netip.Prefix) bool {
 		return func(o netip.Prefix) bool { return Contains(o, p) }
@@ -95,7 +95,7 @@ func Around(routes, own []netip.Prefix) []netip.Prefix {
 		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 	})
 	var out []netip.Prefix
-	for _, p := range kept { // what contains p comes before it
+	for _, p := range kept { // a prefix that contains p comes before it
 		if n := len(out); n == 0 || !Contains(out[n-1], p) {
 			out = append(out, p)
 		}
@@ -103,11 +103,11 @@ func Around(routes, own []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// DefaultPools returns the prefixes from which peers are given ranges: class E,
-// which Linux routes like any other, and where no LAN, VPC, VPN or API server is.
-// It never is bare on a wire: between nodes it is inside the fabric, and the
-// tunnel carries real addresses. Of its 3583 prefixes of length 16 that are not
-// [Fixed], each peer takes two.
+// DefaultPools returns the prefixes from which peers are given ranges: class E, which Linux
+// routes like any other, and which no LAN, VPC, VPN or API server uses. Packets with these
+// addresses are never bare on a wire: between nodes they are inside the fabric, and the
+// tunnel carries real addresses. Of the 3583 prefixes of length 16 that are not [Fixed],
+// each peer takes two.
 func DefaultPools() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{240}), 4)}
 }
@@ -145,25 +145,24 @@ const (
 	External = "external"
 )
 
-// Request is a range of a peer that needs one here.
+// Request is a peer's range for which a range is needed here.
 type Request struct {
 	Want netip.Prefix // as the peer knows it
-	// Peer and Kind choose where in a pool the search begins: a peer that is
-	// connected anew sees its former range again, and neighbours are apart.
+	// Peer and Kind determine where in a pool the search begins. So a peer that is
+	// connected again gets its former range, and neighbours are apart.
 	Peer, Kind string
 	// Remap chooses another range than the one that the peer knows, in any case.
 	Remap bool
 }
 
-// Allocate chooses the prefix under which the local cluster will see what r
-// wants.
+// Allocate chooses the prefix under which the local cluster will see r.Want.
 //
-// It is r.Want itself if that is private or in a pool, overlaps neither taken
-// nor [Fixed], and may stay. Otherwise it is a free prefix of the same length: in the first
-// pool that has one, the next from a position that r's peer and kind give. A
-// public network is therefore always remapped. why says what r.Want could not
-// stay for, and is empty if it did. Entries of taken that are no IPv4 prefixes
-// cannot overlap and are ignored; host bits in them too.
+// It is r.Want itself if that is private or in a pool, overlaps neither taken nor [Fixed],
+// and r.Remap is not set. Otherwise it is a free prefix of the same length: in the first
+// pool that has one, the next one from a position that r's peer and kind determine. So a
+// public network is always remapped. why is the reason that r.Want could not stay; "" if it
+// did. Entries of taken that are not IPv4 prefixes can't overlap, and are ignored; so are
+// host bits in them.
 //
 // The error satisfies errors.Is for ErrInvalid or ErrExhausted.
 func Allocate(taken []Reservation, r Request, pools []netip.Prefix) (got netip.Prefix, why string, err error) {
@@ -194,8 +193,9 @@ func Allocate(taken []Reservation, r Request, pools []netip.Prefix) (got netip.P
 	return netip.Prefix{}, why, fmt.Errorf("allocate %s: %w: %v", r.Want, ErrExhausted, pools)
 }
 
-// private reports whether all addresses of p are of RFC 1918. Its first and its
-// last tell: no prefix has two of those ranges without the start of the space.
+// private reports whether all addresses of p are private (RFC 1918). Its first and its last
+// address are enough: a prefix with addresses of two of those ranges begins at 0.0.0.0 or
+// 128.0.0.0.
 func private(p netip.Prefix) bool {
 	return p.Addr().IsPrivate() && address(number(p.Addr())|hostMask(p.Bits())).IsPrivate()
 }
@@ -229,9 +229,9 @@ func position(r Request) uint64 {
 	return h.Sum64()
 }
 
-// firstFree is the first prefix of this length from begin to end that no prefix
-// of taken overlaps. It passes each of them once: with a hub's thousands, to
-// compare every candidate with all took 8 ms, and a /30 has four million in a /8.
+// firstFree returns the first prefix of this length from begin to end that no prefix of
+// taken overlaps. It visits each of them once: comparing every candidate with all the
+// thousands of a hub took 8 ms, and a /8 has four million /30s.
 func firstFree(taken []Reservation, begin, end uint64, bits int) (netip.Prefix, bool) {
 	type span struct{ start, stop uint64 }
 	spans := make([]span, 0, len(taken))
@@ -245,7 +245,7 @@ func firstFree(taken []Reservation, begin, end uint64, bits int) (netip.Prefix, 
 	next := begin
 	for _, s := range spans {
 		if s.start >= next+size(bits) {
-			break // so do all behind it
+			break // all behind it begin later
 		}
 		if s.stop > next {
 			next = (s.stop + size(bits) - 1) / size(bits) * size(bits)
@@ -257,8 +257,8 @@ func firstFree(taken []Reservation, begin, end uint64, bits int) (netip.Prefix, 
 	return netip.PrefixFrom(address(uint32(next)), bits), true
 }
 
-// Without returns what is left of IPv4 prefixes without the addresses in spared,
-// as the fewest prefixes. Those without such an address stay as they are.
+// Without returns IPv4 prefixes without the spared addresses, as the fewest prefixes.
+// Prefixes without such an address stay as they are.
 func Without(prefixes []netip.Prefix, spared []Reservation) []netip.Prefix {
 	var out []netip.Prefix
 	for _, p := range prefixes {
