@@ -1,4 +1,4 @@
-// Package apitest is for tests against real API servers.
+// Package apitest provides real API servers for tests.
 package apitest
 
 import (
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Require skips tests where there is no API server, and fails them instead where
-// REQUIRE_API is set.
+// Require skips a test if there is no API server. If REQUIRE_API is set, it fails
+// the test instead.
 func Require(t testing.TB) {
 	t.Helper()
 	_, err := os.Stat(os.Getenv("KUBEBUILDER_ASSETS") + "/kube-apiserver")

@@ -36,10 +36,10 @@ type Server struct {
 	Config *rest.Config
 	Env    *envtest.Environment
 
-	first map[types.UID]bool // of [Use]: what it made itself; no test changes that
+	first map[types.UID]bool // the objects of a new server, for [Use]: no test changes them
 }
 
-// Options are how an API server starts. The zero value knows Kubernetes' kinds alone.
+// Options for an API server. The zero value serves Kubernetes' kinds only.
 type Options struct {
 	Definitions []string                      // folders of CustomResourceDefinitions
 	Kinds       []func(*runtime.Scheme) error // of clients, besides those of [wire.Scheme]
@@ -94,28 +94,28 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
-// As is the API as another user may use it.
+// As returns the configuration of another user.
 func (s *Server) As(user string, groups ...string) *rest.Config {
 	config := rest.CopyConfig(s.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
 	return config
 }
 
-// Account is the API as a ServiceAccount may use it, by the token of a pod on a node.
+// Account returns the configuration of a ServiceAccount, with the token of a pod on a node.
 func (s *Server) Account(namespace, name, node string) *rest.Config {
 	config := s.As("system:serviceaccount:"+namespace+":"+name, "system:serviceaccounts")
 	config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
 	return config
 }
 
-// Made is all that was made since the server was started by [Use].
+// Made returns the objects that were made since [Use] started the server.
 func (s *Server) Made(ctx context.Context) ([]*metav1.PartialObjectMetadata, error) {
 	objects, err := s.Objects(ctx)
 	return slices.DeleteFunc(objects, func(o *metav1.PartialObjectMetadata) bool { return s.first[o.UID] }), err
 }
 
-// empty deletes all that was made since the server was started. Nothing else
-// does that: the controllers that empty namespaces don't run here.
+// empty deletes the objects that were made since the server was started. Nothing else
+// deletes them: the controllers that empty namespaces don't run here.
 func (s *Server) empty(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -130,7 +130,8 @@ func (s *Server) empty(ctx context.Context) error {
 	}
 }
 
-// remove deletes objects, and lets go of namespaces when nothing else is left.
+// remove deletes objects. It removes the finalizers of namespaces when nothing else is
+// left.
 func (s *Server) remove(ctx context.Context, objects []*metav1.PartialObjectMetadata) error {
 	isNamespace := func(o *metav1.PartialObjectMetadata) bool { return o.Kind == "Namespace" }
 	onlyNamespaces := !slices.ContainsFunc(objects, func(o *metav1.PartialObjectMetadata) bool { return !isNamespace(o) })
@@ -149,7 +150,8 @@ func (s *Server) remove(ctx context.Context, objects []*metav1.PartialObjectMeta
 	return g.Wait()
 }
 
-// Objects is all that can be deleted, but what the API server keeps for itself.
+// Objects returns all objects that can be deleted, except those that the API server makes
+// itself.
 func (s *Server) Objects(ctx context.Context) ([]*metav1.PartialObjectMetadata, error) {
 	asked, err := clientdiscovery.NewDiscoveryClientForConfig(s.Config)
 	if err != nil {
@@ -195,8 +197,8 @@ func (s *Server) Objects(ctx context.Context) ([]*metav1.PartialObjectMetadata, 
 	return objects, g.Wait()
 }
 
-// isOfServer reports whether the API server makes and removes objects of a kind
-// itself: of Services' addresses, and of definitions.
+// isOfServer reports whether the API server makes and removes objects of a kind itself:
+// those of Services' addresses, and of definitions.
 func isOfServer(group, resource string) bool {
 	return resource == "ipaddresses" || group == "apiregistration.k8s.io" || group == "flowcontrol.apiserver.k8s.io"
 }
@@ -208,9 +210,9 @@ var pool struct {
 	idle map[string][]*Server
 }
 
-// Use gives the test an empty API server until it ends. Tests share them, one after the
-// other: to start one takes 3 s of CPU time and more, to empty it a tenth of that. TestMain
-// ends them by [Stop].
+// Use gives the test an empty API server until the test ends. Tests use servers one after
+// another: starting one takes 3 s of CPU time and more, and emptying it a tenth of that.
+// TestMain ends them with [Stop].
 func Use(t testing.TB, definitions ...string) *Server {
 	t.Helper()
 	Require(t)
@@ -266,8 +268,9 @@ func Stop() error {
 	return errors.Join(errs...)
 }
 
-// Controllers runs some of Kubernetes' own controllers, as args say, until stop. They are
-// in the same program as etcd, under another name; the API server may be another minor's.
+// Controllers runs some of Kubernetes' own controllers, selected by args, until stop is
+// called. They are in the same program as etcd, under another name. The API server may have
+// another minor version.
 func Controllers(kubeconfig string, log io.Writer, args ...string) (stop func(), err error) {
 	program, err := filepath.EvalSymlinks(os.Getenv("KUBEBUILDER_ASSETS") + "/etcd")
 	if err != nil {
