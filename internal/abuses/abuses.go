@@ -1,5 +1,5 @@
-// Package abuses is a test helper: the table of what is tried against the boundaries of
-// SECURITY.md, and which of it a test has tried.
+// Package abuses is a test helper: it has the table of attempts against the boundaries of
+// SECURITY.md, and notes those that a test has made.
 package abuses
 
 import (
@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// Row is one attempt that has to be refused.
+// Row is one attempt that must be refused.
 type Row struct {
 	Boundary string // as SECURITY.md names it
 	Test     string
 	Actor    string
 	Attempt  string
-	Request  string // its verb and resource, "-" if it is none to an API server; "apply" creates or patches
+	Request  string // its verb and resource, "-" if it is no request to an API server; "apply" creates or patches
 	Refusal  string // a part of the sentence; a policy's begins with "policy NAME: "
 	Nearest  string // a request of the same actor that is permitted
 }
@@ -25,7 +25,7 @@ type Row struct {
 //go:embed abuses.txt
 var table string
 
-// All are the rows of the table. A row with other than seven columns has no columns at all.
+// All returns the rows of the table. A row without exactly seven columns is empty.
 func All() []Row {
 	var rows []Row
 	for line := range strings.Lines(table) {
@@ -42,10 +42,10 @@ func All() []Row {
 	return rows
 }
 
-// tried is what a test has done.
+// tried has the attempts of one test.
 type tried struct {
 	permitted, refused map[string]bool
-	last               string // request of a client that is watched
+	last               string // the last request of a watched client
 }
 
 var (
@@ -53,7 +53,8 @@ var (
 	tests = map[string]*tried{}
 )
 
-// Begin compares a test with the table. When the test ends, it must have tried all of its rows.
+// Begin compares a test with the table: when the test ends, it must have made all the attempts
+// of its rows.
 func Begin(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -72,7 +73,7 @@ func Begin(t *testing.T) {
 	})
 }
 
-// of is called with the lock held.
+// of must be called with the lock held.
 func of(t testing.TB) (string, *tried) {
 	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
@@ -94,7 +95,7 @@ func Permitted(t testing.TB, actor, request string, err error) {
 	done.permitted[actor+" | "+request] = err == nil
 }
 
-// Refused compares how an attempt ended with its row.
+// Refused compares the result of an attempt with its row.
 func Refused(t testing.TB, actor, attempt string, err error) {
 	t.Helper()
 	mu.Lock()
@@ -149,7 +150,7 @@ type watched func(*http.Request) (*http.Response, error)
 
 func (w watched) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
 
-// request is a request's verb and resource, as RBAC knows them.
+// request returns a request's verb and resource, in RBAC's words.
 func request(r *http.Request) string {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group := ""
