@@ -1,6 +1,6 @@
-// Package sample says how much of an exhaustive test runs, and which part of it.
-// `make test` runs a part that its seed picks. The seed is another one for each
-// commit, so that everything runs over time. `make test-all` runs everything.
+// Package sample chooses the part of an exhaustive test that runs. `make test`
+// runs a part that depends on a seed. Each commit has another seed, so that
+// everything runs over time. `make test-all` runs everything.
 package sample
 
 import (
@@ -13,7 +13,7 @@ import (
 // All reports whether a test runs everything: TEST_ALL is set.
 func All() bool { return os.Getenv("TEST_ALL") != "" }
 
-// Of is how many of all cases, or rounds, a test runs: some, or all.
+// Of returns the number of cases, or rounds, that a test runs: some, or all.
 func Of(some, all int) int {
 	if All() {
 		return all
@@ -24,8 +24,8 @@ func Of(some, all int) int {
 // Emulated reports whether the machine is emulated, ten times slower than others.
 func Emulated() bool { return os.Getenv("EMULATED") != "" }
 
-// Seed is what picks the part: SEED, and 1 where nothing is said. The test's log
-// says how the same part runs again.
+// Seed chooses the part: the value of SEED, or 1. The test's log shows how to run
+// the same part again.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "1"), 10, 64)
