@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Compare reports how got differs from the file name in testdata. Where UPDATE
-// is set it rewrites the file: read its diff, and commit it.
+// Compare reports the difference between got and the file name in testdata. If
+// UPDATE is set, it rewrites the file: read its diff, and commit it.
 func Compare(t testing.TB, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
