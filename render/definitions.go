@@ -8,9 +8,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Unusable says why our programs can't work with a definition of one of Liqo's kinds that
-// another program has put on a cluster: a wanted version is not served, or a wanted field is
-// missing. It returns "" if they can. Further versions and fields do no harm.
+// Unusable returns the reason that our programs can't work with another program's definition of
+// one of Liqo's kinds: a wanted version is not served, or a wanted field is missing. It returns
+// "" if they can. Further versions and fields do no harm.
 func Unusable(live, wanted *apiextensionsv1.CustomResourceDefinition) string {
 	if live.DeletionTimestamp != nil {
 		return "it is being deleted"

@@ -47,7 +47,7 @@ const (
 	AnnotationPeerRanges = "liqo-tui.dev/peer-ranges"
 	// AnnotationCarriedRanges on a Configuration are the peer's ranges that only the peer's
 	// operator has stated, with commas between them: no admin of this cluster has agreed to
-	// them. On a Network it says the same of the Network's range.
+	// them. On a Network, it means the same for the Network's range.
 	AnnotationCarriedRanges = "liqo-tui.dev/carried-ranges"
 	// AnnotationDelegation on a gateway is one sentence from its operator: the changes that
 	// it writes to the peer's cluster, or why it can't.
@@ -142,7 +142,7 @@ type PeerAccess struct {
 	Namespace string
 	Gateway   string // name of the GatewayServer or GatewayClient
 	PublicKey string // name of the PublicKey, in which the operator keeps its gateway's key
-	// Endpoint says that the operator also keeps its server's endpoint in the GatewayClient.
+	// Endpoint is set if the operator also keeps its server's endpoint in the GatewayClient.
 	Endpoint bool
 	// Expires is when the token expires; zero if it does not.
 	Expires time.Time

@@ -126,7 +126,7 @@ type Fabric struct {
 	Also []netip.Prefix
 }
 
-// InternalFabric tells the cluster's nodes the addresses that lead to the gateway's pod, and the
+// InternalFabric gives the cluster's nodes the addresses that lead to the gateway's pod, and the
 // address of that pod.
 func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 	ip := networkingv1beta1.IP(f.PodIP)
@@ -207,7 +207,7 @@ type Host struct {
 
 const hostsKey = "hosts.json"
 
-// HostsConfigMap tells the gateway's pod the hosts that its peer is allowed to reach. So the pod
+// HostsConfigMap gives the gateway's pod the hosts that its peer is allowed to reach. So the pod
 // needs no right to read IPs, which are in all namespaces.
 func (g Gateway) HostsConfigMap(hosts []Host) (*corev1.ConfigMap, error) {
 	text, err := json.Marshal(hosts)

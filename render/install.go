@@ -149,7 +149,7 @@ func Install(p InstallParams) ([]wire.Object, error) {
 }
 
 // ClusterNetworks are the Networks of a cluster's own pods or Services. They are not remapped.
-// source says who stated the ranges.
+// source names the origin of the ranges.
 func ClusterNetworks(namespace, kind string, cidrs []string, source string) []wire.Object {
 	objs := make([]wire.Object, 0, len(cidrs))
 	for i, cidr := range cidrs {
@@ -314,14 +314,14 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]wire.Object, err
 			for _, s := range pods.ForGateway().ImagePullSecrets {
 				names = append(names, s.Name)
 			}
-			if o.Name == wire.OperatorName+"-home" && len(names) > 0 { // it copies them to gateways' namespaces; no names would mean all
+			if o.Name == wire.OperatorName+"-home" && len(names) > 0 { // it copies pull secrets to gateways' namespaces; no names would mean all
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get"}})
 			}
-			if o.Name == wire.OperatorName+"-home" && p.Peering.Provides() { // under which address peers reach its proxy
+			if o.Name == wire.OperatorName+"-home" && p.Peering.Provides() { // it has the address at which peers reach its proxy
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{"ipam.liqo.io"}, Resources: []string{"ips"}, Verbs: []string{"create", "patch", "delete"}})
 			}
 		case *rbacv1.ClusterRole:
-			if o.Name == wire.PeeringAccessName && p.Peering.Provides() { // it bounds what a consumer makes
+			if o.Name == wire.PeeringAccessName && p.Peering.Provides() { // it limits a consumer's objects
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"resourcequotas"}, Verbs: []string{"get", "create", "patch", "delete"}})
 			}
 			if o.Name == wire.PeeringAccessName && p.Peering.Consumes() { // it makes the programs of virtual nodes

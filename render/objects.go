@@ -72,7 +72,7 @@ type Networks struct {
 	External []networkingv1beta1.CIDR
 }
 
-// Configuration tells a cluster the address ranges of its peer.
+// Configuration gives a cluster the address ranges of its peer.
 func Configuration(t Tenant, remote Networks) *networkingv1beta1.Configuration {
 	return &networkingv1beta1.Configuration{
 		TypeMeta:   networkingType(networkingv1beta1.ConfigurationKind),
@@ -160,7 +160,7 @@ func GatewayClient(p ClientParams) *networkingv1beta1.GatewayClient {
 	}
 }
 
-// PublicKey tells a cluster the WireGuard public key of its peer. owner is the gateway on the
+// PublicKey gives a cluster the WireGuard public key of its peer. owner is the gateway on the
 // same cluster, or nil: Kubernetes deletes the PublicKey with its owner.
 func PublicKey(t Tenant, key [32]byte, owner wire.Object) *networkingv1beta1.PublicKey {
 	meta := t.meta(t.ObjectName())

@@ -120,7 +120,7 @@ func (g Gateway) CheckService(s *corev1.Service) error {
 
 type podCheck struct {
 	keys  string
-	at    string // the field that is looked at, or what it is in
+	at    string // the field that is checked, or its parent
 	found []FieldError
 }
 

@@ -33,7 +33,7 @@ type LogLevel string
 // LogLevels are all log levels.
 var LogLevels = []LogLevel{"debug", "info", "warn", "error"}
 
-// UnmarshalJSON refuses what is no level.
+// UnmarshalJSON refuses unknown levels.
 func (l *LogLevel) UnmarshalJSON(text []byte) error {
 	var word string
 	if err := json.Unmarshal(text, &word); err != nil {
@@ -191,8 +191,8 @@ func VirtualNode(labels map[string]string) bool {
 	return slices.ContainsFunc(virtualNodes, func(r corev1.NodeSelectorRequirement) bool { return slices.Contains(r.Values, labels[r.Key]) })
 }
 
-// UnfitNode returns why the programs of an installation don't run on a node with these labels;
-// "" if they do. It judges like their pods' selectors.
+// UnfitNode returns the reason that the programs of an installation don't run on a node with
+// these labels; "" if they do. It judges like their pods' selectors.
 func UnfitNode(labels map[string]string) string {
 	if os := labels[corev1.LabelOSStable]; os != "linux" {
 		return "runs " + cmp.Or(os, "an unknown system")

@@ -13,9 +13,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// A probe is a pod that measures the path to another probe's pod in the other cluster. An
-// annotation of its pod tells it the task, once the other pod's address is known. Its
-// termination message has the result.
+// A probe is a pod that measures the path to another probe's pod in the other cluster. An annotation
+// of its pod has the task, once the other pod's address is known. Its termination message has the
+// result.
 const (
 	ProbeName = "liqo-tui-probe"
 	// ProbePort is the UDP and TCP port on which a probe answers.
@@ -35,7 +35,7 @@ const (
 // ProbeTarget is a probe's task.
 type ProbeTarget struct {
 	Address string `json:"address,omitempty"` // of the other probe's pod, as this cluster sees it
-	// Throughput says that the probe also measures throughput. That fills the path for a few seconds.
+	// Throughput is set if the probe also measures throughput. That fills the path for a few seconds.
 	Throughput bool `json:"throughput,omitempty"`
 	// Ways is the task before the clusters are connected: the probe tries ways to the other one.
 	Ways *ProbeWays `json:"ways,omitempty"`
@@ -46,7 +46,7 @@ type ProbeWays struct {
 	Token     string   `json:"token"`               // the token that the other probe answers
 	Addresses []string `json:"addresses,omitempty"` // possible addresses of the other probe, host:port
 	API       ProbeAPI `json:"api,omitzero"`
-	// Alone says that no other probe dials this one, so that it need not wait for one.
+	// Alone is set if no other probe dials this one, so that it need not wait for one.
 	Alone bool `json:"alone,omitempty"`
 	// Until is the time at which the probe has to end, by the clock of its cluster.
 	Until time.Time `json:"until"`

@@ -20,9 +20,9 @@ import (
 // leaderElection is the flag of Liqo's gateways for several replicas.
 const leaderElection = "--leader-election"
 
-// ShareTunnel fits the Deployment of a gateway with several replicas: its pods
-// compete for the tunnel, none of them is active from the start, they are on
-// different nodes where that is possible, and are replaced one after the other.
+// ShareTunnel changes the Deployment of a gateway with several replicas: its pods compete for the
+// tunnel, none of them is active from the start, they are on different nodes if possible, and they
+// are replaced one after another.
 func ShareTunnel(d *appsv1.Deployment) {
 	pod := &d.Spec.Template
 	delete(d.Labels, wire.LabelActive)

@@ -15,9 +15,9 @@ import (
 // before the next gateway is replaced: its peer may be away. A gateway connects within 3 s.
 const reconnecting = 30 * time.Second
 
-// Replacing says what the replacement of a gateway's pods waits for. It returns "" if the pods are
-// replaced and the gateway is connected again, or if waiting longer is useless. now is by the
-// cluster's clock. c is the gateway's Connection, or nil; it has the name of the Deployment.
+// Replacing names what the replacement of a gateway's pods waits for. It returns "" if the pods are
+// replaced and the gateway is connected again, or if waiting longer is useless. now is by the cluster's
+// clock. c is the gateway's Connection, or nil; it has the name of the Deployment.
 func Replacing(d *appsv1.Deployment, c *networkingv1beta1.Connection, now time.Time) string {
 	replicas := int32(1) // Kubernetes' default
 	if d.Spec.Replicas != nil {

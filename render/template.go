@@ -130,7 +130,7 @@ func (f *filler) fillString(text, path string, keepStrings, optional bool) (any,
 		}
 	}
 	if !strings.Contains(text, "{{") {
-		return text, nil // an integer written as a string by the template's author stays what it is
+		return text, nil // an integer that the template's author wrote as a string stays a string
 	}
 	whole := text
 	if optional && variable != nil {
