@@ -138,8 +138,8 @@ func MappedLimits(mapped *corev1.Namespace, cpu, memory, disk resource.Quantity)
 var notOutside = []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/4", "240.0.0.0/4"}
 
 // MappedPolicy limits the connections of the pods in a mapped namespace: to and from the consumer's mapped
-// namespaces and its pods at home, and to DNS and the internet. conf is nil if the clusters are not
-// connected; own are the ranges and addresses of this cluster.
+// namespaces and the pods of its own cluster, and to DNS and the internet. conf is nil if the clusters are
+// not connected; own are the ranges and addresses of this cluster.
 func MappedPolicy(mapped *corev1.Namespace, conf *networkingv1beta1.Configuration, own []netip.Prefix) *networkingv1.NetworkPolicy {
 	theirs := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 		LabelMapped: "true", wire.LabelRemoteCluster: mapped.Labels[wire.LabelRemoteCluster],

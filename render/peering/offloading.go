@@ -42,8 +42,8 @@ const (
 	// AnnotationLeft on a consumer's NamespaceMap lists the namespaces, separated by commas, that the
 	// provider keeps although nothing here asks for them: nobody has seen that they were withdrawn.
 	AnnotationLeft = "liqo-tui.dev/left-on-provider"
-	// ConditionLeftovers on a virtual node says whether the provider has objects in its namespaces that do
-	// not exist here, and whose deletion here nobody has seen. [Leftovers] reads its message.
+	// ConditionLeftovers on a virtual node is true if the provider has objects in its namespaces that do not
+	// exist here, and whose deletion here nobody has seen. [Leftovers] reads its message.
 	ConditionLeftovers corev1.NodeConditionType = "Leftovers"
 )
 
@@ -172,7 +172,8 @@ func RemoteName(o *offloadingv1beta1.NamespaceOffloading, consumer wire.ClusterI
 	return o.Namespace + "-" + string(consumer)
 }
 
-// OffloadedNamespace renders what the operator writes into a namespace: that it is offloaded, or nothing any more.
+// OffloadedNamespace has the operator's label for a namespace: the namespace is offloaded, or, without a
+// label, not any more.
 func OffloadedNamespace(name string, offloaded bool) *corev1.Namespace {
 	ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if offloaded {

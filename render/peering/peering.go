@@ -1,5 +1,5 @@
-// Package peering renders the objects of a peering besides the network: identities, resources and offloaded
-// namespaces, in Liqo's kinds. It is pure.
+// Package peering renders the objects of lending: identities, resources and offloaded namespaces, in Liqo's
+// kinds. It is pure.
 //
 // The provider lends resources to the consumer, which has a virtual node for them.
 package peering
@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Labels and annotations by which Liqo's controllers find objects of a peering.
+// Labels and annotations by which Liqo's controllers find the objects of lending.
 const (
 	LabelNonce            = "liqo.io/nonce"
 	LabelSignedNonce      = "liqo.io/signed-nonce"
@@ -61,7 +61,7 @@ func IsProxy(ip metav1.Object) bool {
 	return ip.GetName() == ProxyIPName && ip.GetLabels()[wire.LabelManagedBy] == wire.OperatorName
 }
 
-// AddToScheme adds the kinds of a peering.
+// AddToScheme adds the kinds of lending.
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{authv1beta1.AddToScheme, offloadingv1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -97,7 +97,7 @@ func SignedNonce(t render.Tenant, nonce []byte) *corev1.Secret {
 	return s
 }
 
-// Applicant is what a consumer shows to a provider. All of it is public.
+// Applicant has the facts that a consumer gives to a provider. All of them are public.
 type Applicant struct {
 	ID        wire.ClusterID
 	Request          // its key, and the signing request
@@ -128,7 +128,7 @@ func Identity(t render.Tenant, params authv1beta1.AuthParams, remoteNamespace st
 	}
 }
 
-// SliceParams say what a consumer requests of a provider.
+// SliceParams describe a consumer's request to a provider.
 type SliceParams struct {
 	Class       string // "" is Liqo's default
 	Resources   corev1.ResourceList
@@ -174,7 +174,7 @@ func Offloading(namespace string, p OffloadingParams) *offloadingv1beta1.Namespa
 	}
 }
 
-// Node renders what this program writes into a virtual node: that the node takes no new pods, or nothing any more.
+// Node has the field that this program writes into a virtual node: whether the node takes no new pods.
 func Node(name string, cordoned bool) *corev1.Node {
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -182,8 +182,8 @@ func Node(name string, cordoned bool) *corev1.Node {
 	}
 }
 
-// Unreachable tells Liqo's controllers that a cluster is gone for good, so that they don't wait for it.
-// With gone false, it takes that back.
+// Unreachable tells Liqo's controllers that a cluster is gone for good, so that they don't wait for it. If
+// gone is false, it withdraws that.
 func Unreachable(name string, gone bool) *corev1beta1.ForeignCluster {
 	o := &corev1beta1.ForeignCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1beta1.GroupVersion.String(), Kind: corev1beta1.ForeignClusterKind},

@@ -115,8 +115,8 @@ func NewNonce(random io.Reader) ([]byte, error) {
 }
 
 // Sign signs a provider's nonce, and nothing but nonces. The same key signs certificate requests and opens
-// connections: if a provider could have other texts signed, it could pose as this cluster to others. Those
-// texts are not base64.
+// connections. If a provider could get a signature of other texts, it could pose as this cluster to
+// others; those texts are not base64.
 func Sign(privateKey, nonce []byte, random io.Reader) ([]byte, error) {
 	signer, _, err := parseKey(privateKey)
 	if err != nil {
@@ -132,9 +132,9 @@ func Sign(privateKey, nonce []byte, random io.Reader) ([]byte, error) {
 	return signer.Sign(random, sum[:], crypto.SHA256)
 }
 
-// Acceptable returns nil if a provider may have this request signed for a subject, and otherwise says why
-// not. The certificate must stand for that one user in that one group. A third attribute of the subject
-// could mean something to an API server, such as a UID.
+// Acceptable returns nil if a provider may request a certificate for a subject with this CSR, and
+// otherwise the reason that it may not. The certificate must stand for that one user in that one group. A
+// third attribute of the subject could mean something to an API server, such as a UID.
 func (r Request) Acceptable(s Subject) error {
 	block, rest := pem.Decode(r.CSR)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {

@@ -20,8 +20,8 @@ const UserName = "liqo-tui-peering-user"
 // with render's policies.yaml.
 const UserPolicy = UserName
 
-// User returns the ServiceAccount with which the admin of a consumer connects and peers it with this
-// cluster, the provider, and all rights of the account. t is the tenant namespace, home the operator's
+// User returns a ServiceAccount and all its rights. With it, the admin of a consumer connects the consumer
+// with this cluster, the provider, and requests lending. t is the tenant namespace, home the operator's
 // namespace. The account can read no Secret but the nonce, and nothing of other tenants. [UserPolicy]
 // limits which objects it may create, and what it may write into them.
 func User(t render.Tenant, home string) []wire.Object {

@@ -58,7 +58,8 @@ func CreatesNode(s *authv1beta1.ResourceSlice) bool {
 	return value != "" && !strings.EqualFold(value, "false")
 }
 
-// VirtualNode returns the VirtualNode of a slice. problem says why no pod can run on it; "" if pods can.
+// VirtualNode returns the VirtualNode of a slice. problem is the reason that no pod can run on it; "" if
+// pods can.
 func VirtualNode(s *authv1beta1.ResourceSlice, problem string) *offloadingv1beta1.VirtualNode {
 	v := &offloadingv1beta1.VirtualNode{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: offloadingv1beta1.VirtualNodeKind},
@@ -113,7 +114,7 @@ func (p NodeProgram) ServiceAccount() *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: p.meta(NodeAccount(p.Name))}
 }
 
-// Role lets the virtual kubelet read what the state of its node follows from.
+// Role lets the virtual kubelet read the objects that determine the state of its node.
 func (p NodeProgram) Role() *rbacv1.Role {
 	read := []string{"get", "list", "watch"}
 	return &rbacv1.Role{
@@ -206,8 +207,8 @@ func (p NodeProgram) Member() *corev1.Node {
 	}
 }
 
-// Address has the fields of a Node that the operator writes: where the virtual kubelet listens for API
-// servers; "" for nowhere.
+// Address has the fields of a Node that the operator writes: the address at which the virtual kubelet
+// answers API servers; "" for none.
 func (p NodeProgram) Address(ip string) *corev1.Node {
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: p.Name}}
 	if ip != "" {
