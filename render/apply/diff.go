@@ -1,5 +1,5 @@
-// Package apply compares objects with those of a cluster, takes from them what a
-// field manager applied, and writes them as text, without what is secret.
+// Package apply compares objects with those of a cluster, removes fields that a field manager
+// no longer applies, and writes objects as text without secrets.
 package apply
 
 import (
@@ -255,7 +255,7 @@ func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 		lm, lok := l.(map[string]any)
 		wm, wok := w.(map[string]any)
 		if lok && wok {
-			// Where all that is there is others', nothing is taken away.
+			// If all present fields are other managers', nothing is removed.
 			if part := restrict(lm, wm, gone.WithPrefix(fieldpath.FieldNameElement(key))); len(part) > 0 || len(lm) == 0 {
 				out[key] = part
 			}
@@ -276,8 +276,8 @@ func diffText(content map[string]any) string {
 		u = u.DeepCopy()
 		maskCloudKeys(u.Object)
 	}
-	// Not by way of JSON, as for typed objects: reading that again took a third of the time in
-	// which an installation is planned.
+	// Not through JSON, as for typed objects: parsing it again took a third of the planning
+	// time of an installation.
 	text, err := yaml.Marshal(u.Object)
 	if err != nil {
 		return err.Error()
@@ -302,8 +302,8 @@ func maskSecret(content map[string]any) {
 	}
 }
 
-// cloudKey is what Identities have in place of a certificate where the provider is
-// on AWS.
+// cloudKey is the field that Identities have instead of a certificate if the provider is on
+// AWS.
 const cloudKey = "awsSecretAccessKey"
 
 func maskCloudKeys(content map[string]any) {

@@ -35,10 +35,9 @@ func Wanted(o wire.Object) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// prune removes nulls, empty strings and empty maps below m, and reports
-// whether anything is left. A pod's `emptyDir: {}` carries meaning by being
-// there, as does a rule's empty API group, so lists are kept as they are and
-// volumes' sources too.
+// prune removes nulls, empty strings and empty maps below m, and reports whether anything is
+// left. It keeps lists and the sources of volumes as they are: a pod's `emptyDir: {}` has a
+// meaning, and so has a rule's empty API group.
 func prune(m map[string]any) bool {
 	for key, value := range m {
 		switch v := value.(type) {
@@ -107,7 +106,7 @@ func rank(o wire.Object) int {
 	return 3
 }
 
-// Name is how messages call an object: kind, then namespace/name.
+// Name is an object's name in messages: kind, then namespace/name.
 func Name(o wire.Object) string {
 	kind := o.GetObjectKind().GroupVersionKind().Kind
 	if kind == "" {
