@@ -17,15 +17,15 @@ import (
 	"unicode/utf8"
 )
 
-// apitest is the package by which a test says that it needs an API server.
+// apitest is the package that a test uses if it needs an API server.
 const apitest = "github.com/liqo-tui/liqo-tui/internal/apitest"
 
-// test is one that `go test` runs: Test, Fuzz with its examples, or Example.
+// test is a test that `go test` runs: Test, Fuzz with its examples, or Example.
 type test struct {
 	pkg  string // folder in the repository
 	name string
 	file string // in the repository
-	api  bool   // it calls, directly or by a function of its package, what needs an API server
+	api  bool   // it needs an API server, directly or through a function of its package
 }
 
 // testsIn lists the tests of a module's packages, as `go test -list` does, without
@@ -72,7 +72,7 @@ func testsIn(module string) ([]test, error) {
 func testsOf(folder string, files []string) ([]test, error) {
 	var tests []test
 	uses := map[string][]string{} // function → functions of the package that it names
-	needs := map[string]bool{}    // function → it calls apitest
+	needs := map[string]bool{}    // function → whether it calls apitest
 	for _, name := range files {
 		file := filepath.Join(folder, name)
 		syntax, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
@@ -111,8 +111,8 @@ func reaches(name string, uses map[string][]string, needs, seen map[string]bool)
 	return needs[name] || slices.ContainsFunc(uses[name], func(next string) bool { return uses[next] != nil && reaches(next, uses, needs, seen) })
 }
 
-// isTest says what testing runs; see "go help testfunc". TestMain is none, and an example
-// without expected output is compiled alone.
+// isTest reports whether testing runs a function; see "go help testfunc". It does not run
+// TestMain as a test, and it only compiles an example without expected output.
 func isTest(f *ast.FuncDecl) bool {
 	name := f.Name.Name
 	for prefix, parameter := range map[string]string{"Test": "T", "Fuzz": "F"} {

@@ -1,17 +1,17 @@
-// Command parts says of which parts the project's tests consist, and which of them a
-// run takes. It is what build/test.sh asks, so that no part can run nothing:
+// Command parts divides the project's tests into parts, and chooses the parts that a run
+// takes. build/test.sh asks it, so that no part can run nothing:
 //
-//	parts list              the list of all tests that build/tests.txt has to be
-//	parts same              fails, and says what differs, where it is not
-//	parts plan FOLDER       the same, and what this run takes and leaves out, and why:
+//	parts list              the list of all tests, for build/tests.txt
+//	parts same              fails with the differences if build/tests.txt is not that list
+//	parts plan FOLDER       the same; then the parts that this run takes and leaves out, and why:
 //	                        lines of "run" or "left", name, programs to build, title,
 //	                        and reason. In FOLDER, a file for each part has the folders
 //	                        and arguments of go test, line by line
 //	parts ran PART LOG      fails unless LOG, of go test -v, has a result of each test
-//	                        that the list has of the part, and of at least one
+//	                        that the list has for the part, and of at least one
 //	parts where TEST        the package of a test, also of one with build tags
 //
-// SEED and TEST_ALL say what is taken, PART names one part instead.
+// SEED and TEST_ALL choose the parts; PART chooses a single one.
 package main
 
 import (
@@ -68,7 +68,7 @@ func run(args []string) (string, error) {
 	return "", errors.New("usage: parts list | same | plan FOLDER | ran PART LOG | where TEST")
 }
 
-// tree is what the sources have.
+// tree has the parts and the tests in the sources.
 type tree struct {
 	parts []part
 	tests map[string][]test // by part
@@ -104,9 +104,9 @@ func readTree() (tree, error) {
 	return t, nil
 }
 
-// divide gives each test of the program's module to the part that names it, and
-// otherwise to the parts of API servers, if it needs one, or to "unit". Some of the
-// kernel's are also of the virtual machine.
+// divide gives each test of the program's module to the part that names it. Other tests
+// go to the parts of API servers, if they need one, or to "unit". Some of the kernel's
+// tests also belong to the virtual machine.
 func (t *tree) divide(tests []test) {
 	for _, x := range tests {
 		named := false
@@ -133,7 +133,8 @@ func (t *tree) divide(tests []test) {
 	}
 }
 
-// namedElsewhere: the part of two clusters takes what no other part names.
+// namedElsewhere reports whether another part names the test: the part of two clusters
+// takes the rest.
 func (t *tree) namedElsewhere(name string) bool {
 	return slices.ContainsFunc(t.parts, func(p part) bool {
 		return p.name != "two-clusters" && p.tests != nil && p.tests.MatchString(name)
@@ -141,7 +142,7 @@ func (t *tree) namedElsewhere(name string) bool {
 }
 
 // listed is the name of a part in the list. The minors of Kubernetes have the same tests,
-// so they are listed once.
+// so these are listed once.
 func listed(part string) string {
 	if strings.HasPrefix(part, "api-") {
 		return "api"
@@ -149,7 +150,7 @@ func listed(part string) string {
 	return part
 }
 
-// list has a line for each test of each part.
+// list returns a line for each test of each part.
 func (t *tree) list() string {
 	var lines []string
 	for part := range t.tests {
@@ -159,7 +160,7 @@ func (t *tree) list() string {
 	return strings.Join(slices.Compact(lines), "")
 }
 
-// lines of the list for one part, in its order.
+// lines returns the lines of the list for one part, in its order.
 func (t *tree) lines(part string) []string {
 	var lines []string
 	for _, x := range t.tests[part] {
@@ -169,8 +170,8 @@ func (t *tree) lines(part string) []string {
 	return lines
 }
 
-// same compares the list with the sources. It is in the repository so that a test that
-// goes is seen in the commit that removes it.
+// same compares the list with the sources. The list is in the repository so that the
+// commit that removes a test shows it.
 func (t *tree) same() error {
 	text, err := os.ReadFile(listFile)
 	if err != nil {
@@ -195,8 +196,9 @@ func (t *tree) same() error {
 		listFile, strings.Join(differences, "\n\t"))
 }
 
-// arguments of go test for a part: a folder, a tab, and the arguments, in each line. As
-// few lines as can be: the packages of one run side by side.
+// arguments returns the arguments of go test for a part: each line has a folder, a tab,
+// and the arguments. There are as few lines as possible, because the packages of one line
+// run side by side.
 func (t *tree) arguments(p part, w wish) string {
 	byPackage := map[string][]string{}
 	for _, line := range t.taken(p, w) {
@@ -236,7 +238,7 @@ func (t *tree) arguments(p part, w wish) string {
 	return strings.Join(lines, "")
 }
 
-// taken are the lines of the list that a run takes of a part.
+// taken returns the lines of the list that a run takes from a part.
 func (t *tree) taken(p part, w wish) []string {
 	if p.thirds {
 		return w.third(t.lines(p.name))
@@ -244,11 +246,11 @@ func (t *tree) taken(p part, w wish) []string {
 	return t.lines(p.name)
 }
 
-// skips: the part also runs what the list does not name, such as an example.
+// skips reports whether the part also runs tests outside the list, such as examples.
 func (p part) skips() bool { return p.name == "unit" }
 
-// skipped are the tests that a part leaves out of its packages, so that one `go test`
-// runs them all side by side.
+// skipped returns the tests that a part leaves out of its packages, so that one `go test`
+// runs all packages side by side.
 func (t *tree) skipped(name string, packages map[string][]string) []string {
 	var names []string
 	for pkg := range packages {
@@ -258,7 +260,7 @@ func (t *tree) skipped(name string, packages map[string][]string) []string {
 	return slices.Compact(names)
 }
 
-// others are the tests of a package that a part does not run.
+// others returns the tests of a package that a part does not run.
 func (t *tree) others(name, pkg string) []string {
 	var names []string
 	for part, tests := range t.tests {
@@ -272,7 +274,8 @@ func (t *tree) others(name, pkg string) []string {
 	return slices.Compact(names)
 }
 
-// where finds a test by its name alone, so that a script that names it survives its move.
+// where finds a test by its name alone, so that a script that names it need not change
+// when the test moves.
 func where(name string) (string, error) {
 	out, err := exec.CommandContext(context.Background(), "git", "grep", "-l", "--untracked", "-E", `^func `+name+`\(`, "--", "*_test.go").Output()
 	if files := strings.Fields(string(out)); err == nil && len(files) == 1 {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// plan says of each part whether this run takes it, and why.
+// plan returns, for each part, whether this run takes it, with the reason.
 func (t *tree) plan(folder string) (string, error) {
 	w, err := readWish()
 	if err != nil {
@@ -46,15 +46,15 @@ func (t *tree) plan(folder string) (string, error) {
 	return out.String(), nil
 }
 
-// wish is what a run is asked for, and what it knows.
+// wish has the choices and the knowledge of a run.
 type wish struct {
 	seed    uint64
 	all     bool
-	only    string          // the name of one part
-	passed  map[string]bool // parts of which all passed at this commit
+	only    string          // the name of the only part
+	passed  map[string]bool // parts that have passed completely at this commit
 	since   string          // the last commit that passed
 	changed []string        // files, since then
-	whyAll  string          // why nothing is known of that: each part may have changed
+	whyAll  string          // the reason that nothing is known about changes: each part may have changed
 }
 
 func readWish() (wish, error) {
@@ -65,8 +65,8 @@ func readWish() (wish, error) {
 	return wish{seed: n, all: os.Getenv("TEST_ALL") != "", only: os.Getenv("PART")}, nil
 }
 
-// third is what a run takes of the tests of a part of which each run takes a third, in
-// the order of the list.
+// third returns the tests that a run takes from a part of which each run takes a third, in the order
+// of the list.
 func (w wish) third(lines []string) []string {
 	if w.all || w.only != "" {
 		return lines
@@ -98,8 +98,8 @@ func (w wish) takes(p part, tests []test) (bool, string) {
 		return true, w.whyAll
 	}
 	for _, file := range w.changed {
-		// Tests against API servers run with those of one minor in each run: for the others
-		// only their own sources count.
+		// Each run has the tests against API servers of one minor. So the other minors run only if
+		// their own sources have changed.
 		own := p.name != "api" && !strings.HasPrefix(p.name, "api-") && slices.ContainsFunc(tests, func(x test) bool { return x.file == file })
 		if own || concerns(p.sources, file) {
 			return true, fmt.Sprintf("%s has changed since %.7s, which passed", file, w.since)
@@ -108,7 +108,8 @@ func (w wish) takes(p part, tests []test) (bool, string) {
 	return false, fmt.Sprintf("the seed leaves %d, divided by %d, and nothing of it has changed since %.7s", w.seed%seeds, seeds, w.since)
 }
 
-// changes since the last commit of which a whole run passed, as build/passed names it.
+// changes returns the files that have changed since the last commit that passed a whole run,
+// according to build/passed.
 func changes() (since string, files []string, unknown string) {
 	text, err := os.ReadFile(passedFile)
 	if err != nil {
@@ -125,9 +126,9 @@ func changes() (since string, files []string, unknown string) {
 	return since, files, ""
 }
 
-// changedFiles reads lines of git with a status and a file. A file that was moved, with
-// another package clause and other imports, is as it was: a move of a folder would
-// otherwise make one run of all parts, which no machine has the time for.
+// changedFiles reads lines of git with a status and a file. A moved file with another package clause
+// and other imports counts as unchanged: otherwise the move of a folder would make one run of all
+// parts, and no machine has the time for that.
 func changedFiles(lines string) (files []string) {
 	for line := range strings.Lines(lines) {
 		if words := strings.Fields(line); len(words) > 1 && !strings.HasPrefix(words[0], "R") {
@@ -137,7 +138,7 @@ func changedFiles(lines string) (files []string) {
 	return files
 }
 
-// stamps are the parts that passed at this commit, as build/test.sh notes them.
+// stamps returns the parts that passed at this commit, as build/test.sh notes them.
 func stamps() map[string]bool {
 	passed := map[string]bool{}
 	commit, err := exec.CommandContext(context.Background(), "git", "rev-parse", "HEAD").Output()
@@ -151,7 +152,7 @@ func stamps() map[string]bool {
 	return passed
 }
 
-// lacking says why this machine can't run a part, or nothing.
+// lacking returns the reason that this machine can't run a part; "" if it can.
 func lacking(need string) string {
 	switch need {
 	case "root":
@@ -189,7 +190,7 @@ func ran(w wish, name, logFile string) (string, error) {
 	count := 0
 	for _, line := range lines {
 		words := strings.Fields(line)
-		// Results of a package end with the line that names it, but for those of the virtual machine.
+		// The results of a package end with the line that names it, except in the virtual machine.
 		if seen[words[1]+"/"+words[2]] || name == "vm" && seen["/"+words[2]] {
 			count++
 		} else {
@@ -208,12 +209,12 @@ func ran(w wish, name, logFile string) (string, error) {
 
 const moduleName = "github.com/liqo-tui/liqo-tui/"
 
-// results are the tests of a log of go test -v that have one, as folder/name, and how
-// many cases there are: tests and parts of tests that have no parts themselves.
+// results returns the tests that have a result in a log of go test -v, as folder/name, and the number
+// of cases: tests and subtests without subtests of their own.
 func results(log string) (seen map[string]bool, cases int) {
 	seen = map[string]bool{}
 	var names []string
-	all, inner := map[string]bool{}, map[string]bool{} // tests and their parts, and those that have parts
+	all, inner := map[string]bool{}, map[string]bool{} // tests and subtests, and those that have subtests
 	for line := range strings.Lines(log) {
 		words := strings.Fields(line)
 		switch {

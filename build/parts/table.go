@@ -6,34 +6,34 @@ import (
 	"strings"
 )
 
-// seeds is how many runs, with one seed after the other, run all sampled parts.
+// seeds is the number of runs, with consecutive seeds, that run all sampled parts.
 const seeds = 3
 
-// part is a part of the tests: what it runs, when, and what it needs.
+// part is a part of the tests, with its conditions and needs.
 type part struct {
 	name  string
 	title string
 
-	// One of these says when `make test` runs the part.
+	// One of these decides whether `make test` runs the part.
 	always  bool
-	group   uint64 // with seeds that leave this remainder, divided by seeds
-	allOnly bool   // in `make test-all` alone
+	group   uint64 // with seeds that leave this remainder when divided by seeds
+	allOnly bool   // only in `make test-all`
 
 	thirds bool // each run takes a third of its tests
 
 	programs []string       // targets of make that its tests use, besides those of every lab
-	sources  []string       // files that concern this part alone, besides those of its tests
+	sources  []string       // files that only this part uses, besides those of its tests
 	needs    string         // "root", or "vm"
-	tests    *regexp.Regexp // names of its tests, in the module of the program; nil: the part takes what is left, by its name
-	cases    string         // of a test whose cases are parts of their own: the -run expression
+	tests    *regexp.Regexp // names of its tests, in the program's module; nil: the part takes the rest, by its name
+	cases    string         // the -run expression for a test whose cases are separate parts
 }
 
-// lab is what tests in clusters of this machine need.
+// lab is the target for tests in clusters on this machine.
 var lab = []string{"lab"}
 
-// parts are in the order in which they run. The groups take about the same time. Of other
-// projects' programs, which take minutes to build on an empty cache, each group needs two
-// besides those of each run: an API server and Liqo (with its liqoctl), Calico and
+// parts are in the order in which they run. The groups take about the same time. Other
+// projects' programs take minutes to build on an empty cache. Besides those of each run,
+// each group needs two of them: an API server and Liqo (with its liqoctl), Calico and
 // flannel, another API server and the registry. Each run has API servers of one minor.
 func parts(minors []string) []part {
 	all := []part{
@@ -89,14 +89,14 @@ func parts(minors []string) []part {
 
 func names(expression string) *regexp.Regexp { return regexp.MustCompile("^(" + expression + ")$") }
 
-// modules are those whose tests are the part of this name.
+// modules are the modules whose tests are the part of this name.
 var modules = []string{"build/image", "build/release", "testdata/helm", "testdata/lab", "build/alerts"}
 
-// inVM says which tests run again in the virtual machine, by package. Those of the
-// first have a tunnel in them: emulation makes the others slow, and they learn
-// nothing. Those of the second are of the process around it, where the kernel's tunnel
-// behaves in its own way: it outlives the process, its port is changed by netlink, and
-// its packets may be fragmented.
+// inVM selects the tests that run again in the virtual machine, by package. In the first
+// package, these are tests with a tunnel: others are slow under emulation, and learn
+// nothing. In the second, they are about the process around the tunnel. The kernel's
+// tunnel behaves differently there: it outlives the process, its port is changed by
+// netlink, and its packets may be fragmented.
 var inVM = []struct {
 	pkg       string
 	run, skip *regexp.Regexp
@@ -108,7 +108,7 @@ var inVM = []struct {
 	{pkg: "gateway/tunnel", run: regexp.MustCompile(`^Test(ServerIsKilled$|ServersNode|BlackHole)`), skip: regexp.MustCompile(`^$`)},
 }
 
-// concerns reports whether file is one of the sources, or below one.
+// concerns reports whether file is one of the sources, or below one of them.
 func concerns(sources []string, file string) bool {
 	for _, s := range sources {
 		if file == s || strings.HasPrefix(file, path.Clean(s)+"/") {
