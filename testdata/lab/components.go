@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// podImage is the sandbox of every pod, and what the lab's tests run.
+// podImage is the image of every pod's sandbox, and of the pods in the lab's tests.
 const podImage = "lab.local/pod:v1"
 
 const (
@@ -24,7 +24,7 @@ func (n nodeSpec) etcd() []string {
 		n.tool("etcd"), "--name=lab", "--data-dir=" + filepath.Join(n.data(), "etcd"), "--log-level=warn",
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=lab=" + peer,
-		// On tmpfs there is nothing to sync; alone it need not wait for peers.
+		// A tmpfs needs no sync; a single member need not wait for peers.
 		"--unsafe-no-fsync", "--heartbeat-interval=10", "--election-timeout=100",
 	}
 }
@@ -133,9 +133,9 @@ func (n nodeSpec) configFiles() (map[string][]byte, error) {
 	return files, nil
 }
 
-// containerdConfig is for containerd 1.6 and 1.7. restrict_oom_score_adj lets
-// it run where the lab has no CAP_SYS_RESOURCE. It reads the folder of registries at
-// each pull, so one may be added at any time.
+// containerdConfig is for containerd 1.6 and 1.7. With restrict_oom_score_adj, it
+// runs without CAP_SYS_RESOURCE. It reads the folder of registries at each pull, so
+// one may be added at any time.
 func (n nodeSpec) containerdConfig() string {
 	return fmt.Sprintf(`version = 2
 root = "/var/lib/containerd"
@@ -165,8 +165,8 @@ disabled_plugins = [
 `, containerdSocket, podImage, n.cniFolder(), n.Registries)
 }
 
-// cniFolder is where containerd looks for plugins: Debian's, or the lab's own,
-// which has links to some of Debian's.
+// cniFolder is the folder of containerd's plugins: Debian's, or the lab's own with
+// links to some of Debian's.
 func (n nodeSpec) cniFolder() string {
 	if n.CNI == cniCalico {
 		return n.Bin
@@ -174,12 +174,13 @@ func (n nodeSpec) cniFolder() string {
 	return cniPlugins
 }
 
-// pluginBridge is the device of the network plugin of that name, and of flannel's.
+// pluginBridge is the device of the bridge plugin, and of flannel.
 const pluginBridge = "cni0"
 
 const cniConfigFile = "/etc/cni/net.d/10-lab.conflist"
 
-// calicoCNI is what Calico's manifests for its own IPAM and policies have.
+// calicoCNI is the configuration in Calico's manifests for its own IPAM and
+// policies.
 func (n nodeSpec) calicoCNI() any {
 	return map[string]any{
 		"cniVersion": "0.3.1",
@@ -200,11 +201,11 @@ func portmap() any {
 	return map[string]any{"type": "portmap", "capabilities": map[string]any{"portMappings": true}}
 }
 
-// cniConfig is a plain bridge, or routes to each pod, both with masquerading of
-// all that leaves the node's own pod CIDR: what many small clusters have, and a
-// trap for whoever routes pod traffic elsewhere. For flannel it is what flannel's
-// own plugin would have made of it: a bridge as small as the overlay, whose
-// masquerading is flanneld's.
+// cniConfig configures a plain bridge, or routes to each pod. Both masquerade all
+// packets that leave the node's own pod CIDR: many small clusters do so, and it is a
+// trap for programs that route pod traffic elsewhere. For flannel, it is the
+// configuration that flannel's own plugin would make: a bridge with the overlay's
+// MTU, and flanneld masquerades.
 func (n nodeSpec) cniConfig() any {
 	plugin := map[string]any{
 		"type": "bridge", "bridge": pluginBridge, "isGateway": true, "ipMasq": true, "hairpinMode": true,
@@ -221,7 +222,7 @@ func (n nodeSpec) cniConfig() any {
 			delete(plugin, ofBridge)
 		}
 	case cniFlannel:
-		plugin["ipMasq"], plugin["mtu"] = false, 1450 // 1500 without flannel's VXLAN
+		plugin["ipMasq"], plugin["mtu"] = false, 1450 // flannel's VXLAN leaves 1450 of 1500 bytes
 	}
 	return map[string]any{
 		"cniVersion": "1.0.0",
@@ -230,7 +231,8 @@ func (n nodeSpec) cniConfig() any {
 	}
 }
 
-// addressRanges are those of the node's pods: its own, or single addresses.
+// addressRanges are the ranges of the node's pods: its own range, or single
+// addresses.
 func (n nodeSpec) addressRanges() (ranges []any) {
 	if len(n.Singles) == 0 {
 		return []any{map[string]any{"subnet": n.PodCIDR}}
@@ -270,17 +272,17 @@ func (n nodeSpec) kubeletConfig() any {
 		// These need CAP_SYS_RESOURCE otherwise.
 		"oomScoreAdj":  0,
 		"maxOpenFiles": 20000,
-		// The disk is a tmpfs of the lab; how full the machine's is, is not
-		// the node's business.
+		// The disk is a tmpfs of the lab: the free space of the machine's disk does
+		// not matter to the node.
 		"evictionHard": map[string]any{
 			"memory.available": "50Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%",
 		},
 		"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
-		"nodeStatusUpdateFrequency": "2s", // a node that died shows within seconds
+		"nodeStatusUpdateFrequency": "2s", // the end of a node shows within seconds
 		"syncFrequency":             "10s",
 		"shutdownGracePeriod":       "0s",
-		// Tests kill processes more often than they end in operation. The
-		// default of five minutes would be all that they measure.
+		// Tests kill processes more often than they end in operation. With the
+		// default of five minutes, tests would measure little else.
 		"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"},
 	}
 }

@@ -27,8 +27,8 @@ const (
 // the kernel takes down one network namespace after the other.
 const killTimeout = 60 * time.Second
 
-// down removes all traces of the lab from this machine. It goes by what it
-// finds, so it also cleans up after crashes.
+// down removes all traces of the lab from this machine. It removes what it finds,
+// so it also cleans up after crashes.
 func down(l Lab, r *reporter) error {
 	running, err := l.running()
 	if err != nil {
@@ -58,7 +58,7 @@ func down(l Lab, r *reporter) error {
 	return nil
 }
 
-// checkDir refuses a directory that holds something else than a lab.
+// checkDir refuses a directory with other content than a lab.
 func checkDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -75,9 +75,9 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// removeState removes what the lab has put into its directory, and the
-// directory unless there is something else in it. The file that makes it a lab
-// goes last but for the lock, so that this can be repeated.
+// removeState removes the lab's files from its directory, and the directory too
+// if nothing else is in it. The file that marks a lab is the last one except for
+// the lock, so that removeState can be repeated.
 func (l Lab) removeState() error {
 	names := []string{"bin", "kubeconfig", "registries", markFile, markFile + ".new", networkMarker}
 	for _, c := range l.Plan() {
@@ -97,9 +97,9 @@ func (l Lab) removeState() error {
 	return nil
 }
 
-// recoverLab finds out what it takes to remove the lab of dir when its state
-// has been deleted under its feet: the link to this machine tells its name, and
-// the namespaces with that name tell the rest.
+// recoverLab finds what must be removed for the lab of dir if somebody has
+// deleted its state. The link to this machine has its name, and the namespaces
+// with that name show the rest.
 func recoverLab(dir string) (l Lab, found bool) {
 	links, err := net.Interfaces()
 	if err != nil {
@@ -138,7 +138,7 @@ func (l Lab) killNodes(nodes map[string]int) error {
 }
 
 // retryBusy repeats remove while a cgroup still has dying processes: a process
-// leaves its groups a little after its parent has been told of its end.
+// leaves its groups a little after its parent was told of its end.
 func retryBusy(remove func() error) error {
 	deadline := time.Now().Add(10 * time.Second)
 	for {

@@ -117,7 +117,8 @@ func status(ctx context.Context, l Lab, out io.Writer) (bool, error) {
 			switch {
 			case pid == 0:
 			case !l.networkComplete():
-				// Its address would be looked for elsewhere.
+				// Packets to its address would leave this machine by another
+				// route.
 				state = "cut off: the network of the lab is damaged"
 			default:
 				state = nodeState(ctx, l, c, n)

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// kernels lists what the kernel, the disks and the runtime of every node and router hold,
-// and what this machine has of the lab. nodes are the running ones, as running returns.
+// kernels lists the state of the kernel, the disks and the runtime of every node and router, and the lab's
+// objects on this machine. nodes are the running ones, as running returns.
 func (l Lab) kernels(nodes map[string]int) (listing, error) {
 	var group errgroup.Group
 	var parts []listing
@@ -60,10 +60,10 @@ func (l Lab) kernels(nodes map[string]int) (listing, error) {
 	return all, nil
 }
 
-// thisMachine is a section that no cluster and no node can be called.
+// thisMachine is a section; no cluster or node can have this name.
 const thisMachine = "this-machine"
 
-// listMachine lists what is the lab's on this machine. Of other programs it lists nothing.
+// listMachine lists the lab's objects on this machine, and none of other programs.
 func (l Lab) listMachine(to listing) error {
 	const section = thisMachine
 	links, err := outputOf("ip", "-json", "-details", "addr", "show")
@@ -155,10 +155,9 @@ func listNetwork(to listing, name, netns string) error {
 	return nil
 }
 
-// readLinks reads what `ip -json -details addr show` prints. Left out are the hardware address
-// (of bridges and tunnels it is random), whether something is plugged in (of a bridge
-// without pods nothing is), and IPv6 addresses of the link itself, which the kernel adds a
-// second or two after a link came up.
+// readLinks reads the output of `ip -json -details addr show`. It leaves out hardware addresses (those of
+// bridges and tunnels are random), the carrier (a bridge without pods has none), and the link's own IPv6
+// addresses, which the kernel adds a second or two after a link came up.
 func readLinks(to listing, section string, text []byte) error {
 	var links []struct {
 		Name   string   `json:"ifname"`
@@ -198,8 +197,8 @@ func readLinks(to listing, section string, text []byte) error {
 	return nil
 }
 
-// readRoutes reads what `ip route show table all` prints. Left out are whether a link is
-// plugged in, and what the kernel adds for each link's own IPv6 address, late.
+// readRoutes reads the output of `ip route show table all`. It leaves out the carrier, and the routes that
+// the kernel adds late for each link's own IPv6 address.
 func readRoutes(text string) []string {
 	var routes []string
 	for line := range strings.Lines(text) {
@@ -214,18 +213,17 @@ func readRoutes(text string) []string {
 	return routes
 }
 
-// What kube-proxy calls its tables, and one of its rules.
+// The names of kube-proxy's tables, and one of its rules.
 const (
 	proxyTable  = "kube-proxy"
 	unallocated = "Drop traffic to unallocated ClusterIPs"
 )
 
-// readRuleset reads what `nft --stateless list ruleset` prints: no counters, and no handles.
-// The order of chains, and of the elements of a set, is that in which they were made, and
-// means nothing. That of rules does. kube-proxy empties the chains of a Service that is gone,
-// and deletes them when it looks through all next, 30 s later: such a chain is as good as
-// none. Its rule for addresses that no Service has is there once, twice or not at all,
-// by the order in which it heard of things when it started.
+// readRuleset reads the output of `nft --stateless list ruleset`, which has no counters and no handles. It
+// ignores the order of chains and of a set's elements, which is only the order of their creation. The order
+// of rules counts. kube-proxy empties the chains of a deleted Service at once, and deletes them at its next
+// full sync, 30 s later: an empty chain counts as none. Its rule for addresses without a Service exists once,
+// twice or not at all, depending on the order of events at its start.
 func readRuleset(to listing, section, text string) {
 	var table, block string
 	var body []string
@@ -286,7 +284,7 @@ func listProcesses(to listing, name string, pid int) error {
 			continue // it has ended
 		}
 		line := strings.ReplaceAll(strings.TrimRight(string(cmdline), "\x00"), "\x00", " ")
-		if line == "" { // a zombie: it has a name, and nothing else
+		if line == "" { // a zombie has a name, and nothing else
 			comm, err := os.ReadFile(filepath.Join(proc, e.Name(), "comm"))
 			if err != nil {
 				continue
@@ -316,11 +314,11 @@ func readMounts(text []byte) []mount {
 	return mounts
 }
 
-// machineMounts is a file of a node's folder: the mounts that the node had from this
-// machine when it began. Other programs of the machine, other labs among them, have other mounts at any time.
+// machineMounts is a file in a node's folder: the mounts of this machine that the node had at its start.
+// Other programs, such as other labs, mount and unmount at any time.
 const machineMounts = "mounts-of-machine"
 
-// listMounts lists what was mounted on a node since it began.
+// listMounts lists the mounts of a node since its start.
 func listMounts(to listing, name string, pid int, dir string) error {
 	before, err := os.ReadFile(filepath.Join(dir, machineMounts))
 	if err != nil {
@@ -342,8 +340,8 @@ func listMounts(to listing, name string, pid int, dir string) error {
 	return nil
 }
 
-// listedDisks are those of the nodeDisks where a node has settings, which are what others
-// leave there. The other ones are full of what programs keep for themselves.
+// listedDisks are the nodeDisks with settings, where other programs leave files. The other ones are full of
+// programs' own state.
 func listedDisks() []string { return []string{"/etc", "/opt"} }
 
 // listDisks lists the files that a node has written.
@@ -372,7 +370,7 @@ func listDisks(to listing, name string, pid int, dir string) error {
 	return nil
 }
 
-// listImages lists the images of a node by name. containerd knows each also by its digests.
+// listImages lists the images of a node by name. containerd also has an entry for each digest.
 func (l Lab) listImages(to listing, n Node) error {
 	images, err := l.images(n)
 	for _, image := range images {

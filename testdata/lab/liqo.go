@@ -17,8 +17,8 @@ import (
 
 const (
 	liqoNamespace = "liqo"
-	// The lab has no DNS: Liqo's controllers are told where its IPAM is, and its
-	// proxy where the API server is.
+	// The lab has no DNS: Liqo's controllers get the address of its IPAM, and its
+	// proxy that of the API server, as settings.
 	liqoIPAM = "10.96.0.60"
 )
 
@@ -46,9 +46,9 @@ func (r liqoRelease) images() []string {
 	return archives
 }
 
-// installLiqo installs the release by its own liqoctl, unless all of it runs.
-// WireGuard in user space is what every kernel can. Without the proxy v1.2.0's
-// controller manager ends with "no proxy service found".
+// installLiqo installs the release with its own liqoctl, unless all of it runs.
+// It uses WireGuard in user space, because every kernel can run that. Without the
+// proxy, v1.2.0's controller manager ends with "no proxy service found".
 func (l Lab) installLiqo(ctx context.Context, c Cluster, release liqoRelease, r *reporter) error {
 	api, err := apiClient(l.adminKubeconfig(c))
 	if err != nil {

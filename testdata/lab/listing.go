@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// listing is what there is in a lab: by section, as in "rome-1 links", and by what it is
-// called there. The value says in lines how it is. What lives by itself is left out, so
-// that two listings are equal if nobody has left anything.
+// listing is the content of a lab: by section, such as "rome-1 links", and by name in the section.
+// The value describes the state in lines. Things that change by themselves are left out, so two
+// listings are equal if nobody has left anything.
 type listing map[string]map[string]string
 
-// diff says in lines what is there that was not, what is missing, and what is otherwise.
-// It is empty if the listings are equal.
+// diff lists new, missing and changed things in lines. It is empty if the listings are equal.
 func diff(before, now listing) []string {
 	var lines []string
 	for _, section := range keysOf(before, now) {
@@ -40,7 +39,7 @@ func diff(before, now listing) []string {
 	return lines
 }
 
-// differingSections are those that are not equal.
+// differingSections returns the sections that are not equal.
 func differingSections(before, now listing) []string {
 	return slices.DeleteFunc(keysOf(before, now), func(section string) bool { return maps.Equal(before[section], now[section]) })
 }
@@ -57,7 +56,7 @@ func keysOf[V any](a, b map[string]V) []string {
 	}))
 }
 
-// maxDetail is how many lines of a value a diff shows: an object has hundreds.
+// maxDetail is the largest number of lines of a value in a diff: an object has hundreds.
 const maxDetail = 6
 
 func withDetail(key, value string) string {
@@ -76,8 +75,8 @@ func withDetail(key, value string) string {
 	return key + "\n      " + strings.Join(lines, "\n      ") + more
 }
 
-// differingLines are the lines that only one of two values has, and as many of each as it
-// has more. Where the lines are the same, their order is what differs.
+// differingLines returns the lines that only one of two values has, or that one has more often. If
+// the lines are the same, their order differs.
 func differingLines(old, present string) []string {
 	count := map[string]int{}
 	for line := range strings.SplitSeq(present, "\n") {
@@ -117,8 +116,7 @@ func (l listing) add(section, key, value string) {
 	}
 }
 
-// passing are names of what runtimes make for each pod, with what stands for them. No two pods have
-// the same ones.
+// passing are the random names that runtimes give to each pod's things, with their replacements.
 var passing = []struct {
 	name *regexp.Regexp
 	as   string

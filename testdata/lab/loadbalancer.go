@@ -138,9 +138,9 @@ func (lb *loadBalancer) report(ctx context.Context, s *corev1.Service, address n
 	return nil
 }
 
-// assign chooses an address for every service that asks for one: the one it
-// has, else the one its specification names, else the lowest free one. Services
-// with a class belong to someone else. It also returns who got none.
+// assign chooses an address for every service that needs one: its present one,
+// else the one in its specification, else the lowest free one. Services with a
+// class belong to someone else. It also returns the services without an address.
 func assign(services []*corev1.Service, pool netip.Prefix) (want map[string]netip.Addr, unserved []string) {
 	want, taken := map[string]netip.Addr{}, map[netip.Addr]bool{}
 	take := func(s *corev1.Service, a netip.Addr) {

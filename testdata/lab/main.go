@@ -42,21 +42,21 @@
 //
 // # Fresh again
 //
-// `lab fresh` has a lab of some shape that is as when it came up: one that is there is reset,
-// if it is of the same shape, programs and images. `lab mark` keeps a listing of a lab: the
-// objects of all kinds with what an admin sets in them; and of each node and router the links,
-// routes, rules and nftables, of nodes also processes, mounts, images and what was written
-// to /etc and /opt. What lives by itself is left out. `lab reset` deletes objects that are
-// new, puts back others, starts dead nodes, and restores paths. Then the nodes have to be as
-// listed within a minute. If they are not, it says what is there and was not, and what is
-// missing, makes these nodes anew, and fails. `lab diff` only compares.
+// `lab fresh` gives you a lab of a given shape in its first state: it resets an existing one
+// if its shape, programs and images are the same. `lab mark` keeps a listing of a lab: objects
+// of all kinds with the fields that an admin sets; of each node and router the links, routes,
+// rules and nftables; and of nodes also processes, mounts, images and files written to /etc
+// and /opt. Things that change by themselves are left out. `lab reset` deletes new objects,
+// restores others, starts dead nodes, and restores paths. Then the nodes have to match the
+// listing within a minute. Otherwise it lists new and missing things, makes these nodes again,
+// and fails. `lab diff` only compares.
 //
 // # What it leaves
 //
-// Nothing, after `lab down`, whatever was killed before, but for the folder
-// /run/netns that ip(8) makes. The settings of the kernel are not touched at any
-// time, and a node has its own /etc, /opt, /run and /var on top of the
-// machine's. Several labs run side by side with different --dir, --name and --wan.
+// Nothing, after `lab down`, whatever was killed before, except the folder /run/netns that
+// ip(8) makes. The settings of the kernel are never changed, and a node has its own /etc,
+// /opt, /run and /var on top of the machine's. Several labs run side by side with different
+// --dir, --name and --wan.
 package main
 
 import (
@@ -151,7 +151,7 @@ func upCommand(dir *string) *cobra.Command {
 	return cmd
 }
 
-// shapeFlags are those that say what a lab consists of. shape is the lab that they ask for.
+// shapeFlags adds the flags that describe a lab. shape returns the lab of these flags.
 func shapeFlags(cmd *cobra.Command, dir *string) (shape func() (Lab, error)) {
 	var (
 		asked Lab
@@ -258,8 +258,7 @@ func contextNames(l Lab) string {
 	return names.String()
 }
 
-// differing returns the flags that were given with another value than the lab
-// was made with.
+// differing returns the flags whose given value differs from the lab's.
 func differing(cmd *cobra.Command, l, asked Lab) []string {
 	var names []string
 	for name, values := range map[string][2]any{

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nodeDisks returns the top-level folders that a node may write without the
-// machine or another node seeing it. The rest is shared: a program under /home
-// or /tmp can be run on a node as it is now, which an overlay would not promise.
+// nodeDisks returns the top-level folders in which a node's writes stay invisible to
+// the machine and other nodes. The other folders are shared: a node runs the present
+// program under /home or /tmp, which an overlay would not promise.
 func nodeDisks() []string { return []string{"/etc", "/opt", "/run", "/var"} }
 
-// nodeFolders are the folders that a node finds empty, whatever the machine
-// keeps in them. They are on a tmpfs itself: containerd's snapshots are
-// overlays, which cannot lie on another one.
+// nodeFolders are folders that are empty on a node, whatever the machine has in
+// them. They are on a tmpfs: containerd's snapshots are overlays, and an overlay
+// can't be on another one.
 func nodeFolders() []string {
 	return []string{
 		"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/cni", "/run/containerd", netnsFolder,
@@ -28,8 +28,8 @@ func nodeFolders() []string {
 	}
 }
 
-// kernelSettings are those of the whole machine that kubelet insists on. A
-// node shows it files that have these values already, so the machine keeps its own.
+// kernelSettings are settings of the whole machine that kubelet requires. A node
+// shows it files that have these values already, so the machine keeps its own.
 func kernelSettings() map[string]string {
 	return map[string]string{
 		"vm/overcommit_memory":      "1",
@@ -145,7 +145,8 @@ func (n nodeSpec) bindKernelSettings() error {
 	return nil
 }
 
-// bind makes what is at from, and what is mounted below it, appear at the folder to.
+// bind makes the folder from, with everything that is mounted below it, appear at
+// the folder to.
 func bind(from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
@@ -205,10 +206,9 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// removeCgroups removes the groups of that name in all hierarchies, the hybrid
-// one too, which container runtimes use unasked. While a
-// process of the group is still dying the error satisfies
-// errors.Is(err, unix.EBUSY).
+// removeCgroups removes the groups of that name in all hierarchies, also in the
+// hybrid one, which container runtimes use by themselves. While a process of the
+// group is still dying, the error satisfies errors.Is(err, unix.EBUSY).
 func removeCgroups(name string) error {
 	var errs []error
 	for _, glob := range []string{"/sys/fs/cgroup/" + name, "/sys/fs/cgroup/*/" + name} {

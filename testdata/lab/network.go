@@ -62,10 +62,10 @@ func (l Lab) network() []script {
 	return append([]script{this, wan}, routers...)
 }
 
-// leg brings up a device of the WAN router. All have the same address: it is
-// what nodes use as gateway and see as the sender of ICMP errors. It answers
-// ARP for what is not on the link, and at once: by default it would wait for up
-// to 0.8 s, and there is no default for new devices of a namespace.
+// leg brings up a device of the WAN router. All have the same address: nodes use it
+// as their gateway, and ICMP errors come from it. The device answers ARP for
+// addresses that are not on the link, and at once: by default it would wait for up to
+// 0.8 s, and a namespace has no default for its new devices.
 func (s *script) leg(device string, l Lab) {
 	s.ip("addr add %s/32 dev %s", l.wanRouter(), device)
 	s.ip("ntable change name arp_cache dev %s proxy_delay 0", device)
@@ -87,8 +87,8 @@ func (l Lab) routesTo(c Cluster) []string {
 	return append(routes, fmt.Sprintf("%s dev %s", c.LBs, c.Name))
 }
 
-// mtuOption limits the path, not the link: nodes keep believing in 1500 and
-// learn the truth from "fragmentation needed".
+// mtuOption limits the path, not the link: nodes still assume 1500, and learn the
+// real size from "fragmentation needed".
 func (l Lab) mtuOption() string {
 	if l.MTU == 0 {
 		return ""
@@ -132,8 +132,8 @@ func (l Lab) router(c Cluster, wan *script) script {
 	return r
 }
 
-// nodeNetwork returns the script that links n to its cluster's bridge and the
-// one that sets up what is inside.
+// nodeNetwork returns the script that links n to its cluster's bridge, and the script
+// for the inside of the node.
 func (l Lab) nodeNetwork(c Cluster, n Node) (port, inside script) {
 	bridge := c.Name
 	port = script{netns: l.wanNetns()}
@@ -165,8 +165,8 @@ func (l Lab) nodeNetwork(c Cluster, n Node) (port, inside script) {
 	return port, inside
 }
 
-// sourceCheck drops what leaves a node with a source that is neither its own nor
-// one of its pods', as the networks of clouds do.
+// sourceCheck drops packets that leave a node with a source that is neither its own
+// address nor a pod's, as the networks of clouds do.
 func sourceCheck(c Cluster, n Node) string {
 	sources := []string{n.Address.String(), c.LBs.String()}
 	for _, pod := range n.Singles {
@@ -181,15 +181,15 @@ func sourceCheck(c Cluster, n Node) string {
 `, strings.Join(sources, ", "))
 }
 
-// hardwareAddress follows from the IP address, so that neighbours need not learn
-// a new one when a node restarts. A bridge that was given none would change its
-// own with its ports: measured as 45 s without an answer from the other nodes.
+// hardwareAddress derives a MAC address from the IP address, so that neighbours need
+// not learn a new one when a node restarts. A bridge without a fixed one would change
+// its own with its ports: measured as 45 s without an answer from the other nodes.
 func hardwareAddress(a netip.Addr) string {
 	ip := a.As4()
 	return fmt.Sprintf("02:1b:%02x:%02x:%02x:%02x", ip[0], ip[1], ip[2], ip[3])
 }
 
-// networkComplete tells whether the network between the nodes exists as a whole.
+// networkComplete reports whether the network between the nodes exists as a whole.
 func (l Lab) networkComplete() bool {
 	complete := exists(l.path(networkMarker)) && exists("/sys/class/net/"+l.hostLink())
 	for _, netns := range l.routers() {
@@ -198,8 +198,8 @@ func (l Lab) networkComplete() bool {
 	return complete
 }
 
-// buildNetwork builds the network anew. Its marker is written last: what a
-// killed `up` left is half-built.
+// buildNetwork builds the network anew. It writes the marker last: without it, a
+// killed `up` has left the network half-built.
 func (l Lab) buildNetwork() error {
 	if err := l.removeNetwork(); err != nil {
 		return err
@@ -217,17 +217,17 @@ func (l Lab) buildNetwork() error {
 	return os.WriteFile(l.path(networkMarker), nil, 0o600)
 }
 
-// buildNode gives a node that is about to start a new network namespace, and
-// removes the one it had: a machine that restarts has forgotten its interfaces,
-// rules and addresses as well.
+// buildNode gives a node that is about to start a new network namespace, and removes
+// its old one: after a restart, a real machine has lost its interfaces, rules and
+// addresses, too.
 func (l Lab) buildNode(c Cluster, n Node) error {
 	port, inside := l.nodeNetwork(c, n)
 	if exists(filepath.Join(netnsFolder, inside.netns)) {
 		if err := runTool("", "ip", "netns", "del", inside.netns); err != nil {
 			return err
 		}
-		// The old link is gone, or will be when the kernel comes to it:
-		// before that, its name would be taken.
+		// The kernel deletes the old link some time after its namespace, and until
+		// then the name is taken.
 		_ = runTool("", "ip", "-n", port.netns, "link", "del", n.Name)
 	}
 	if err := runTool("", "ip", "netns", "add", inside.netns); err != nil {
@@ -239,9 +239,9 @@ func (l Lab) buildNode(c Cluster, n Node) error {
 	return inside.run()
 }
 
-// owner returns the state directory of the lab that has the name of l in use,
-// or "" if none has. It is written on the link to this machine, which every
-// lab has and no two can have.
+// owner returns the state directory of the lab that uses the name of l; "" if there
+// is none. It is written on the link to this machine: every lab has that link, and no
+// two labs can have the same one.
 func (l Lab) owner() string {
 	alias, err := os.ReadFile(filepath.Join("/sys/class/net", l.hostLink(), "ifalias"))
 	if err != nil {
@@ -250,7 +250,7 @@ func (l Lab) owner() string {
 	return strings.TrimSpace(string(alias))
 }
 
-// removeNetwork deletes those of the lab's namespaces that exist.
+// removeNetwork deletes the lab's existing namespaces.
 func (l Lab) removeNetwork() error {
 	if err := os.RemoveAll(l.path(networkMarker)); err != nil {
 		return err
@@ -292,7 +292,7 @@ func (s script) run() error {
 	return run(s.nft, "nft", "-f", "-")
 }
 
-// runTool runs a program to its end. The error holds what the program said.
+// runTool runs a program to its end. The error holds the program's output.
 func runTool(stdin, name string, args ...string) error {
 	var out bytes.Buffer
 	cmd := exec.Command(name, args...)

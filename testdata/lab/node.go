@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// nodeSpec is what the PID 1 of a node is told, in the file node.json of its folder.
+// nodeSpec is the input of a node's PID 1, in the file node.json of its folder.
 type nodeSpec struct {
 	Name          string         `json:"name"`
 	Dir           string         `json:"dir"`
@@ -35,7 +35,7 @@ type nodeSpec struct {
 	KubeletServer string         `json:"kubeletServer"` // base name of files in PKI
 	KubeletClient string         `json:"kubeletClient"`
 	Images        []string       `json:"images,omitempty"`
-	Registries    string         `json:"registries"` // folder of containerd's hosts.toml files: whom to trust
+	Registries    string         `json:"registries"` // folder of containerd's hosts.toml files: the registries to trust
 	// Shared are the folders of the machine that the node sees as they are.
 	Shared []string     `json:"shared"`
 	LBs    netip.Prefix `json:"lbs,omitzero"` // zero: load balancers stay pending
@@ -49,7 +49,7 @@ func eventFile(nodeDir string) string        { return filepath.Join(nodeDir, "ev
 
 // event is a line of a node's event file, from its PID 1 to `lab up`.
 type event struct {
-	// Reached is a milestone, as the user is to read it.
+	// Reached is a milestone, in words for the user.
 	Reached string `json:"reached,omitempty"`
 	// Component ended for the reason Failure, and will be started again
 	// unless it is "init", the PID 1 itself.
@@ -60,11 +60,11 @@ type event struct {
 // initComponent is the name of a node's PID 1 and of its log.
 const initComponent = "init"
 
-// nodeInit is the PID 1 of a node, in network, mount, pid, uts and ipc
-// namespaces of its own. All other processes of the node, pods included, die
-// with it: the kernel sees to that. It returns only on failure.
+// nodeInit is the PID 1 of a node, in network, mount, pid, uts and ipc namespaces of
+// its own. When it ends, the kernel kills all other processes of the node, pods
+// included. It returns only on failure.
 func nodeInit(dir string) error {
-	syscall.CloseOnExec(lifeDescriptor) // this process's life, not its children's
+	syscall.CloseOnExec(lifeDescriptor) // it marks the life of this process, not of its children
 	data, err := os.ReadFile(filepath.Join(dir, "node.json"))
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func nodeInit(dir string) error {
 		return err
 	}
 	tell := func(e event) {
-		// An event that cannot be written has no other reader than this log.
+		// If an event can't be written, only this log has it.
 		if err := json.NewEncoder(events).Encode(e); err != nil {
 			fmt.Fprintf(os.Stderr, "write event %+v: %v\n", e, err)
 		}
@@ -101,7 +101,7 @@ func (n nodeSpec) boot(tell func(event)) error {
 			return err
 		}
 	}
-	ctx := context.Background() // a node has no orderly end
+	ctx := context.Background() // a node is killed, never stopped in order
 	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	s := newSupervisor(ctx, n.logs(), []string{"PATH=" + path, "HOME=/root"}, tell)
 	failed := make(chan error)
@@ -146,10 +146,10 @@ func (n nodeSpec) startKubelet(ctx context.Context, s *supervisor, tell func(eve
 	return nil
 }
 
-// keepPodAddresses are the commands that exempt traffic between pods of
-// different nodes from the CNI plugin's masquerading, which spares only the
-// node's own pods. Kubernetes promises pods that they see each other's address.
-// The plugin appends its rules, so these come first.
+// keepPodAddresses returns the commands that exempt traffic between pods of
+// different nodes from masquerading. The CNI plugin itself exempts only the node's
+// own pods. Kubernetes promises pods that they see each other's address. The plugin
+// appends its rules, so these come first.
 func (n nodeSpec) keepPodAddresses() [][]string {
 	var commands [][]string
 	for _, from := range n.Pods {
@@ -208,12 +208,12 @@ func (n nodeSpec) startServices(ctx context.Context, s *supervisor, tell func(ev
 	return serveLoadBalancers(ctx, admin, n.LBs, nodeLink{s})
 }
 
-// pollInterval is how often something without a notification is looked at: a
-// twentieth of what a cluster takes to come up.
+// pollInterval is the time between two looks at things without a notification: a
+// twentieth of the time in which a cluster comes up.
 const pollInterval = 50 * time.Millisecond
 
-// waitSocket returns when something listens on a Unix socket. It waits for
-// ever: who waits for the node has the deadline.
+// waitSocket returns when a program listens on a Unix socket. It waits for ever: the
+// caller of `lab up` has the deadline.
 func waitSocket(path string) {
 	for {
 		conn, err := net.Dial("unix", path)
@@ -240,12 +240,12 @@ func apiReady(ctx context.Context, api *kubernetes.Clientset) bool {
 	return api.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil
 }
 
-// loaded are the archives that `lab load` imported, and that are there still.
+// loaded returns the archives that `lab load` imported and that still exist.
 func (l Lab) loaded() []string {
 	return slices.DeleteFunc(slices.Clone(l.Loaded), func(archive string) bool { return !exists(archive) })
 }
 
-// spec returns what the PID 1 of n needs to know.
+// spec returns the input of n's PID 1.
 func (l Lab) spec(c Cluster, n Node, from supplies) nodeSpec {
 	s := nodeSpec{
 		Name: n.Name, Dir: l.nodeDir(n), PKI: l.pkiDir(c), Bin: l.path("bin"), Cgroup: l.cgroup(n),

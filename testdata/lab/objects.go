@@ -22,13 +22,13 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// object is one of an API server's, and where it is served.
+// object is an object of an API server, with the resource that serves it.
 type object struct {
 	Resource schema.GroupVersionResource `json:"resource"`
 	*unstructured.Unstructured
 }
 
-// objects are all of a cluster, by the name that a listing has for them.
+// objects are all objects of a cluster, by their names in a listing.
 type objects map[string]object
 
 // api reads and writes objects of all kinds.
@@ -56,7 +56,7 @@ func newAPI(kubeconfig string) (api, error) {
 // after an hour, and a CertificateSigningRequest sooner.
 func passingKinds() []string { return []string{"events", "certificatesigningrequests"} }
 
-// list reads all objects of all kinds. Nothing is left out if it can't be read: that is an error.
+// list reads all objects of all kinds. If a kind can't be read, that is an error.
 func (a api) list(ctx context.Context) (objects, error) {
 	kinds, err := discovery.ServerPreferredResources(a.discovery)
 	if err != nil {
@@ -73,7 +73,7 @@ func (a api) list(ctx context.Context) (objects, error) {
 		}
 		for _, kind := range ofGroup.APIResources {
 			if !slices.Contains(kind.Verbs, "list") || !slices.Contains(kind.Verbs, "delete") || slices.Contains(passingKinds(), kind.Name) {
-				continue // the others are no objects that somebody keeps
+				continue // the others can't be listed and deleted
 			}
 			resource, into := version.WithResource(kind.Name), &unstructured.UnstructuredList{}
 			lists, resources = append(lists, into), append(resources, resource)
@@ -110,14 +110,14 @@ func (a api) list(ctx context.Context) (objects, error) {
 	return all, nil
 }
 
-// isKubelets: a kubelet makes its Lease again, up to ten seconds after it has started.
-// That of a virtual node has labels.
+// isKubelets reports whether a kubelet makes the object: its Lease, again up to ten seconds after its start.
+// The Lease of a virtual node has labels.
 func (o object) isKubelets() bool {
 	return o.GetKind() == "Lease" && o.GetNamespace() == corev1.NamespaceNodeLease && len(o.GetLabels()) == 0
 }
 
-// listedAs is what a listing calls an object: kind, namespace and name. Those that a
-// controller makes from others, as pods of a Deployment, have another name each time.
+// listedAs is an object's name in a listing: kind, namespace and name. An object that a controller makes from
+// another one, such as a pod of a Deployment, has a random part in its name, which is left out.
 func (o object) listedAs() string {
 	name := o.GetName()
 	if owner := metav1.GetControllerOf(o); owner != nil {
@@ -129,13 +129,14 @@ func (o object) listedAs() string {
 	return o.Resource.GroupResource().String() + " " + name
 }
 
-// withoutHash is the end of a ReplicaSet's name, which follows from its pods'.
+// withoutHash matches the end of a ReplicaSet's name, which is a hash of its pods' template.
 var withoutHash = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}$`)
 
-// pemCertificate is in what Kubernetes keeps for clients. Each start of a cluster has others.
+// pemCertificate matches certificates in the objects that Kubernetes keeps for clients. They differ after
+// each start of a cluster.
 var pemCertificate = regexp.MustCompile(`(?s)-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----\n?`)
 
-// state is what is not as it should be, a line each.
+// state lists the problems of an object, one line each.
 func (o object) state() (lines []string) {
 	if o.GetDeletionTimestamp() != nil {
 		lines = append(lines, "deleted, and kept by "+strings.Join(append(o.GetFinalizers(), o.finalizersOfSpec()...), ", "))
@@ -146,12 +147,12 @@ func (o object) state() (lines []string) {
 	return lines
 }
 
-// lines say how an object is: all that an admin can set, a field a line. The rest is the
-// present state, which follows, or a record of what happened.
+// lines describes an object: all fields that an admin can set, one line each. Other fields are the present
+// state, or a record of the past.
 func (o object) lines() string {
 	lines := o.state()
 	if metav1.GetControllerOf(o) != nil {
-		return strings.Join(lines, "\n") // its owner says how it is
+		return strings.Join(lines, "\n") // its owner determines the rest
 	}
 	flatten(o.settings(), "", func(path, value string) {
 		lines = append(lines, path+": "+pemCertificate.ReplaceAllString(value, "(certificate)"))
@@ -160,7 +161,7 @@ func (o object) lines() string {
 	return strings.Join(lines, "\n")
 }
 
-// settings are what an object is made of again if somebody has changed it.
+// settings returns the fields from which a changed object is restored.
 func (o object) settings() map[string]any {
 	content := maps.Clone(o.Object)
 	delete(content, "status")
@@ -177,11 +178,11 @@ func (o object) settings() map[string]any {
 	}
 	content["metadata"] = metadata
 	switch o.GetKind() {
-	case "Lease": // who holds it renews it
+	case "Lease": // its holder renews it
 		delete(content, "spec")
 	case "ClusterRole":
 		if _, aggregated := content["aggregationRule"]; aggregated {
-			delete(content, "rules") // follow from other ClusterRoles
+			delete(content, "rules") // they follow from other ClusterRoles
 		}
 	case "Node":
 		if spec, found, _ := unstructured.NestedMap(o.Object, "spec"); found {
@@ -194,7 +195,7 @@ func (o object) settings() map[string]any {
 
 func metadataSettings() []string { return []string{"labels", "annotations", "finalizers"} }
 
-// lastingTaints are those that nobody sets who only looks whether the node is ready.
+// lastingTaints leaves out the taints that follow from the node's readiness.
 func lastingTaints(taints any) any {
 	list, _ := taints.([]any)
 	list = slices.DeleteFunc(slices.Clone(list), func(taint any) bool {
@@ -224,7 +225,7 @@ func (o object) ready() bool {
 	})
 }
 
-// flatten calls leaf for each value that consists of no others. Empty ones are as good as none.
+// flatten calls leaf for each value without parts. Empty values count as missing.
 func flatten(value any, path string, leaf func(path, value string)) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -241,9 +242,8 @@ func flatten(value any, path string, leaf func(path, value string)) {
 	}
 }
 
-// listing has all objects but those of namespaces that before does not have. The namespace
-// stands for them, and those that a finalizer keeps are named. What an object that is new
-// consists of does not matter.
+// listing has all objects except those in namespaces that before does not have: for these, it has the
+// namespace, and the objects that a finalizer keeps. It has no content of new objects.
 func (all objects) listing(section string, before objects) listing {
 	list := listing{section: {}}
 	for name, o := range all {
@@ -266,7 +266,7 @@ func (all objects) ofNewNamespace(o object, before objects) bool {
 	return !there
 }
 
-// put makes a changed object what it was, or makes it again if there is none.
+// put restores a changed object, or creates it again if it is missing.
 func (a api) put(ctx context.Context, was, is object) error {
 	settings := was.settings()
 	if is.Unstructured == nil {
@@ -276,7 +276,7 @@ func (a api) put(ctx context.Context, was, is object) error {
 		_, err := a.of(was).Create(ctx, again, metav1.CreateOptions{})
 		return err
 	}
-	// A node writes its state every 2 s: what was listed may be out of date.
+	// A node writes its state every 2 s: the listed version may be out of date.
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now, err := a.of(is).Get(ctx, is.GetName(), metav1.GetOptions{})
 		if err != nil {
@@ -315,7 +315,7 @@ func (a api) of(o object) dynamic.ResourceInterface {
 	return a.dynamic.Resource(o.Resource).Namespace(o.GetNamespace())
 }
 
-// remove deletes an object, and not another one that has its name meanwhile.
+// remove deletes an object, but not a newer one of the same name.
 func (a api) remove(ctx context.Context, o object) error {
 	uid, background := o.GetUID(), metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background}
@@ -329,23 +329,23 @@ func (a api) remove(ctx context.Context, o object) error {
 	return err
 }
 
-// removable tells whether an object goes only if somebody deletes it: others follow from
-// them.
+// removable reports whether an object disappears only if somebody deletes it. Others follow from such
+// objects.
 func (o object) removable() bool {
 	switch {
 	case o.GetDeletionTimestamp() != nil, len(o.GetOwnerReferences()) > 0:
 		return false
-	case o.GetKind() == "APIService": // of a definition
+	case o.GetKind() == "APIService": // it follows from a definition
 		return o.GetLabels()["kube-aggregator.kubernetes.io/automanaged"] == ""
-	case o.GetKind() == "IPAddress": // of a Service
+	case o.GetKind() == "IPAddress": // it follows from a Service
 		return false
 	}
 	return true
 }
 
-// clean makes one step towards what was there before, and tells what is otherwise: it deletes what is new, in an
-// order in which those who have finalizers can still serve them, and puts back what was
-// changed or is missing. impatient does not wait for them.
+// clean makes one step towards the objects before, and returns the objects that still differ. It deletes new
+// ones, in an order in which the programs that own finalizers can still remove them, and restores changed or
+// missing ones. impatient does not wait for these programs.
 func (a api) clean(ctx context.Context, before objects, impatient bool) (objects, error) {
 	now, err := a.list(ctx)
 	if err != nil {
@@ -360,7 +360,7 @@ func (a api) clean(ctx context.Context, before objects, impatient bool) (objects
 			defined[schema.GroupResource{Group: group, Resource: plural}] = true
 		}
 	}
-	going := 0 // instances that somebody has to let go
+	going := 0 // instances whose finalizers a program has to remove
 	for name, o := range now {
 		was, there := before[name]
 		switch {
@@ -391,13 +391,13 @@ func (a api) clean(ctx context.Context, before objects, impatient bool) (objects
 	for name, was := range before {
 		_, there := now[name]
 		if there || was.GetKind() == "Lease" || metav1.GetControllerOf(was) != nil {
-			continue // or others make it again
+			continue // or controllers make it again
 		}
 		if err := a.put(ctx, was, object{}); err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("make %s again: %w", name, err)
 		}
 	}
-	// An operator that is to be asked runs in a namespace, with rights that are others.
+	// An operator that has to remove finalizers runs in a namespace, with rights from other objects.
 	remove := instances
 	if going == 0 || impatient {
 		remove = slices.Concat(remove, webhooks, namespaced, namespaces)
@@ -410,7 +410,7 @@ func (a api) clean(ctx context.Context, before objects, impatient bool) (objects
 			continue
 		}
 		if err := a.remove(ctx, o); err != nil && !impatient {
-			// A webhook may refuse it as long as there is one.
+			// A webhook may refuse the deletion as long as the webhook exists.
 			if len(webhooks) == 0 {
 				return nil, fmt.Errorf("delete %s: %w", o.listedAs(), err)
 			}
@@ -419,7 +419,7 @@ func (a api) clean(ctx context.Context, before objects, impatient bool) (objects
 	return now, nil
 }
 
-// MarshalJSON is how a mark keeps objects.
+// MarshalJSON is the form of an object in a mark.
 func (o object) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Resource schema.GroupVersionResource `json:"resource"`
@@ -437,5 +437,5 @@ func (o *object) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	o.Resource, o.Unstructured = kept.Resource, &unstructured.Unstructured{}
-	return o.Unstructured.UnmarshalJSON(kept.Object) // numbers are what a client would have read
+	return o.Unstructured.UnmarshalJSON(kept.Object) // as a client would read numbers
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// cutTable is the nftables table, in the WAN router, of all that is wrong with
-// paths for a while: without it, they work.
+// cutTable is the nftables table, in the WAN router, with all temporary faults of
+// paths. Without it, paths work.
 const cutTable = "lab-cut"
 
 // cut is traffic between two clusters that the WAN router drops.
@@ -55,8 +55,8 @@ func parseCut(l Lab, a, b, direction, port string) (cut, error) {
 	return c, nil
 }
 
-// rules returns the cut in the language of nft(8). Devices of the WAN router
-// are named for the cluster behind them.
+// rules returns the cut in the language of nft(8). Devices of the WAN router have
+// the name of the cluster behind them.
 func (c cut) rules() []string {
 	directions := [][2]string{{c.from, c.to}}
 	if c.bothWays {
@@ -76,8 +76,8 @@ func (c cut) rules() []string {
 	return rules
 }
 
-// apply cuts a path, in addition to those cut already. Connections that exist
-// are cut as well: the rules know no state.
+// apply cuts a path, in addition to present cuts. Existing connections are cut,
+// too: the rules know no state.
 func (c cut) apply(l Lab) error {
 	lines := append([]string{
 		"add table inet " + cutTable,
@@ -86,9 +86,9 @@ func (c cut) apply(l Lab) error {
 	return l.nftOnWAN(strings.Join(lines, "\n") + "\n")
 }
 
-// rebind has the WAN router translate the UDP addresses of a cluster, as its
-// provider's would: peers see it under the router's address and a port that
-// the router chooses. Each time it forgets what it has chosen.
+// rebind makes the WAN router translate the UDP addresses of a cluster, as its
+// provider's router would: peers see it under the router's address and a port
+// that the router chooses. Each call forgets earlier choices.
 func rebind(l Lab, cluster string) error {
 	if _, err := l.Cluster(cluster); err != nil {
 		return err
@@ -113,8 +113,9 @@ func parsePorts(text []string) ([]uint16, error) {
 	return ports, nil
 }
 
-// forward has the masquerading router of a cluster pass what comes to one of its
-// UDP ports on to a port of the cluster's first node, as an admin would set it.
+// forward makes the masquerading router of a cluster send packets to one of its
+// UDP ports on to a port of the cluster's first node, as an admin would configure
+// it.
 func forward(l Lab, cluster string, port, nodePort uint16) error {
 	c, err := l.Cluster(cluster)
 	if err != nil {
@@ -133,13 +134,14 @@ insert rule ip lab forward ct status dnat accept
 `, c.Public, port, c.Nodes[0].Address, nodePort)
 }
 
-// unasked is for how long nothing may come to the cluster that it has not asked
-// for. What a peer sends on would else be a flow of its own, whose answers keep
-// their address. Peers that dial the cluster have to come through later.
+// unasked is the time for which the cluster gets no packets except answers.
+// Otherwise the next packet of a peer would begin a flow of its own, whose
+// answers keep their address. Peers that dial the cluster have to get through
+// later.
 const unasked = 300 * time.Millisecond
 
-// rebindScript puts flows into another conntrack zone, where those from before
-// are unknown: what comes back to their ports is dropped.
+// rebindScript puts flows into another conntrack zone, which does not know the
+// earlier ones: packets that come back to their ports are dropped.
 func rebindScript(cluster string, zone uint16) string {
 	return fmt.Sprintf(`add table inet %[1]s
 add chain inet %[1]s forget { type filter hook prerouting priority raw; }
@@ -154,8 +156,8 @@ add rule inet %[1]s translate iifname %[2]q meta l4proto udp counter masquerade 
 `, cutTable, cluster, zone)
 }
 
-// narrow limits the path MTU between all clusters. A hole says nothing of the
-// packets that it drops; else their senders learn why.
+// narrow limits the path MTU between all clusters. With hole, it drops longer
+// packets silently; without, their senders get an error.
 func narrow(l Lab, mtu int, hole bool) error {
 	if err := checkPathMTU(mtu); err != nil {
 		return fmt.Errorf("narrow: %w", err)
@@ -185,7 +187,7 @@ func (l Lab) setPathMTU() error {
 	return s.run()
 }
 
-// restorePaths undoes all of this.
+// restorePaths undoes all cuts, translations and limits.
 func restorePaths(l Lab) error {
 	if err := l.setPathMTU(); err != nil {
 		return err
@@ -203,7 +205,7 @@ func cutRules(l Lab) []string {
 	out, err := outputOf("nsenter", "--net="+filepath.Join(netnsFolder, l.wanNetns()),
 		"nft", "list", "chain", "inet", cutTable, "forward")
 	if err != nil {
-		return nil // no such table: nothing is cut
+		return nil // without a table, nothing is cut
 	}
 	var rules []string
 	for line := range strings.Lines(out) {

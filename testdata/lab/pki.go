@@ -32,7 +32,7 @@ type certificate struct {
 	keyPEM  []byte
 }
 
-// subject is who a certificate is for.
+// subject is the owner of a certificate.
 type subject struct {
 	name  string
 	group string
@@ -40,9 +40,9 @@ type subject struct {
 	dns   []string
 }
 
-// writePKI makes a new certificate authority for the cluster and writes what
-// its components need into its PKI directory: certificates, keys and
-// kubeconfigs. All keys are ECDSA: making them takes no time.
+// writePKI makes a new certificate authority for the cluster, and writes the files of
+// its components into its PKI directory: certificates, keys and kubeconfigs. All keys
+// are ECDSA: making them takes no time.
 func (l Lab) writePKI(c Cluster) error {
 	dir := l.pkiDir(c)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -97,8 +97,8 @@ func (l Lab) writePKI(c Cluster) error {
 	return nil
 }
 
-// certificates lists the certificates of servers, and of clients that take no
-// kubeconfig, by file name.
+// certificates lists the certificates of servers, and of clients without a kubeconfig,
+// by file name.
 func certificates(c Cluster) map[string]subject {
 	list := map[string]subject{
 		"apiserver": {
@@ -122,7 +122,7 @@ func certificates(c Cluster) map[string]subject {
 }
 
 // last is the address that a Service of type LoadBalancer in front of the API server has
-// to wish: no other one is in its certificate.
+// to request: the certificate names no other one.
 func last(p netip.Prefix) netip.Addr {
 	a := p.Masked().Addr()
 	for next := a; p.Contains(next); next = next.Next() {
@@ -138,8 +138,8 @@ func kubeletClient(n Node) string { return "kubelet-" + n.Name }
 func kubeconfigs(c Cluster) map[string]subject {
 	list := map[string]subject{
 		"admin": {name: "lab-admin", group: mastersGroup},
-		// Without --use-service-account-credentials, which makes start-up
-		// 5 s slower, its own role is too small for most of its controllers.
+		// --use-service-account-credentials would make start-up 5 s slower. Without it,
+		// the user's own role is too small for most of the controllers.
 		"controller-manager": {name: "system:kube-controller-manager", group: mastersGroup},
 		"scheduler":          {name: "system:kube-scheduler"},
 		"kube-proxy":         {name: "system:kube-proxy"},
@@ -164,8 +164,8 @@ func (c Cluster) clientConfig(user string, ca, cert *certificate) clientcmdapi.C
 	return *config
 }
 
-// mergeKubeconfigs writes the one file with the admins of all clusters. The
-// first cluster is its current context.
+// mergeKubeconfigs writes one file with the admins of all clusters. The first cluster is
+// its current context.
 func (l Lab) mergeKubeconfigs() error {
 	merged := clientcmdapi.NewConfig()
 	for _, c := range l.Plan() {
@@ -186,8 +186,8 @@ func (l Lab) mergeKubeconfigs() error {
 	return nil
 }
 
-// issue makes a key and a certificate for it, signed by parent, or by itself
-// and able to sign others if parent is nil.
+// issue makes a key and a certificate for it, signed by parent. If parent is nil, the
+// certificate is signed by itself, and can sign others.
 func issue(s subject, parent *certificate) (*certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -225,7 +225,7 @@ func template(s subject, serial *big.Int, now time.Time, authority bool) *x509.C
 	t := &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: s.name},
-		NotBefore:    now.Add(-time.Hour), // clocks of one machine agree; its virtual ones may not
+		NotBefore:    now.Add(-time.Hour), // clocks of one machine agree; those of its virtual machines may not
 		NotAfter:     now.AddDate(1, 0, 0),
 		DNSNames:     s.dns,
 	}

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// The same in every cluster on purpose: equal addresses on both sides are the
-// hardest case for whoever connects them, and cost nothing here.
+// The same in every cluster on purpose: equal addresses on both sides are the hardest
+// case for programs that connect clusters, and cost nothing here.
 const (
 	podNetwork     = "10.244.0.0/16" // node N of a cluster has 10.244.(N-1).0/24; see Lab.Pods
 	serviceNetwork = "10.96.0.0/16"
@@ -23,14 +23,14 @@ const (
 	apiPort        = 6443
 )
 
-// The limits follow from the address plan: nodes end at 10*9+8, the 16 load
-// balancers of the eighth cluster at 239.
+// The limits follow from the address plan: nodes end at 10*9+8, the 16 load balancers of
+// the eighth cluster at 239.
 const (
 	maxClusters = 8
 	maxNodes    = 9
 )
 
-// What becomes of services of type LoadBalancer.
+// Modes of services of type LoadBalancer.
 const (
 	lbServed  = "served"
 	lbPending = "pending"
@@ -54,8 +54,8 @@ const (
 	proxyIPTables = "iptables"
 )
 
-// Lab is what `lab up` was asked for. It is stored in the state directory, so
-// that the other commands need no flags.
+// Lab has the choices of `lab up`. It is stored in the state directory, so that the other
+// commands need no flags.
 type Lab struct {
 	Dir      string       `json:"-"`
 	Name     string       `json:"name"` // prefix of everything visible on the machine
@@ -65,7 +65,7 @@ type Lab struct {
 	NAT      []string     `json:"nat,omitempty"`
 	MTU      int          `json:"mtu,omitempty"` // of the path between clusters; 0: that of the links, 1500
 	LB       string       `json:"lb"`
-	// Of single clusters, by name; the others have bridge, nftables and podNetwork.
+	// For single clusters, by name; the others have bridge, nftables and podNetwork.
 	CNI    map[string]string         `json:"cni,omitempty"`
 	Proxy  map[string]string         `json:"proxy,omitempty"`
 	Pods   map[string][]netip.Prefix `json:"pods,omitempty"`
@@ -78,7 +78,7 @@ type Lab struct {
 // Cluster is one cluster of the address plan.
 type Cluster struct {
 	Name   string
-	Behind bool       // a router that masquerades
+	Behind bool       // behind a router that masquerades
 	Public netip.Addr // on the WAN: the first node's or the router's
 	// Subnet holds the nodes: the WAN, or a private network behind a router.
 	Subnet  netip.Prefix
@@ -111,7 +111,7 @@ func reservedNames() []string {
 	return []string{"all", "bin", "default", "host", "kubeconfig", "lo", "lock", "wan"}
 }
 
-// Validate reports all that is wrong with the flags, joined.
+// Validate reports all problems of the flags, joined.
 func (l Lab) Validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -158,8 +158,8 @@ func (l Lab) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkPathMTU refuses what no path between clusters would have. Below 1280
-// pods' IPv6 sockets would fail for a reason nobody looks for.
+// checkPathMTU refuses MTUs that no path between clusters would have. Below 1280, pods'
+// IPv6 sockets would fail for a reason that is hard to find.
 func checkPathMTU(mtu int) error {
 	if mtu < 1280 || mtu > 1500 {
 		return fmt.Errorf("path MTU %d: want 1280 to 1500", mtu)
@@ -202,18 +202,18 @@ func (l Lab) Plan() []Cluster {
 	return clusters
 }
 
-// podCIDR is the n-th /24 of the cluster's pod network, or of one of several.
+// podCIDR is the n-th /24 of the cluster's pod network, or of one of its networks.
 func (c Cluster) podCIDR(n int) netip.Prefix {
 	b := c.Pods[(n-1)%len(c.Pods)].Addr().As4()
 	b[2] += byte(n - 1)
 	return netip.PrefixFrom(netip.AddrFrom4(b), 24)
 }
 
-// podsOfVPC is how many pods a node of a VPC has at most.
+// podsOfVPC is the largest number of pods on a node of a VPC.
 const podsOfVPC = 40
 
-// singles are the addresses of the n-th node's pods in a VPC: every so many-th of
-// one network, so that no two of them are a prefix of one node.
+// singles are the addresses of the n-th node's pods in a VPC. They are spread over one
+// network, so that no two of them make a prefix of one node.
 func (c Cluster) singles(n, nodes int) []netip.Addr {
 	if c.CNI != cniVPC {
 		return nil
@@ -232,7 +232,7 @@ const (
 	vpcFirst   = 4 // as in a subnet of AWS; the first is the pods' gateway
 )
 
-// networkPlugins are all that a cluster can have.
+// networkPlugins returns all network plugins of the lab.
 func networkPlugins() []string {
 	return []string{cniBridge, cniPTP, cniFlannel, cniCalico, cniVPC}
 }
@@ -274,10 +274,12 @@ func (c Cluster) APIServer() string {
 	return fmt.Sprintf("https://%s", netip.AddrPortFrom(c.Nodes[0].Address, apiPort))
 }
 
-// contextName is the cluster's in the kubeconfig of its lab, which has a file of its own.
+// contextName is the cluster's context in the kubeconfig of its lab, which is a separate
+// file.
 func (c Cluster) contextName() string { return "lab-" + c.Name }
 
-// hostAddress is this machine's on the WAN; wanRouter routes between clusters.
+// hostAddress is the address of this machine on the WAN; wanRouter routes between
+// clusters.
 func (l Lab) hostAddress() netip.Addr { return host(l.WAN, 1) }
 func (l Lab) wanRouter() netip.Addr   { return host(l.WAN, 254) }
 

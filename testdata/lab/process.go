@@ -22,8 +22,8 @@ const nodeInitCommand = "node-init"
 // detached from this process. Its output goes to a log file. The channel is
 // closed when the node has ended.
 //
-// The node holds a lock on its folder's life file from before it exists until
-// it ends, whoever else has been killed meanwhile.
+// The node holds a lock on its folder's life file from before its start until its
+// end, even if other processes were killed meanwhile.
 func startNode(netns, lab string, spec nodeSpec) (ended <-chan struct{}, err error) {
 	log, err := os.OpenFile(filepath.Join(spec.logs(), initComponent+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -53,20 +53,20 @@ func startNode(netns, lab string, spec nodeSpec) (ended <-chan struct{}, err err
 	}
 	gone := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its log says why
+		_ = cmd.Wait() // its log has the reason
 		close(gone)
 	}()
 	return gone, nil
 }
 
-// lifeFile is locked as long as the PID 1 of its folder's node lives, and
-// lifeDescriptor what that process has it open as.
+// lifeFile is locked as long as the PID 1 of its folder's node lives. That
+// process has it open as lifeDescriptor.
 const (
 	lifeFile       = "life"
 	lifeDescriptor = 3
 )
 
-// lives tells whether the node of the folder has a PID 1.
+// lives reports whether the node of the folder has a PID 1.
 func lives(nodeDir string) bool {
 	file, err := os.Open(filepath.Join(nodeDir, lifeFile))
 	if err != nil {
@@ -77,8 +77,8 @@ func lives(nodeDir string) bool {
 }
 
 // running returns the nodes of the lab that run, as findNodes does. A process
-// cannot be told while it is becoming another program, so it looks again as
-// long as a node lives that it has not found.
+// can't be recognized while it is becoming another program, so running looks
+// again as long as a node lives that it has not found.
 func (l Lab) running() (map[string]int, error) {
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(pollInterval) {
 		found, err := findNodes(l.Dir)
@@ -102,10 +102,9 @@ func (l Lab) running() (map[string]int, error) {
 	}
 }
 
-// findNodes returns the processes, by this machine's pid, that are the PID 1
-// of a node of the lab in labDir, by the node's folder. It looks at what runs
-// and not at a record: a record may be missing after a crash, or name a pid
-// that has been reused.
+// findNodes returns the PID 1 of each node of the lab in labDir, by the node's
+// folder, with this machine's pids. It looks at processes, not at a record: a
+// record may be missing after a crash, or name a reused pid.
 func findNodes(labDir string) (map[string]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -124,13 +123,13 @@ func findNodes(labDir string) (map[string]int, error) {
 	return found, nil
 }
 
-// nodeOf returns the node folder that pid is the PID 1 of, or "".
+// nodeOf returns the node folder whose PID 1 is pid; "" if pid is none.
 func nodeOf(pid int) string {
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return ""
 	}
-	// nsenter's arguments, before it becomes the lab, end like the lab's.
+	// Before nsenter becomes the lab, its arguments end like the lab's.
 	argv := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
 	if len(argv) < 3 || argv[len(argv)-2] != nodeInitCommand {
 		return ""
@@ -142,8 +141,8 @@ func nodeOf(pid int) string {
 	return argv[len(argv)-1]
 }
 
-// firstOfNamespace tells from /proc/PID/status whether the process is the
-// first one of a pid namespace directly below the reader's, and no zombie.
+// firstOfNamespace reports, from /proc/PID/status, whether the process is the
+// first one of a pid namespace directly below the reader's, and not a zombie.
 func firstOfNamespace(status []byte) bool {
 	for line := range bytes.Lines(status) {
 		fields := bytes.Fields(line)
@@ -157,9 +156,9 @@ func firstOfNamespace(status []byte) bool {
 	return false
 }
 
-// killNode ends a node with all its processes and waits until its PID 1 is
-// gone, which the kernel lets happen last. The process is identified again by
-// a handle that cannot come to mean another one.
+// killNode ends a node with all its processes, and waits until its PID 1 is gone,
+// which is the last one to end. It identifies the process again by a handle that
+// can't come to mean another process.
 func killNode(pid int, dir string, timeout time.Duration) error {
 	handle, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {

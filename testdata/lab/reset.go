@@ -17,18 +17,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// markFile is what `lab mark` keeps: how a fresh lab is.
+// markFile is the file of `lab mark`: the state of a fresh lab.
 const markFile = "mark.json"
 
 type mark struct {
 	Kernels listing            `json:"kernels"`
 	Objects map[string]objects `json:"objects"` // by cluster
 	Loaded  []string           `json:"loaded"`
-	// Made says of which files `lab fresh` made the lab; "" if another command did.
+	// Made identifies the files from which `lab fresh` made the lab; "" if another command made it.
 	Made string `json:"made"`
 }
 
-// listing is all that is compared.
+// listing has everything that is compared.
 func (m mark) listing(fresh mark) listing {
 	all := listing{}
 	maps.Copy(all, m.Kernels)
@@ -58,7 +58,7 @@ func (l Lab) marked() (m mark, err error) {
 	return m, nil
 }
 
-// look lists all that there is.
+// look lists the present state of the lab.
 func (l Lab) look(ctx context.Context) (m mark, err error) {
 	nodes, err := l.running()
 	if err != nil {
@@ -77,7 +77,7 @@ func (l Lab) look(ctx context.Context) (m mark, err error) {
 	return m, group.Wait()
 }
 
-// ofClusters is what read says of each cluster, by name.
+// ofClusters returns the result of read for each cluster, by name.
 func (l Lab) ofClusters(read func(api, Cluster) (objects, error)) (map[string]objects, error) {
 	var group errgroup.Group
 	var mu sync.Mutex
@@ -101,11 +101,11 @@ func (l Lab) ofClusters(read func(api, Cluster) (objects, error)) (map[string]ob
 	return all, group.Wait()
 }
 
-// settled is for how long nothing may have changed in a lab that is taken for fresh: a
-// cluster's controllers do things for a second or two after its nodes are ready.
+// settled is the time without a change after which a lab counts as fresh: a cluster's controllers
+// still act for a second or two after its nodes are ready.
 const settled = 3 * time.Second
 
-// markLab keeps how the lab is as soon as it stays as it is.
+// markLab stores the state of the lab once that no longer changes.
 func (l Lab) markLab(ctx context.Context, made string, r *reporter) error {
 	if err := l.resettable(); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (l Lab) markLab(ctx context.Context, made string, r *reporter) error {
 	return nil
 }
 
-// complete tells what controllers of a cluster that has just begun have not made yet.
+// complete reports objects that controllers of a new cluster have not made yet.
 func (m mark) complete() error {
 	for cluster, found := range m.Objects {
 		for name, o := range found {
@@ -159,10 +159,10 @@ func (m mark) complete() error {
 	return nil
 }
 
-// leftError is what somebody has left in a lab.
+// leftError lists the things that somebody has left in a lab.
 type leftError struct {
 	lines  []string
-	remade []string // what was made anew, since nothing else removes it
+	remade []string // things that were made again, because nothing else cleans them
 }
 
 func (e *leftError) Error() string {
@@ -173,9 +173,9 @@ func (e *leftError) Error() string {
 	return text
 }
 
-// reset leads the lab back to its mark. It removes what an admin can remove: objects,
-// images, cuts. It starts nodes that died. What then is left for as long as patience, it
-// names, and makes anew what has it. The error is a *leftError then.
+// reset restores the state of the mark. It removes things that an admin can remove: objects,
+// images, cuts. It starts dead nodes. If differences remain after patience, it returns them as a
+// *leftError, and makes the nodes or clusters that have them again.
 func (l Lab) reset(ctx context.Context, patience time.Duration, r *reporter) error {
 	fresh, err := l.marked()
 	if err != nil {
@@ -194,7 +194,7 @@ func (l Lab) reset(ctx context.Context, patience time.Duration, r *reporter) err
 	}
 	left := diff(fresh.listing(fresh), now.listing(fresh))
 	if len(left) == 0 {
-		return l.write() // without what was loaded since
+		return l.write() // without archives that were loaded since
 	}
 	remade, err := l.remake(ctx, differingSections(fresh.listing(fresh), now.listing(fresh)), r)
 	if err != nil {
@@ -209,7 +209,7 @@ func (l Lab) reset(ctx context.Context, patience time.Duration, r *reporter) err
 	return errors.Join(&leftError{left, remade}, err)
 }
 
-// revive starts what died.
+// revive starts dead nodes.
 func (l Lab) revive(ctx context.Context, r *reporter) error {
 	nodes, err := l.running()
 	if err != nil {
@@ -218,7 +218,7 @@ func (l Lab) revive(ctx context.Context, r *reporter) error {
 	if l.networkComplete() && len(nodes) == len(l.cgroups()) {
 		return nil
 	}
-	// A kubelet makes its Node when it starts, and not again: `up` would wait for it.
+	// A kubelet makes its Node only when it starts: `up` would wait for it.
 	unknown, err := l.unregistered(ctx, nodes)
 	if err != nil {
 		return err
@@ -229,8 +229,8 @@ func (l Lab) revive(ctx context.Context, r *reporter) error {
 	return up(ctx, l, r)
 }
 
-// unregistered are the running nodes, by folder, whose Nodes are gone. Of a cluster whose first
-// node is dead, nothing is known.
+// unregistered returns the running nodes, by folder, whose Nodes are gone. If the first node of a
+// cluster is dead, nothing is known about that cluster.
 func (l Lab) unregistered(ctx context.Context, nodes map[string]int) (map[string]int, error) {
 	out := map[string]int{}
 	for _, c := range l.Plan() {
@@ -255,12 +255,12 @@ func (l Lab) unregistered(ctx context.Context, nodes map[string]int) (map[string
 	return out, nil
 }
 
-// leadBack removes what an admin can remove, and returns what there is as soon as it is as
-// before, or after patience.
+// leadBack removes things that an admin can remove, and returns the state as soon as it matches the
+// mark, or after patience.
 func (l Lab) leadBack(ctx context.Context, fresh mark, patience time.Duration) (mark, error) {
 	for began := time.Now(); ; {
 		step := time.Now()
-		// Half of the time is for those who have finalizers on objects.
+		// Half of the time is for programs with finalizers on objects.
 		now, equal, err := l.step(ctx, fresh, time.Since(began) > patience/2)
 		switch {
 		case ctx.Err() != nil:
@@ -272,13 +272,13 @@ func (l Lab) leadBack(ctx context.Context, fresh mark, patience time.Duration) (
 		case time.Since(began) > patience:
 			return l.look(ctx)
 		}
-		// What is waited for needs the machine, too.
+		// The awaited programs need the machine, too.
 		time.Sleep(max(200*time.Millisecond, time.Since(step)))
 	}
 }
 
-// step removes what can be removed now, and compares. It looks at the nodes only if the objects are
-// as before: nodes follow them.
+// step removes things that can be removed now, and compares. It looks at the nodes only if the
+// objects match: nodes follow them.
 func (l Lab) step(ctx context.Context, fresh mark, impatient bool) (now mark, equal bool, err error) {
 	now.Objects, err = l.ofClusters(func(a api, c Cluster) (objects, error) { return a.clean(ctx, fresh.Objects[c.Name], impatient) })
 	if err != nil {
@@ -301,8 +301,8 @@ func (l Lab) step(ctx context.Context, fresh mark, impatient bool) (now mark, eq
 	return now, len(diff(fresh.listing(fresh), now.listing(fresh))) == 0, nil
 }
 
-// tidy removes from nodes what belongs to nobody: images that were loaded since, and the
-// bridge that the network plugin makes with the first pod of a node and keeps.
+// tidy removes from nodes things without an owner: images that were loaded since, and the bridge
+// that the network plugin makes with the first pod of a node and keeps.
 func (l Lab) tidy(fresh, now mark) error {
 	for _, c := range l.Plan() {
 		for _, n := range c.Nodes {
@@ -335,8 +335,8 @@ func (l Lab) tidy(fresh, now mark) error {
 	return nil
 }
 
-// remake makes anew what has the sections of a listing: a node, a cluster, or, for the
-// network between them, all.
+// remake makes again the things that the sections of a listing belong to: a node, a cluster, or,
+// for the network between them, everything.
 func (l Lab) remake(ctx context.Context, sections []string, r *reporter) (what []string, err error) {
 	nodes, err := l.running()
 	if err != nil {
@@ -350,7 +350,7 @@ func (l Lab) remake(ctx context.Context, sections []string, r *reporter) (what [
 		network = network || of == thisMachine || slices.Contains(l.routers(), of)
 		for _, c := range l.Plan() {
 			for _, n := range c.Nodes {
-				// The state of a cluster is its first node's.
+				// The state of a cluster is on its first node.
 				if network || of == c.Name || of == n.Name || of == c.Nodes[0].Name {
 					kill(n)
 				}
@@ -376,8 +376,8 @@ func (l Lab) remake(ctx context.Context, sections []string, r *reporter) (what [
 	return what, up(ctx, l, r)
 }
 
-// makeFresh returns when there is a fresh and marked lab as asked, with archives loaded: one
-// that is there and made of the same files is reset, another one takes its place.
+// makeFresh returns when a fresh and marked lab as asked exists, with archives loaded. It resets an
+// existing lab that was made from the same files, and replaces any other.
 func makeFresh(ctx context.Context, asked Lab, archives []string, patience time.Duration, r *reporter) error {
 	made, err := asked.madeOf(archives)
 	if err != nil {
@@ -435,7 +435,7 @@ func (l Lab) resettable() error {
 	return nil
 }
 
-// madeOf tells apart labs that are made of other programs and images.
+// madeOf identifies the programs and images from which a lab is made.
 func (l Lab) madeOf(archives []string) (string, error) {
 	from, err := l.supplies()
 	if err != nil {
@@ -463,7 +463,7 @@ func (l Lab) madeOf(archives []string) (string, error) {
 	return text.String(), nil
 }
 
-// sameShape tells whether two labs differ in nothing that `lab up` is asked for.
+// sameShape reports whether two labs have the same choices of `lab up`.
 func sameShape(a, b Lab) bool {
 	a.Loaded, b.Loaded = nil, nil
 	was, err := json.Marshal(a)

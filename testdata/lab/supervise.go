@@ -12,8 +12,8 @@ import (
 )
 
 // supervisor runs the processes of a node from its PID 1. It waits for all
-// children in one place, since PID 1 also inherits orphans (containerd's
-// shims), which os/exec knows nothing of.
+// children in one place, because PID 1 also inherits orphans (containerd's shims),
+// which os/exec does not know.
 type supervisor struct {
 	logs    string // folder of one log file per process
 	env     []string
@@ -22,8 +22,8 @@ type supervisor struct {
 	waiting map[int]chan<- syscall.WaitStatus
 }
 
-// restartDelay is long enough not to burn a CPU on a component that cannot
-// start, and short beside the time any of them takes to start.
+// restartDelay is long enough not to burn a CPU on a component that can't start,
+// and short compared to the start of any component.
 const restartDelay = 500 * time.Millisecond
 
 // newSupervisor returns a supervisor that waits for the children of this process
@@ -46,8 +46,8 @@ func newSupervisor(ctx context.Context, logs string, env []string, tell func(eve
 	return s
 }
 
-// reap collects all children that have ended. It holds the lock meanwhile, so
-// that a process which ends at once is not reaped before start knows it.
+// reap collects all children that have ended. It holds the lock meanwhile, so that
+// a process that ends at once is not reaped before start knows it.
 func (s *supervisor) reap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +67,8 @@ func (s *supervisor) reap() {
 	}
 }
 
-// start starts a process with its own log file and returns where its end will
-// be announced. If stdin is nil the process reads nothing.
+// start starts a process with its own log file. The channel announces its end. If
+// stdin is nil, the process reads nothing.
 func (s *supervisor) start(name string, stdin *os.File, argv ...string) (<-chan syscall.WaitStatus, error) {
 	log, err := os.OpenFile(filepath.Join(s.logs, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -109,7 +109,8 @@ func (s *supervisor) run(name string, stdin *os.File, argv ...string) error {
 	return nil
 }
 
-// keep starts a component and starts it again whenever it ends, until ctx is done.
+// keep starts a component, and starts it again whenever it ends, until ctx is
+// done.
 func (s *supervisor) keep(ctx context.Context, name string, argv ...string) {
 	for ctx.Err() == nil {
 		ended, err := s.start(name, nil, argv...)

@@ -26,14 +26,14 @@ func kubernetesTools() []string {
 	}
 }
 
-// debianPackages lists what the lab runs of Debian's, by package.
+// debianPackages lists Debian's programs that the lab runs, by package.
 func debianPackages() map[string][]string {
 	return map[string][]string{
 		"containerd":                  {"/usr/bin/containerd", "/usr/bin/containerd-shim-runc-v2", "/usr/bin/ctr"},
 		"runc":                        {"/usr/sbin/runc"},
 		"containernetworking-plugins": {cniPlugins + "/bridge", cniPlugins + "/ptp", cniPlugins + "/host-local", cniPlugins + "/portmap", cniPlugins + "/loopback"},
 		"iptables":                    {"/usr/sbin/iptables"},
-		"ipset":                       {"ipset"}, // of Calico
+		"ipset":                       {"ipset"}, // for Calico
 		"nftables":                    {"nft"},
 		"iproute2":                    {"ip"},
 		"procps":                      {"sysctl"},
@@ -66,8 +66,8 @@ func (r *reporter) say(format string, args ...any) {
 	fmt.Fprintf(r.out, "%5.1fs  %s\n", time.Since(r.since).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// up brings up what is missing of the lab. It may be killed at any moment and
-// run again.
+// up starts the missing parts of the lab. It may be killed at any moment and run
+// again.
 func up(ctx context.Context, l Lab, r *reporter) error {
 	supplies, err := l.supplies()
 	if err != nil {
@@ -111,7 +111,7 @@ func up(ctx context.Context, l Lab, r *reporter) error {
 	return nil
 }
 
-// checkMachine says what this machine lacks before anything is changed.
+// checkMachine reports what this machine lacks, before anything is changed.
 func checkMachine() error {
 	if os.Geteuid() != 0 {
 		return errors.New("the lab makes namespaces and mounts: run it as root")
@@ -123,7 +123,7 @@ func checkMachine() error {
 	return err
 }
 
-// checkOthers makes sure that name and network are not in use.
+// checkOthers reports whether another lab uses the name or the network.
 func (l Lab) checkOthers() error {
 	if owner := l.owner(); owner != "" && owner != l.Dir {
 		return fmt.Errorf("--name %s: the lab in %s has that name", l.Name, owner)
@@ -146,7 +146,7 @@ func (l Lab) checkOthers() error {
 	return nil
 }
 
-// supplies are the files that nodes are made of, by absolute path.
+// supplies are the files for nodes, by absolute path.
 type supplies struct {
 	lab, kubelab, kubectl string                 // programs
 	flanneld              string                 // only where a cluster needs it
@@ -218,9 +218,9 @@ func (l Lab) linkTools(from supplies) error {
 	return nil
 }
 
-// upCluster starts the nodes of c that do not run, and waits until all are
-// ready. The state of a cluster lives in its first node: without that one the
-// others belong to a cluster that is gone.
+// upCluster starts the nodes of c that do not run, and waits until all are ready.
+// The state of a cluster is on its first node: without that, the other nodes
+// belong to a cluster that is gone.
 func (l Lab) upCluster(ctx context.Context, c Cluster, running map[string]int, s supplies, r *reporter) error {
 	alive := map[string]int{} // node folder → pid
 	for _, n := range c.Nodes {
@@ -272,7 +272,7 @@ func (l Lab) startNode(c Cluster, n Node, s supplies) (ended <-chan struct{}, er
 	if err := writeJSON(filepath.Join(spec.Dir, "node.json"), spec); err != nil {
 		return nil, err
 	}
-	// What the node's former self left.
+	// The node's earlier process left them.
 	if err := retryBusy(func() error { return removeCgroups(spec.Cgroup) }); err != nil {
 		return nil, err
 	}

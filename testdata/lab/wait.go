@@ -20,11 +20,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// maxFailures is how often a component may end during start-up. Under load
-// one of them may give up waiting for another once or twice.
+// maxFailures is how often a component may end during start-up. Under load, one
+// of them may give up waiting for another once or twice.
 const maxFailures = 4
 
-// tailLines is how much of a log an error shows.
+// tailLines is the number of lines of a log in an error.
 const tailLines = 15
 
 // componentError is a component that keeps ending, or was not ready in time.
@@ -43,9 +43,9 @@ func (l Lab) componentError(n Node, component, reason string) *componentError {
 	return &componentError{node: n.Name, component: component, reason: reason, log: log, tail: tail(log, tailLines)}
 }
 
-// awaitCluster returns when all nodes of c are ready and pods can be created.
-// It also reports what happens on the nodes that have just been started, given
-// by folder and what startNode returned.
+// awaitCluster returns when all nodes of c are ready and pods can be created. It
+// also reports the events of the nodes that were just started. started has these
+// nodes by folder, with the channels from startNode.
 func (l Lab) awaitCluster(ctx context.Context, c Cluster, started map[string]<-chan struct{}, r *reporter) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, n := range c.Nodes {
@@ -138,9 +138,9 @@ func (l Lab) awaitAPI(ctx context.Context, c Cluster, r *reporter) error {
 	return group.Wait()
 }
 
-// awaitNode tells whether n is ready. The CNI plugin of a node has its range
-// from the lab, so the lab says the same in the node's specification, where it
-// can be set once.
+// awaitNode reports whether n is ready. The lab gave the CNI plugin of a node its
+// range, so it writes the same range into the Node, where it can be set only
+// once.
 func awaitNode(ctx context.Context, api kubernetes.Interface, n Node) (bool, error) {
 	nodes := api.CoreV1().Nodes()
 	node, err := nodes.Get(ctx, n.Name, metav1.GetOptions{})
@@ -149,7 +149,7 @@ func awaitNode(ctx context.Context, api kubernetes.Interface, n Node) (bool, err
 	}
 	cidr := n.PodCIDR.String()
 	if len(n.Singles) > 0 {
-		cidr = "" // as in a cloud whose network gives out the addresses
+		cidr = "" // empty, as in a cloud whose network assigns the addresses
 	}
 	if node.Spec.PodCIDR == "" && cidr != "" {
 		patch := fmt.Sprintf(`{"spec":{"podCIDR":%q,"podCIDRs":[%q]}}`, cidr, cidr)
@@ -169,8 +169,8 @@ func awaitNode(ctx context.Context, api kubernetes.Interface, n Node) (bool, err
 	return false, nil
 }
 
-// markDown records that a node which is about to be started does not run: the
-// API server would go on calling it ready for 40 s after its death.
+// markDown records that a node that is about to be started does not run:
+// otherwise the API server would report it as ready for 40 s after its end.
 func (l Lab) markDown(ctx context.Context, c Cluster, n Node) error {
 	api, err := apiClient(l.adminKubeconfig(c))
 	if err != nil {
@@ -194,8 +194,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// tooLate blames a component if err is the deadline, which is all that is
-// known when something was awaited in vain.
+// tooLate blames a component if err is the deadline: then nothing else is known.
 func (l Lab) tooLate(n Node, component, what string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return l.componentError(n, component, what+" in time")
@@ -203,8 +202,8 @@ func (l Lab) tooLate(n Node, component, what string, err error) error {
 	return err
 }
 
-// poll returns when done says so. An error of done counts only when ctx ends:
-// a cluster that is coming up answers all kinds of things.
+// poll returns when done returns true. An error of done counts only when ctx
+// ends: a starting cluster answers with all kinds of errors.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	var last error
 	for {
@@ -226,7 +225,7 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// tail returns the last lines of a file, or why it cannot be read.
+// tail returns the last lines of a file, or the reason that it can't be read.
 func tail(path string, count int) string {
 	file, err := os.Open(path)
 	if err != nil {

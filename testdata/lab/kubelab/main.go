@@ -1,8 +1,8 @@
-// Command kubelab is etcd and the components of Kubernetes in one program, which
-// one it is being told by the name it is started under (a symbolic link) or by
-// its first argument. One program is 140 MB; six would be about 450 MB, nearly all
-// of it the same code. kubectl is a program of its own: tests start it thousands of
-// times, and as a part of this one each start took 0.17 s of CPU more.
+// Command kubelab is etcd and the components of Kubernetes in one program. The name by
+// which it is started (a symbolic link), or its first argument, selects the component.
+// One program is 140 MB; six would be about 450 MB, nearly all of it the same code.
+// kubectl is a program of its own: tests start it thousands of times, and as a part of
+// this one each start took 0.17 s of CPU more.
 //
 // Its version is set by the linker: see the Makefile. Without that, nodes report
 // v0.0.0-master.
@@ -33,8 +33,8 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// components lists the programs in here by name. Each takes its arguments from
-// os.Args and returns an exit status, unless it ends the process itself.
+// components lists the programs in here by name. Each takes its arguments from os.Args
+// and returns an exit status, unless it ends the process itself.
 func components() map[string]func() int {
 	run := func(command func() *cobra.Command) func() int {
 		return func() int { return cli.Run(command()) }
@@ -50,9 +50,9 @@ func components() map[string]func() int {
 }
 
 func main() {
-	// Nearly all of these programs' work in a lab is to start and to serve a few objects.
-	// With the default of 100, an API server spent a sixth of its first seconds on
-	// collecting garbage; this one costs 100 MB more.
+	// In a lab, these programs mostly start, and serve a few objects. With the default of
+	// 100, an API server spent a sixth of its first seconds on collecting garbage; this
+	// setting costs 100 MB more.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}

@@ -14,7 +14,7 @@
 //	                                 --times N asks N times on one connection, every 100 ms, and
 //	                                 --from-port P makes that connection from port P
 //
-// It uses the standard library alone, so that it links statically and the image
+// It uses only the standard library, so that it links statically and the image
 // holds one file.
 package main
 
@@ -79,8 +79,8 @@ func pause() {
 	}
 }
 
-// reply is what serve says about a request. Client is the remote address as
-// this pod sees it, which shows address translation on the way.
+// reply is the answer of serve to a request. Client is the remote address as this
+// pod sees it: it shows address translation on the way.
 type reply struct {
 	Hostname string `json:"hostname"`
 	Client   string `json:"client"`
@@ -104,7 +104,7 @@ func serve(args []string) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			// A client that went away is its own problem.
+			// If the client is gone, nobody needs the error.
 			_ = json.NewEncoder(w).Encode(reply{Hostname: hostname, Client: r.RemoteAddr, Path: r.URL.Path})
 			if n, err := strconv.ParseInt(r.URL.Query().Get("bytes"), 10, 64); err == nil {
 				_, _ = io.CopyN(w, zeros{}, n)
@@ -123,7 +123,7 @@ func serve(args []string) error {
 			if err != nil {
 				return
 			}
-			_, _ = echo.WriteToUDPAddrPort(buffer[:n], from) // lost like any other
+			_, _ = echo.WriteToUDPAddrPort(buffer[:n], from) // may be lost, like any datagram
 		}
 	}()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
@@ -139,8 +139,8 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// get accepts its flag before or after the URL, since the flag is the
-// afterthought of whoever types it.
+// get accepts its flag before or after the URL, because people often type it
+// last.
 func get(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("get", flag.ContinueOnError)
 	timeout := flags.Duration("timeout", 3*time.Second, "of a request")
@@ -162,7 +162,7 @@ func get(args []string, out io.Writer) error {
 		return errors.New(usage)
 	}
 	dialer := &net.Dialer{Timeout: *timeout, LocalAddr: &net.TCPAddr{Port: *port}}
-	// Every call is a new connection, so a test sees the path as it is now.
+	// Every call is a new connection, so a test sees the present path.
 	client := &http.Client{Timeout: *timeout, Transport: &http.Transport{DialContext: dialer.DialContext, MaxConnsPerHost: 1}}
 	defer client.CloseIdleConnections()
 	for i := range *times {
@@ -176,7 +176,7 @@ func get(args []string, out io.Writer) error {
 	return nil
 }
 
-// interval between the questions of one connection.
+// interval is the time between two requests on one connection.
 const interval = 100 * time.Millisecond
 
 func ask(client *http.Client, url string, out io.Writer) error {

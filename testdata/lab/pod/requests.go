@@ -17,14 +17,14 @@ import (
 
 const (
 	requestInterval = 50 * time.Millisecond
-	// requestTimeout is longer than a busy machine takes, which answered after 13 s: what has no answer
-	// by then is lost.
+	// requestTimeout is longer than a busy machine takes (13 s were seen). A request without an answer by
+	// then is lost.
 	requestTimeout = time.Minute
-	// lostTold is how many lost requests are told one by one.
+	// lostTold is the largest number of lost requests that are reported one by one.
 	lostTold = 20
 )
 
-// outcome is what became of all requests to one target.
+// outcome is the result of all requests to one target.
 type outcome struct {
 	Target  string        `json:"target"`
 	Sent    int           `json:"sent"`
@@ -34,9 +34,9 @@ type outcome struct {
 	Reasons []string      `json:"reasons,omitempty"`
 }
 
-// requests asks each target, http://HOST:PORT/ or udp://HOST:PORT, at intervals, each time from a port
-// of its own, until in ends. Then it prints an outcome for each. No datagram is sent twice: each one that the path
-// loses is lost.
+// requests asks each target, http://HOST:PORT/ or udp://HOST:PORT, at intervals until in ends, each time from
+// another port. Then it prints an outcome for each target. It sends no datagram twice: if the path loses one,
+// it is lost.
 func requests(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("requests", flag.ContinueOnError)
 	interval := flags.Duration("interval", requestInterval, "between requests to one target")

@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// streamInterval is short enough to tell a stall.
+	// streamInterval is short enough to detect a stall.
 	streamInterval = 10 * time.Millisecond
-	// stallIntervals are what counts: shorter stalls are those of a busy machine.
+	// stallIntervals is the shortest stall that counts: a busy machine causes shorter
+	// ones.
 	stallIntervals = 5
-	// endSilence is how old the last answer may be at the end, in a run of twice that: a
-	// busy machine was silent for 0.14 s between two answers.
+	// endSilence is the largest age of the last answer at the end, for runs of at least
+	// twice that. A busy machine was silent for 0.14 s between two answers.
 	endSilence = time.Second
 )
 
@@ -28,9 +29,9 @@ type stall struct {
 	First time.Time `json:"first"` // answer after it
 }
 
-// stream measures how long a path does not work, until in ends. It prints a
-// stall as soon as it is over. One that lasts until the end is printed with its
-// length so far, and is an error if it is longer than endSilence, or half of the run.
+// stream measures how long a path does not work, until in ends. It prints a stall as
+// soon as it is over. A stall that lasts until the end is printed with its length so
+// far; it is an error if it is longer than endSilence, or than half of the run.
 func stream(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("stream", flag.ContinueOnError)
 	size := flags.Int("size", 8, "of a datagram, in bytes, at least 8")
