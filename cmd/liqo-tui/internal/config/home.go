@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ExpandHome is for paths that no shell has seen.
+// ExpandHome expands ~ in paths that no shell has expanded.
 func ExpandHome(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if home, err := os.UserHomeDir(); err == nil {

@@ -14,28 +14,28 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
 
-// Keys of the configuration file that no flag stands for.
+// Keys of the configuration file without a flag.
 const (
 	settingKeys      = "keys"
 	settingProtected = "protected"
 )
 
-// Screens are what they say.
+// Screens are the values of these keys.
 type Screens struct {
 	Keys      keys.Own
 	Protected Guard
 }
 
-// Guard are the contexts whose clusters take more than a yes to be changed: the
-// context's name has to be typed.
+// Guard are the protected contexts: before a change of their clusters, the admin
+// has to type the context's name.
 type Guard []*regexp.Regexp
 
-// Protects reports whether a context is one of them.
+// Protects reports whether a context is protected.
 func (g Guard) Protects(context string) bool {
 	return slices.ContainsFunc(g, func(r *regexp.Regexp) bool { return r.MatchString(context) })
 }
 
-// readKeys parses the keys of commands: of a file, whose lines the errors name.
+// readKeys parses the keys for commands. Errors name the file's lines.
 func readKeys(file string, n *yaml.Node) (keys.Own, []error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, []error{fmt.Errorf("%s:%d: %s: want lines of the form \"<command>: <key>\"", file, n.Line, settingKeys)}
@@ -80,7 +80,7 @@ func readProtected(file string, n *yaml.Node) (Guard, []error) {
 	return g, errs
 }
 
-// ProtectedContext is the same for the terminal program.
+// ProtectedContext is Protects for the terminal program.
 func (g Guard) ProtectedContext(ref flows.ContextRef) bool { return g.Protects(ref.Name) }
 
 const configurationHelp = `The configuration file, $XDG_CONFIG_HOME/liqo-tui/config.yaml (by default

@@ -1,5 +1,5 @@
-// Package config reads values of flags, and what is for the screens, from the
-// environment and the configuration file.
+// Package config reads values of flags, and settings of screens, from the environment and the
+// configuration file.
 package config
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 )
 
-// Where a flag's value may come from: the command line, else the environment,
-// else the configuration file, else its default.
+// The source of a flag's value: the command line, else the environment, else the configuration
+// file, else the default.
 const (
 	environmentPrefix = "LIQO_TUI_"
 	Help              = `Every flag can also be set by an environment variable, --server-service-type by
@@ -29,14 +29,15 @@ not set). The command line wins over the environment, which wins over the file.
 The file can also change keys and protect contexts: liqo-tui explain config.`
 )
 
-// settingsFile is where the configuration file is, if there is one.
+// settingsFile is the path of the configuration file, whether it exists or not; "" if there is
+// no folder for it.
 func settingsFile(env func(string) string) string {
 	if dir := env("XDG_CONFIG_HOME"); dir != "" {
 		return filepath.Join(dir, "liqo-tui", "config.yaml")
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "" // nowhere to look
+		return "" // no folder for it
 	}
 	return filepath.Join(home, ".config", "liqo-tui", "config.yaml")
 }
@@ -47,9 +48,8 @@ type setting struct {
 	line   int
 }
 
-// readSettings parses a configuration file: one map of scalars, or lists of
-// scalars, by the names of flags, besides what is for the screens. A file that
-// does not exist is an empty one.
+// readSettings parses a configuration file: a map from the names of flags to scalars, or lists
+// of scalars, and the settings of screens. A missing file counts as empty.
 func readSettings(file string, known func(string) bool) (_ map[string]setting, screens Screens, _ error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +96,7 @@ func readSettings(file string, known func(string) bool) (_ map[string]setting, s
 	return settings, screens, nil
 }
 
-// Scalars are one value, or the values of a list.
+// Scalars returns one value, or the values of a list.
 func Scalars(n *yaml.Node) ([]string, error) {
 	if n.Kind == yaml.ScalarNode {
 		return []string{n.Value}, nil
@@ -114,9 +114,9 @@ func Scalars(n *yaml.Node) ([]string, error) {
 	return out, nil
 }
 
-// Apply gives every flag that the command line left out the value of
-// the environment, else of the configuration file. Such a flag counts as given.
-// What the file says beside flags is the result.
+// Apply gives every flag without a value on the command line its value from the environment,
+// else from the configuration file. Such a flag counts as given. Apply returns the file's
+// settings of screens.
 func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 	known := map[string]bool{}
 	everyFlag(cmd.Root(), func(f *pflag.Flag) { known[f.Name] = true })
@@ -153,12 +153,12 @@ func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 	return screens, nil
 }
 
-// commandLineOnly marks flags that neither the environment nor the file can give.
+// commandLineOnly marks flags that may not come from the environment or the file.
 const commandLineOnly = "liqo-tui/command-line-only"
 
-// OnCommandLine has a flag be given on the command line alone: what it means is about one run.
+// OnCommandLine makes a flag valid on the command line only: it is about one run.
 func OnCommandLine(f *pflag.FlagSet, name string) {
-	_ = f.SetAnnotation(name, commandLineOnly, []string{"true"}) // the flag is there
+	_ = f.SetAnnotation(name, commandLineOnly, []string{"true"}) // the flag exists
 }
 
 func environmentName(flag string) string {
