@@ -1,5 +1,5 @@
-// Package demo is the world of the demonstration: clusters in memory, and links between
-// them that keys can break. All that the program shows of it, it observes.
+// Package demo is the world of the demonstration: clusters in memory, and links between them that
+// keys can break. The program shows only what it observes of them.
 package demo
 
 import (
@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// memory is for how long the clusters were connected before the program begins: the
-	// charts of a full screen are of that length.
+	// memory is how long the clusters were connected before the program begins: as long as the
+	// charts of a full screen.
 	memory = 20 * time.Minute
 	// step is how often gateways report.
 	step = 10 * time.Second
-	// TickLength is how often something may happen on the clusters.
+	// TickLength is the time between two events on the clusters.
 	TickLength = 500 * time.Millisecond
-	// restart is how long Kubernetes takes to start another pod of a gateway, where the node
-	// has to pull the image.
+	// restart is how long Kubernetes takes to start another pod of a gateway if the node has to
+	// pull the image.
 	restart = 25 * time.Second
 )
 
@@ -45,19 +45,19 @@ type World struct {
 	broken   map[broken]simulated.Link
 }
 
-// broken is what a key did to the link between two clusters.
+// broken is the fault that a key has caused on the link between two clusters.
 type broken struct {
 	trick session.Trick
 	ends  [2]wire.ClusterID
 }
 
-// place is a cluster as it is at the beginning.
+// place is a cluster at the beginning.
 type place struct {
 	id   wire.ClusterID
 	pods networkingv1beta1.CIDR
 }
 
-// route is a connection as it is at the beginning.
+// route is a connection at the beginning.
 type route struct {
 	a, b wire.ClusterID
 	simulated.Link
@@ -76,7 +76,7 @@ var (
 		{"paris", "edge-07", simulated.Link{RoundTrip: 63 * ms, Jitter: 40 * ms, Traffic: [2]float64{38e3, 9e3}}, corev1.ServiceTypeNodePort},
 		{"oslo", "edge-07", simulated.Link{RoundTrip: 70 * ms, Closed: true}, corev1.ServiceTypeNodePort},
 	}
-	// history is what happened to links, by how long before the program begins.
+	// history lists the past faults of links, by their time before the program begins.
 	history = []struct {
 		before time.Duration
 		a, b   wire.ClusterID
@@ -89,8 +89,8 @@ var (
 	}
 )
 
-// New is the world at a moment at which its clusters have been connected for a while.
-// [World.Live] is to be read once, before anything else.
+// New returns the world at a moment at which its clusters have been connected for a while.
+// [World.Live] must be read once, before anything else.
 func New(now time.Time) *World {
 	w := &World{World: simulated.NewWorld(now.Add(-memory)), began: now, spare: []wire.ClusterID{"turin", "kyoto", "quito"}, broken: map[broken]simulated.Link{}}
 	w.Pacing = simulated.Manual
@@ -122,8 +122,8 @@ func (w *World) add(p place) *simulated.Cluster {
 	return c
 }
 
-// Live is what the program would have observed so far. From its end on time passes, until ctx
-// ends. The clusters are connected by the plans that the program makes.
+// Live returns the observations that the program would have made so far. After them, time passes
+// until ctx ends. The program's own plans connect the clusters.
 func (w *World) Live(ctx context.Context) iter.Seq[session.Observation] {
 	return func(yield func(session.Observation) bool) {
 		for _, r := range routes {
@@ -149,7 +149,7 @@ func (w *World) Live(ctx context.Context) iter.Seq[session.Observation] {
 	}
 }
 
-// connect applies what can be applied of all plans, and reports whether there is more to do.
+// connect applies everything that can be applied of all plans, and reports whether more is left.
 func (w *World) connect(ctx context.Context) (more bool) {
 	for _, r := range routes {
 		p := flows.Defaults()
@@ -164,7 +164,7 @@ func (w *World) connect(ctx context.Context) (more bool) {
 			}
 			more = true
 			if _, err := c.Apply(ctx, s.Objects); err != nil {
-				panic(fmt.Sprintf("demo: %v", err)) // nobody refuses anything
+				panic(fmt.Sprintf("demo: %v", err)) // no write is refused
 			}
 		}
 	}
@@ -256,7 +256,7 @@ func (w *World) Play(trick session.Trick, pair [2]flows.ContextRef) string {
 			} else {
 				l.RoundTrip, l.Jitter, l.Loss = 8*l.RoundTrip+100*ms, 80*ms, 0.15
 			}
-		case session.KillGateway, session.AddCluster: // are not about links
+		case session.KillGateway, session.AddCluster: // they are not about links
 		}
 	})
 	if again {
