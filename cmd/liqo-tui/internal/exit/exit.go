@@ -1,5 +1,4 @@
-// Package exit has the codes that the program ends with, and what errors they follow
-// from.
+// Package exit has the program's exit codes, and derives them from errors.
 package exit
 
 import (
@@ -26,7 +25,7 @@ const (
 	Pending     = 4 // a dry run: changes are pending
 	Unreachable = 5 // nothing changed
 	Apply       = 6 // stopped part-way, run again to continue
-	Timeout     = 7 // objects applied, what was waited for did not come
+	Timeout     = 7 // objects applied, but a wait did not end
 	Unhealthy   = 8 // a connection is not healthy; nothing changed
 	Conflict    = 9
 	Signal      = 128 // plus the signal's number
@@ -87,7 +86,7 @@ func stepCode(kind flows.FailureKind) int {
 	return Unexpected
 }
 
-// Reason names the kind of an error for programs.
+// Reason is the code of an error, for programs.
 func Reason(err error) flows.Code {
 	if step, ok := errors.AsType[*flows.StepError](err); ok {
 		return cmp.Or(step.Step.Code, flows.CodeUnfit)
@@ -120,8 +119,8 @@ type UsageError struct{ Err error }
 func (u UsageError) Error() string { return u.Err.Error() }
 func (u UsageError) Unwrap() error { return u.Err }
 
-// Verdict is a result that is not a failure, and has an exit code of its own:
-// what it is about is written already.
+// Verdict is a result that is no failure but has an exit code of its own. The result
+// was already written.
 type Verdict int
 
 func (v Verdict) Error() string { return fmt.Sprintf("exit code %d", int(v)) }
@@ -136,7 +135,7 @@ func (i Interrupted) Error() string {
 	return "stopped by signal " + i.Signal.String()
 }
 
-// Hint is what to do about err, if that is known.
+// Hint is the advice about err, if there is any.
 func Hint(err error) command.Hint {
 	h := flows.HintOf(err)
 	if _, ok := errors.AsType[UsageError](err); ok && h.IsZero() {
