@@ -12,12 +12,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// maxAnswers bounds the pairs of clusters that are remembered.
+// maxAnswers limits the pairs of clusters that are remembered.
 const maxAnswers = 100
 
-// Answers are what the wizard was answered for pairs of clusters, the latest
-// first. They are no settings of the admin's, so they are not in the
-// configuration file, which commands obey: the wizard only offers them.
+// Answers are an admin's answers to the wizard for pairs of clusters, the latest
+// first. They are not in the configuration file, because commands obey that: the
+// wizard only suggests these answers.
 type Answers struct {
 	file  string
 	pairs []answered
@@ -37,17 +37,17 @@ type contextName struct {
 
 func nameOf(ref flows.ContextRef) contextName { return contextName{ref.File, ref.Name} }
 
-// AnswersPath is where they are: with what programs keep between their runs.
+// AnswersPath is the path of the answers, in the folder for programs' state.
 func AnswersPath(env func(string) string) string {
 	home, err := os.UserHomeDir()
 	dir := cmp.Or(env("XDG_STATE_HOME"), filepath.Join(home, ".local", "state"))
 	if err != nil && env("XDG_STATE_HOME") == "" {
-		return "" // nowhere to keep them
+		return "" // no folder for them
 	}
 	return filepath.Join(dir, "liqo-tui", "answers.yaml")
 }
 
-// ReadAnswers reads them. One that can't be read is as good as none: nothing
+// ReadAnswers reads the answers. An unreadable file counts as empty: nothing
 // depends on it, and the next answers replace it.
 func ReadAnswers(file string) *Answers {
 	a := &Answers{file: file}
@@ -62,7 +62,8 @@ func (a *Answers) index(first, second flows.ContextRef) int {
 	return slices.IndexFunc(a.pairs, func(p answered) bool { return p.A == nameOf(first) && p.B == nameOf(second) })
 }
 
-// Complete has what was answered for the pair, but for what is given already.
+// Complete adds the answers for the pair to p, except those that are given
+// already.
 func (a *Answers) Complete(first, second flows.ContextRef, p flows.Params) (_ flows.Params, ok bool) {
 	i := a.index(first, second)
 	if i < 0 {
@@ -83,7 +84,7 @@ func (a *Answers) Complete(first, second flows.ContextRef, p flows.Params) (_ fl
 	return p, ok
 }
 
-// Keep writes what was answered for a pair.
+// Keep writes the answers for a pair.
 func (a *Answers) Keep(first, second flows.ContextRef, p flows.Params) error {
 	if a.file == "" {
 		return nil

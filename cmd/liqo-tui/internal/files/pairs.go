@@ -17,8 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 )
 
-// PairRow makes one row of the file of `network connect -f`: a value, the flags that fill it, and what is wrong
-// with it once they have.
+// PairRow makes one row of the file of `network connect -f`: a value, the flags that fill it, and a function
+// that checks it afterwards.
 type PairRow[T any] func() (T, *pflag.FlagSet, func() error)
 
 // ReadPairs reads a file of the form
@@ -28,9 +28,8 @@ type PairRow[T any] func() (T, *pflag.FlagSet, func() error)
 //	- {context: rome, remote-context: milan}
 //	- {context: rome, remote-context: turin, mtu: 1280}
 //
-// in which keys are flags that choose clusters or say what is wanted of a
-// connection; those that were given beside the file hold where it says nothing.
-// All that is wrong with it is found before anything is done.
+// Its keys are flags that choose clusters, or settings of a connection. Flags given beside the file apply
+// where it has none. All errors are found before anything is done.
 func ReadPairs[T any](file string, given *pflag.FlagSet, row PairRow[T]) ([]T, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -59,7 +58,8 @@ func ReadPairs[T any](file string, given *pflag.FlagSet, row PairRow[T]) ([]T, e
 	return out, nil
 }
 
-// PairsOf are rows of maps from flags to their values; see [ReadPairs] for given. source is who made them.
+// PairsOf makes rows from maps of flags to their values; see [ReadPairs] for given. source names their origin
+// in errors.
 func PairsOf[T any](source string, rows []map[string]string, given *pflag.FlagSet, row PairRow[T]) ([]T, error) {
 	var out []T
 	for _, words := range rows {
@@ -76,9 +76,9 @@ func PairsOf[T any](source string, rows []map[string]string, given *pflag.FlagSe
 	return out, nil
 }
 
-// EachPair connects one pair after the other, and goes on after a failure: what one pair lacks is
-// no reason for the others to wait. The error, and with it the exit code, is that of the first that
-// failed; changes that a dry run would make are no failure.
+// EachPair connects one pair after the other, and goes on after a failure, because the other pairs need not
+// wait. The error, and with it the exit code, is that of the first failed pair. Changes that a dry run would
+// make are no failure.
 func EachPair[T fmt.Stringer](ctx context.Context, out io.Writer, all []T, connect func(T) error) error {
 	var first error
 	failed, pending := 0, 0
@@ -132,7 +132,7 @@ func readRow[T any](file string, given *pflag.FlagSet, row PairRow[T], defaults,
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		node := values[name]
 		if own, ok := wanted[name]; ok && (line == 0 || own.Line < line) {
-			line = own.Line // where the connection begins
+			line = own.Line // the line on which the connection begins
 		}
 		words, err := config.Scalars(&node)
 		if f.Lookup(name) == nil {
@@ -156,7 +156,7 @@ func readRow[T any](file string, given *pflag.FlagSet, row PairRow[T], defaults,
 	return p, errors.Join(errs...)
 }
 
-// PairsSchema is the JSON Schema of the file whose keys are these flags.
+// PairsSchema is the JSON Schema of the file with these flags as keys.
 func PairsSchema(set *pflag.FlagSet) map[string]any {
 	keys := map[string]any{}
 	set.VisitAll(func(f *pflag.Flag) {

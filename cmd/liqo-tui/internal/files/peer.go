@@ -15,23 +15,23 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// fileValid is how long an invitation or answer may be on its way.
+// fileValid is how long an invitation or answer is valid by default.
 const fileValid = 24 * time.Hour
 
-// PeerFileOut is where an invitation or answer is written, and for how long it is valid.
+// PeerFileOut is the output file of an invitation or answer, and its validity.
 type PeerFileOut struct {
 	File        string
 	Valid       time.Duration
 	fingerprint string // of the file, once it is written
 }
 
-// Add adds the flags. standard is the file without them.
+// Add adds the flags. standard is the default file.
 func (l *PeerFileOut) Add(cmd *cobra.Command, standard string) {
 	cmd.Flags().StringVar(&l.File, "file", "", "file to write (default: "+standard+")")
 	cmd.Flags().DurationVar(&l.Valid, "valid", fileValid, "how long the file is valid")
 }
 
-// Validate says what is wrong with the flags.
+// Validate returns the problems of the flags.
 func (l *PeerFileOut) Validate() error {
 	if l.Valid <= 0 {
 		return exit.UsageError{Err: fmt.Errorf("--valid %s: want more than 0", l.Valid)}
@@ -39,7 +39,7 @@ func (l *PeerFileOut) Validate() error {
 	return nil
 }
 
-// Write writes the file. What is in it is no secret.
+// Write writes the file. Its content is not secret.
 func (l *PeerFileOut) Write(content peerfile.File) error {
 	text, err := content.Text()
 	if err != nil {
@@ -54,13 +54,13 @@ func (l *PeerFileOut) Write(content peerfile.File) error {
 	return nil
 }
 
-// AddFingerprint adds the flag for what the other admin has said of the file.
+// AddFingerprint adds the flag for the fingerprint that the other admin has told.
 func AddFingerprint(cmd *cobra.Command, fingerprint *string) {
 	cmd.Flags().StringVar(fingerprint, "fingerprint", "", "refuse a file with another fingerprint than this, which the other admin has told")
 }
 
-// ReadPeerFile reads a file of one kind that is still valid, and has the fingerprint;
-// "" for any.
+// ReadPeerFile reads a file of one kind. It must be still valid, and have the
+// fingerprint; "" accepts any.
 func ReadPeerFile(file string, want peerfile.Kind, fingerprint string) (peerfile.File, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -77,7 +77,7 @@ func ReadPeerFile(file string, want peerfile.Kind, fingerprint string) (peerfile
 	return l, cmp.Or(invite.WrongFingerprint(l, fingerprint), invite.Expired(l, time.Now()))
 }
 
-// HandOver says what to do with a file that was written.
+// HandOver describes what to do with the written file.
 func (l *PeerFileOut) HandOver(name, takes, to string) string {
 	return fmt.Sprintf("The %s is in %s, and is valid for %s. Its fingerprint is %s.\nfor the admin of %s: %s",
 		name, l.File, l.Valid, l.fingerprint, to, command.Ours("network", takes, l.File).For(to))

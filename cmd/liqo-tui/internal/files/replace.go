@@ -1,5 +1,5 @@
 // Package files reads and writes the files of commands: pairs to connect, the files of two
-// admins, gateway templates, and what the wizard was answered.
+// admins, gateway templates, and the wizard's answers.
 package files
 
 import (
@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Replace writes a file of the user's own, whole or not at all, also where there was another
-// one that others may read.
+// Replace writes a file that only the user may read, as a whole or not at all. It replaces
+// an existing file, even one that others may read.
 func Replace(file string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err

@@ -19,18 +19,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Template is one of a file, and what it renders to.
+// Template is a template in a file, with its rendered objects.
 type Template struct {
 	Name    string // with its kind
 	Line    int
-	Unused  []string // parts of its spec that our operator makes nothing of
+	Unused  []string // parts of its spec that our operator ignores
 	Objects []wire.Object
 
 	file string
 	root *yamlv3.Node
 }
 
-// sample are the names of a gateway that does not exist.
+// sample is the name of a gateway that does not exist.
 const sample = "template-check"
 
 // ReadTemplates fills in all templates of a file, for gateways in namespace. Errors name the
@@ -42,7 +42,7 @@ func ReadTemplates(file string, text []byte, namespace string) (all []Template, 
 		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err) // which has the line
+			return nil, fmt.Errorf("%s: %w", file, err) // the error has the line
 		}
 		if len(document.Content) == 0 {
 			continue
@@ -95,7 +95,7 @@ func (t *Template) render(namespace string) error {
 	return nil
 }
 
-// fill adds what the template renders to with these values.
+// fill adds the objects that the template renders to with these values.
 func (t *Template) fill(g render.Gateway, template render.GatewayTemplate, v render.Values, server *networkingv1beta1.GatewayServer) error {
 	const at = ".spec.template"
 	filled, err := g.Fill(template, v)
@@ -135,7 +135,7 @@ func (t *Template) add(o wire.Object) {
 	t.Objects = append(t.Objects, o)
 }
 
-// locate names the line of an error, or of each of several.
+// locate adds the line to an error, or to each of several errors.
 func (t *Template) locate(err error, at string) error {
 	var fields []render.FieldError
 	if refused, ok := errors.AsType[*render.RefusedError](err); ok {
@@ -154,7 +154,7 @@ func (t *Template) locate(err error, at string) error {
 	return errors.Join(errs...)
 }
 
-// Judged makes of what the API server says of one of the objects an error with the line.
+// Judged adds the line to the API server's error about one of the objects.
 func (t *Template) Judged(o wire.Object, err error) error {
 	part := map[string]string{"Deployment": ".spec.deployment", "Service": ".spec.service"}[o.GetObjectKind().GroupVersionKind().Kind]
 	line := lineOf(t.root, ".spec.template"+part)
@@ -170,8 +170,8 @@ func (t *Template) Judged(o wire.Object, err error) error {
 	return fmt.Errorf("%s:%d: %s: %w", t.file, line, apply.Name(o), err)
 }
 
-// lineOf is the line of a field such as .spec.list[0].name, or of the last of those that
-// it is in and that there are.
+// lineOf is the line of a field such as .spec.list[0].name, or of its innermost parent that
+// exists.
 func lineOf(n *yamlv3.Node, field string) int {
 	line := n.Line
 	for field != "" {
@@ -181,7 +181,7 @@ func lineOf(n *yamlv3.Node, field string) int {
 		case yamlv3.MappingNode:
 			for i := 0; i+1 < len(n.Content); i += 2 {
 				key := n.Content[i]
-				for _, name := range []string{"." + key.Value, "." + strings.TrimPrefix(key.Value, "?")} { // keys may have dots: the longest counts
+				for _, name := range []string{"." + key.Value, "." + strings.TrimPrefix(key.Value, "?")} { // keys may have dots: the longest match counts
 					after, ok := strings.CutPrefix(field, name)
 					if ok && (after == "" || after[0] == '.' || after[0] == '[') && (next == nil || len(after) < len(rest)) {
 						next, rest, line = n.Content[i+1], after, key.Line
