@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// Global are the flags of every command: how screens look, and what is logged.
+// Global are the flags of every command, for screens and logs.
 type Global struct {
 	Color      string
 	Theme      string
@@ -29,7 +29,7 @@ type Global struct {
 	Verbosity  int
 }
 
-// Add adds them to a command and those below it.
+// Add adds the flags to a command and its subcommands.
 func (g *Global) Add(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.StringVar(&g.Color, "color", "auto", "colours: auto (on a terminal, unless NO_COLOR is set), always or never")
@@ -43,7 +43,7 @@ func (g *Global) Add(cmd *cobra.Command) {
 // Themes are the values of --theme.
 var Themes = []string{"auto", "high-contrast"}
 
-// Validate says what is wrong with them.
+// Validate returns the problems of the flags.
 func (g *Global) Validate() error {
 	var errs []error
 	switch g.Color {
@@ -66,10 +66,10 @@ func (g *Global) Validate() error {
 	return nil
 }
 
-// OpenLog sends the client libraries' logs to --log-file. Without one they are
-// dropped: they would land in the middle of the screen, and what matters of
-// them comes back as an error. The file is the reader's own: requests that a
-// log shows may be confidential.
+// OpenLog sends the client libraries' logs to --log-file. Without the flag it
+// drops them: they would appear in the middle of the screen, and important ones
+// also come back as errors. Only the user may read the file: requests in a log
+// may be confidential.
 func (g *Global) OpenLog() (close func(), err error) {
 	if g.LogFile == "" {
 		DiscardLogs()
@@ -92,16 +92,16 @@ func (g *Global) OpenLog() (close func(), err error) {
 	return func() { DiscardLogs(); _ = file.Close() }, nil
 }
 
-// DiscardLogs drops what the client libraries log.
+// DiscardLogs drops the client libraries' logs.
 func DiscardLogs() {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	klog.SetLogger(logr.Discard())
 	ctrllog.SetLogger(logr.Discard())
 }
 
-// ProgramName is how the admin calls the program: kubectl runs a plug-in
-// kubectl-liqo_tui for `kubectl liqo-tui`, since it writes the dashes of a
-// command as underscores in the name of the file.
+// ProgramName is the name by which the admin calls the program. For `kubectl
+// liqo-tui`, kubectl runs a plug-in kubectl-liqo_tui: it replaces the dashes of a
+// command by underscores in the file's name.
 func ProgramName(arg0 string) string {
 	name := strings.TrimSuffix(filepath.Base(arg0), ".exe")
 	if plugin, ok := strings.CutPrefix(name, "kubectl-"); ok {

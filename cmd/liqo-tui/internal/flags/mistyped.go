@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// afterSpace are flags that mean something without a value, and the values that are
-// theirs all the same if a space is before them and not a "=".
+// afterSpace are flags that can be used without a value, with the values that are accepted after
+// a space instead of a "=".
 var afterSpace = map[string][]string{
 	"--wait":    {"none", "connected", "verified", "true", "false"},
 	"--dry-run": {"none", "client", "server"},
@@ -34,11 +34,11 @@ func JoinValues(args []string) []string {
 	return out
 }
 
-// files is a flag that may name several.
+// files is a flag that may have several files.
 type files interface{ GetSlice() []string }
 
-// RemoteFile takes --kubeconfig for the remote cluster, too, if no file is named for that one and
-// its context is in these files alone. kubectl's own files come first, as with liqoctl.
+// RemoteFile uses the files of --kubeconfig for the remote cluster, too, if no file is given for
+// it and only these files have its context. kubectl's own files come first, as with liqoctl.
 func RemoteFile(f *pflag.FlagSet) error {
 	context, remote, local := f.Lookup("remote-context"), f.Lookup("remote-kubeconfig"), f.Lookup("kubeconfig")
 	if context == nil || remote == nil || local == nil || remote.Changed || !context.Changed || !local.Changed {
@@ -56,8 +56,8 @@ func RemoteFile(f *pflag.FlagSet) error {
 	return nil
 }
 
-// UnknownCommand is the error for a word that names no command. It names the command that the
-// word is like: one below cmd, or else any.
+// UnknownCommand is the error for a word that names no command. It names the most similar
+// command: one below cmd, or else any.
 func UnknownCommand(cmd *cobra.Command, word string) error {
 	question := ""
 	for i, among := range []*cobra.Command{cmd, cmd.Root()} {
@@ -74,7 +74,8 @@ func UnknownCommand(cmd *cobra.Command, word string) error {
 	return exit.UsageError{Err: fmt.Errorf("unknown command %q%s%s", word, of, question)}
 }
 
-// commandPaths are the commands below one, by their names; deep goes below these.
+// commandPaths adds the commands below cmd, by their names. With deep, it also adds the commands
+// below those.
 func commandPaths(cmd *cobra.Command, deep bool, paths map[string]string) {
 	for _, c := range cmd.Commands() {
 		if !c.IsAvailableCommand() {
@@ -87,7 +88,7 @@ func commandPaths(cmd *cobra.Command, deep bool, paths map[string]string) {
 	}
 }
 
-// UnknownFlag adds to the error for an unknown flag which flag it is like.
+// UnknownFlag adds the most similar flag to the error for an unknown flag.
 func UnknownFlag(cmd *cobra.Command, err error) error {
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		var names []string

@@ -1,5 +1,5 @@
-// Package flags has the flags that several commands share, those that are made of settings,
-// and what a mistyped flag or command is like.
+// Package flags has the flags that several commands share, flags made from settings, and
+// suggestions for mistyped flags and commands.
 package flags
 
 import (
@@ -13,20 +13,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 )
 
-// Auto is the value of flags that facts can answer.
+// Auto is the value that leaves a flag to facts.
 const Auto = "auto"
 
-// Flag is the flag of a setting. It takes any text: what is wrong with it
-// is told together with what is wrong with other flags, and where it is said.
+// Flag is the flag of a setting. It accepts any text: its error is reported later, together
+// with those of other flags and with its name.
 type Flag[P any] struct {
 	setting.Setting[P]
 	to          *P
 	text        string
-	Given, Open bool // the admin has given it; as auto, which facts decide
+	Given, Open bool // the admin has given it; the value was auto, so facts decide
 	problem     error
 }
 
-// Any is a [Flag] of whatever parameters.
+// Any is a [Flag] with parameters of any type.
 type Any interface {
 	wrong() error
 	completions() []string
@@ -72,7 +72,7 @@ func (v *Flag[P]) Set(text string) error {
 	return nil
 }
 
-// wrong says why the text is no value.
+// wrong returns the error for an invalid text.
 func (v *Flag[P]) wrong() error {
 	if v.problem == nil {
 		return nil
@@ -80,7 +80,7 @@ func (v *Flag[P]) wrong() error {
 	return fmt.Errorf("--%s %q: %w", v.Name, v.text, v.problem)
 }
 
-// Wrong is what is wrong with all of the flags.
+// Wrong returns the errors of all flags, joined.
 func Wrong[P any](flags []*Flag[P]) error {
 	var errs []error
 	for _, v := range flags {
@@ -89,7 +89,8 @@ func Wrong[P any](flags []*Flag[P]) error {
 	return errors.Join(errs...)
 }
 
-// Set gives a flag a value, of which a setting says only later that it is none.
+// Set gives a flag a value, and returns also the error that a setting's flag would report
+// later.
 func Set(f *pflag.FlagSet, name, text string) error {
 	if err := f.Set(name, text); err != nil {
 		return err
@@ -100,7 +101,7 @@ func Set(f *pflag.FlagSet, name, text string) error {
 	return nil
 }
 
-// completions are the words that can be a value.
+// completions are the possible words of a value.
 func (v *Flag[P]) completions() []string {
 	var words []string
 	for _, o := range v.Options {
@@ -112,7 +113,7 @@ func (v *Flag[P]) completions() []string {
 	return words
 }
 
-// Complete has shells complete the values of settings.
+// Complete adds completions for the values of settings.
 func Complete(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if v, ok := f.Value.(Any); ok {
@@ -134,13 +135,13 @@ func (v *Flag[P]) Schema() map[string]any {
 	case setting.Number:
 		bounds := map[string]any{"type": "integer", "minimum": v.Min, "maximum": v.Max}
 		if v.Empty != "" {
-			bounds["minimum"] = 0 // takes back an earlier choice
+			bounds["minimum"] = 0 // 0 takes back an earlier choice
 		}
 		s["anyOf"] = []any{bounds}
 		if v.Auto {
 			s["anyOf"] = []any{bounds, map[string]any{"const": Auto}}
 		}
-	case setting.Text, setting.List: // YAML makes of it what it looks like
+	case setting.Text, setting.List: // in YAML, its text can look like another type
 	}
 	return s
 }
