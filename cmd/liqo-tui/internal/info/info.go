@@ -1,5 +1,5 @@
-// Package info is what `info` says of a cluster and its peers: one document, which
-// is written as it is, or as text.
+// Package info describes a cluster and its peers for `info`: as one document, or as
+// text.
 package info
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Cluster is what `info -o json` writes, and `info peer` in part. Fields
+// Cluster is the document of `info -o json`; `info peer` prints parts of it. Fields
 // are only added while "v" is 1.
 type Cluster struct {
 	V       int                      `json:"v"`
@@ -41,7 +41,7 @@ type Local struct {
 	Namespace string `json:"namespace"`
 }
 
-// Network is what the cluster calls its own address ranges.
+// Network has the cluster's own address ranges.
 type Network struct {
 	PodCIDRs      []networkingv1beta1.CIDR `json:"podCIDRs"`
 	ExternalCIDRs []networkingv1beta1.CIDR `json:"externalCIDRs"`
@@ -50,31 +50,32 @@ type Network struct {
 // Peer is one connection as the cluster sees it.
 type Peer struct {
 	ClusterID wire.ClusterID `json:"clusterID"`
-	UID       string         `json:"uid,omitempty"` // by which the peer is told from others of its ID
+	UID       string         `json:"uid,omitempty"` // distinguishes the peer from other clusters with its ID
 	Namespace string         `json:"namespace"`
 	// State is a [flows.State], Why a sentence.
 	State flows.State `json:"state"`
 	Why   string      `json:"why"`
 	Since *time.Time  `json:"since,omitempty"`
-	// ReportedAt is when the gateway said it; after StaleAt it isn't believed.
+	// ReportedAt is the time of the gateway's report, which is not believed after
+	// StaleAt.
 	ReportedAt *time.Time  `json:"reportedAt,omitempty"`
 	StaleAt    *time.Time  `json:"staleAt,omitempty"`
 	Network    PeerNetwork `json:"network"`
-	// Lending is what Liqo does besides the network.
+	// Lending is the lending between the two clusters.
 	Lending []view.Lending `json:"lending,omitempty"`
-	// verdict is State, and whether pods reach each other as far as that is known.
+	// verdict is State, and whether pods reach each other if that is known.
 	verdict view.Verdict
 }
 
-// PeerNetwork is how the two clusters are connected.
+// PeerNetwork describes the connection of the two clusters.
 type PeerNetwork struct {
 	CIDR       PeerCIDRs   `json:"cidr"`
 	Gateway    *Gateway    `json:"gateway,omitempty"`
 	Connection *Connection `json:"connection,omitempty"`
 }
 
-// PeerCIDRs are the peer's ranges, and those by which this cluster's pods
-// reach them; "remapped" is missing until the operator has decided.
+// PeerCIDRs are the peer's ranges, and those by which this cluster's pods reach
+// them; "remapped" is missing until the operator has chosen them.
 type PeerCIDRs struct {
 	Remote   *networkingv1beta1.ClusterConfigCIDR `json:"remote,omitempty"`
 	Remapped *networkingv1beta1.ClusterConfigCIDR `json:"remapped,omitempty"`
@@ -84,7 +85,7 @@ type PeerCIDRs struct {
 type Gateway struct {
 	Name string     `json:"name"`
 	Role flows.Role `json:"role"`
-	// Address and Port are where the server is dialled.
+	// Address and Port are those at which the server is dialled.
 	Address     []string `json:"address"`
 	Port        int32    `json:"port"`
 	ServiceType string   `json:"serviceType,omitempty"` // of a server
@@ -94,18 +95,17 @@ type Gateway struct {
 	PodWaiting  string   `json:"podWaiting,omitempty"`
 }
 
-// Connection is what the gateway reports of the tunnel.
+// Connection is the gateway's report on the tunnel.
 type Connection struct {
 	Name          string      `json:"name"`
 	Value         string      `json:"value"`
 	Reason        wire.Reason `json:"reason,omitempty"`
 	LatencyMicros int64       `json:"latencyMicros,omitempty"` // round trip from gateway to gateway
-	// Null where the gateway does not report it, as Liqo's don't, or has nothing to
-	// report.
+	// null if the gateway does not report it, as Liqo's don't, or has no value.
 	Loss          *float64 `json:"loss"` // of pings, 0 to 1
 	ReceivedBytes *uint64  `json:"receivedBytes"`
 	SentBytes     *uint64  `json:"sentBytes"`
-	// PodTraffic is when packets of pods were last seen to pass both ways.
+	// PodTraffic is when packets of pods were last seen in both directions.
 	PodTraffic     *time.Time `json:"podTraffic,omitempty"`
 	Handshake      *time.Time `json:"handshake,omitempty"`
 	Implementation string     `json:"implementation,omitempty"`
@@ -113,7 +113,7 @@ type Connection struct {
 	PeerAddress    string     `json:"peerAddress,omitempty"`
 }
 
-// Describe is pure: the same facts at the same moment give the same shape.
+// Describe is pure: the same facts at the same moment give the same document.
 func Describe(f flows.ClusterFacts, now time.Time) Cluster {
 	info := Cluster{
 		V: report.SchemaVersion, At: now.UTC().Truncate(time.Second),
@@ -154,7 +154,7 @@ func describePeer(p *flows.Peer, now time.Time) *Peer {
 	return out
 }
 
-// word is the state in a column.
+// word is the state as shown in a column.
 func (p *Peer) word() string {
 	if p.untested() != "" {
 		return p.verdict.State.String()
@@ -162,7 +162,7 @@ func (p *Peer) word() string {
 	return string(p.State)
 }
 
-// untested says that nobody knows of pods, "" where something is known.
+// untested is a sentence if nothing is known about pods; "" if something is.
 func (p *Peer) untested() string {
 	if p.verdict.State == view.Untested {
 		return p.verdict.Title()
@@ -200,7 +200,7 @@ func moment(t time.Time) *time.Time {
 	return new(t.UTC())
 }
 
-// Keep drops all peers but those that were asked for.
+// Keep drops all peers except the wanted ones.
 func (i *Cluster) Keep(wanted []string) error {
 	if len(wanted) == 0 {
 		return nil
@@ -221,7 +221,8 @@ func (i *Cluster) Keep(wanted []string) error {
 	return nil
 }
 
-// QueryRoot is where --get begins: at the peer, if one was asked for.
+// QueryRoot is the value at which a path of --get begins: the peer, if one peer was
+// requested.
 func (i *Cluster) QueryRoot(peers []string) any {
 	if len(peers) == 1 {
 		return i.Peers[wire.ClusterID(peers[0])]

@@ -68,8 +68,8 @@ func (i Cluster) firstSteps() []report.NextStep {
 	return []report.NextStep{{Command: command.Ours("network", "connect").On(i.on).Flag("--remote-context", "CONTEXT"), Why: "connects it with another cluster"}}
 }
 
-// testSteps are for peers whose gateways reach each other, and of whose pods nobody
-// knows.
+// testSteps are for peers whose gateways reach each other, and about whose pods
+// nothing is known.
 func (i Cluster) testSteps() []report.NextStep {
 	return []report.NextStep{{Command: command.Ours("network", "verify").On(i.on).Flag("--remote-context", "CONTEXT"), Why: "tests the path from pod to pod"}}
 }
@@ -145,10 +145,10 @@ func writePeer(out io.Writer, i Cluster, p *Peer) error {
 	return w.Flush()
 }
 
-// notReported stands for what only our gateways report.
+// notReported stands for values that only our gateways report.
 const notReported = "not reported by Liqo's gateway"
 
-// LossText is the share of pings that were lost, or why it is not known.
+// LossText is the share of lost pings, or the reason that it is unknown.
 func LossText(c *Connection) string {
 	switch {
 	case c.Loss != nil:
