@@ -27,13 +27,13 @@ const (
 	ArgoCD    = "argocd"
 )
 
-// Of is what a plan wants on a side, with a sentence for each object that it
-// can't know yet.
+// Of returns the objects that a plan wants on a side, with a sentence for each object that can't be
+// known yet.
 func Of(p flows.Plan, side flows.Side) (objects []wire.Object, missing []string) {
 	for _, o := range p.Wants(side) {
 		o = o.DeepCopyObject().(wire.Object)
-		o.SetOwnerReferences(nil) // by UIDs, which are of one cluster's objects
-		// The others are requests to the operator, which are of one moment.
+		o.SetOwnerReferences(nil) // they have UIDs, which are valid in one cluster only
+		// Other annotations are requests to the operator at one moment.
 		o.SetAnnotations(wire.Lasting(o))
 		objects = append(objects, o)
 	}
@@ -51,10 +51,10 @@ func Of(p flows.Plan, side flows.Side) (objects []wire.Object, missing []string)
 
 const kustomization = "kustomization.yaml"
 
-// waves are the order in which Argo CD applies kinds; others go first.
+// waves are the numbers by which Argo CD orders kinds; other kinds come first.
 var waves = map[string]string{"Configuration": "1", "GatewayServer": "2", "GatewayClient": "2", "PublicKey": "3"}
 
-// Files are what is written for one side, in one of the formats. The same facts give the same bytes.
+// Files returns the files for one side, in one of the formats. The same facts give the same bytes.
 func Files(format string, objects []wire.Object, peer wire.ClusterID, missing []string) (map[string][]byte, error) {
 	if format == ArgoCD {
 		for _, o := range objects {
@@ -88,7 +88,7 @@ func Files(format string, objects []wire.Object, peer wire.ClusterID, missing []
 	return files, nil
 }
 
-// Write writes into folder. An existing kustomization gets this connection in addition to others.
+// Write writes the files into folder. It adds this connection to an existing kustomization.
 func Write(folder string, files map[string][]byte) error {
 	if err := write(folder, maps.Clone(files)); err != nil {
 		return exit.UsageError{Err: fmt.Errorf("--export: %w", err)}
@@ -115,12 +115,12 @@ func write(folder string, files map[string][]byte) error {
 	return nil
 }
 
-// resources is what counts of a kustomization here.
+// resources is the part of a kustomization that matters here.
 type resources struct {
 	Resources []string `json:"resources"`
 }
 
-// mergeKustomization is the file at path with the resources of text besides its own.
+// mergeKustomization returns the file at path with the resources of text in addition to its own.
 func mergeKustomization(path string, text []byte) ([]byte, error) {
 	old, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -139,7 +139,7 @@ func mergeKustomization(path string, text []byte) ([]byte, error) {
 		}
 		old = addResource(old, resource)
 		have.Resources = append(have.Resources, resource)
-		// YAML has more ways to write a list than are known here.
+		// YAML has more ways to write a list than this package knows.
 		var now resources
 		if err := yaml.Unmarshal(old, &now); err != nil || !sameSet(now.Resources, have.Resources) {
 			return nil, fmt.Errorf("%s: add %s to its resources yourself: the way that they are written is not understood", path, resource)
@@ -152,7 +152,7 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// addResource adds one to the list, and leaves all else as its author wrote it.
+// addResource adds a resource to the list, and leaves everything else as its author wrote it.
 func addResource(text []byte, resource string) []byte {
 	newline := "\n"
 	if bytes.Contains(text, []byte("\r\n")) {
@@ -174,16 +174,16 @@ func addResource(text []byte, resource string) []byte {
 		if len(list.Content) > 0 {
 			resource += ", "
 		}
-		lines[list.Line-1] = string(slices.Insert(line, list.Column, []rune(resource)...)) // behind the bracket
+		lines[list.Line-1] = string(slices.Insert(line, list.Column, []rune(resource)...)) // after the bracket
 		return []byte(strings.Join(lines, "\n"))
 	case list.Kind == yamlv3.SequenceNode:
 		return insert(list.Line-1, strings.Repeat(" ", list.Column-1)+"- "+resource)
-	default: // of a list without anything
+	default: // the list is empty
 		return insert(key.Line, "- "+resource)
 	}
 }
 
-// resourcesIn are the key and the value of the list; nil if there is none.
+// resourcesIn returns the key and the value of the list; nil if there is none.
 func resourcesIn(text []byte) (key, list *yamlv3.Node) {
 	var document yamlv3.Node
 	if err := yamlv3.Unmarshal(text, &document); err != nil || len(document.Content) == 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// WriteRoles writes the roles that the users of two clusters lack for a plan, or all that it
-// takes. observe are the rights that watching takes besides.
+// WriteRoles writes the roles that the users of two clusters lack for a plan, or all roles
+// for it. observe returns further rights, for observing.
 func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, planned func(flows.Facts) flows.Plan, observe func(flows.Facts, flows.Side) []rights.Permission, all bool) error {
 	f, err := engine.Observe(ctx, clusters[flows.A], clusters[flows.B], time.Now)
 	if err != nil {
@@ -30,7 +30,7 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 		}
 		needs[side] = append(observe(f, side), rights.Needed(plan, side)...)
 		if len(tenantNamespaces(plan, side)) > 0 {
-			// Whoever applies the roles makes the namespaces that they are in.
+			// The admin who applies the roles also creates their namespaces.
 			needs[side] = slices.DeleteFunc(needs[side], func(p rights.Permission) bool {
 				return p.Resource == "namespaces" && (p.Verb == "create" || p.Verb == "patch")
 			})
@@ -58,8 +58,8 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 	return nil
 }
 
-// readable takes what may not be read for what is not there yet, but for Liqo: so the
-// plan, and with it the rights, say what it takes to make it.
+// readable treats objects that may not be read as missing, but assumes Liqo: so the plan
+// creates the objects, and the rights include that.
 func readable(f flows.Facts) flows.Facts {
 	for side := range f.Sides {
 		c := &f.Sides[side]
@@ -73,7 +73,8 @@ func readable(f flows.Facts) flows.Facts {
 	return f
 }
 
-// tenantNamespaces are those that the plan still has to make on a side.
+// tenantNamespaces returns the tenant namespaces that the plan still has to create on a
+// side.
 func tenantNamespaces(p flows.Plan, side flows.Side) []wire.Object {
 	for _, s := range p.Steps {
 		if s.Side == side && s.Object.Kind == "Namespace" && s.Status == flows.Ready {
