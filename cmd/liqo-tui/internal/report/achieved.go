@@ -13,8 +13,8 @@ type Achieved struct {
 	Next []NextStep
 }
 
-// NextStep is a command, and what it is for. The first of several is the one to
-// take.
+// NextStep is a command, and its purpose. The first of several is the recommended
+// one.
 type NextStep struct {
 	Command command.Command
 	Why     string

@@ -10,14 +10,14 @@ import (
 type Check struct {
 	ID       flows.Code        `json:"id"`
 	Title    string            `json:"title"`
-	Sides    []string          `json:"sides"` // "a", "b"; of what is directed, from and to
+	Sides    []string          `json:"sides"` // "a", "b"; for a direction, from and to
 	Directed bool              `json:"directed,omitempty"`
 	Result   string            `json:"result"` // pass, warn, fail, inconclusive, skipped, measuring, planned
 	Summary  string            `json:"summary,omitempty"`
 	Evidence []string          `json:"evidence,omitempty"`
 	Fix      []string          `json:"fix,omitempty"`
 	Commands []command.Command `json:"commands,omitempty"` // the commands in fix
-	Needs    flows.Code        `json:"needs,omitempty"`    // of what is skipped
+	Needs    flows.Code        `json:"needs,omitempty"`    // the code of the check for which this one was skipped
 	Root     bool              `json:"root,omitempty"`     // no other failure explains this one
 }
 

@@ -70,7 +70,7 @@ type line struct {
 	OK      *bool  `json:"ok,omitempty"`      // result
 	Exit    *int   `json:"exit,omitempty"`    // result: the exit code
 	Changed *bool  `json:"changed,omitempty"` // result: whether either cluster was changed
-	Next    string `json:"next,omitempty"`    // result: the command line to go on with
+	Next    string `json:"next,omitempty"`    // result: the next command line
 }
 
 // problem is an error: what failed, why, and what to do about it.
@@ -115,7 +115,7 @@ type cluster struct {
 	UID     string `json:"uid,omitempty"` // of the cluster, however it is reached
 }
 
-// introduce says who the cluster is, once it has been looked at.
+// introduce sets the cluster's IDs once it was observed.
 func (c *cluster) introduce(f flows.ClusterFacts) { c.ID, c.UID = string(f.ID), f.UID }
 
 type summary struct {
@@ -184,12 +184,13 @@ func (n *NDJSON) encode(l line) {
 	l.V, l.Seq, l.TS = SchemaVersion, n.seq, n.Now().UTC()
 	n.seq++
 	n.spoken = l.TS
-	// Encoding can't fail for these types; if nobody reads, nobody is to be told.
+	// Encoding can't fail for these types; if nobody reads, there is nobody to
+	// report it to.
 	_ = json.NewEncoder(n.Out).Encode(l)
 }
 
-// Begin announces a run. Its line is written as soon as both clusters have said
-// who they are, or before whatever comes first.
+// Begin announces a run. Its line is written as soon as both clusters' IDs are
+// known, or before any other line.
 func (n *NDJSON) Begin(command string, a, b flows.ContextRef) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -256,7 +257,7 @@ func (n *NDJSON) record(e engine.Event, r engine.Record) {
 	n.write(l)
 }
 
-// Progress is what a command that runs no plan waits for.
+// Progress writes what a command without a plan waits for.
 func (n *NDJSON) Progress(side flows.Side, text string) {
 	n.write(line{Type: "progress", Side: Side(side), Message: text})
 }
@@ -281,7 +282,7 @@ func (n *NDJSON) End(err error, a Achieved) {
 // HasChanged implements [Reporter].
 func (n *NDJSON) HasChanged() bool { return n.changed }
 
-// Side is how programs are told of a side: "a" or "b".
+// Side is the name of a side for programs: "a" or "b".
 func Side(s flows.Side) string { return strings.ToLower(s.String()) }
 
 // problemOf is err for a program; nil for a result that is no failure.

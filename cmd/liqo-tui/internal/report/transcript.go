@@ -83,7 +83,7 @@ func (t *transcript) End(err error, a Achieved) {
 		if exit.Code(err) == exit.Pending {
 			WriteNext(t.out, a.Next)
 		}
-		return // main writes the rest, for every command alike
+		return // for all commands, main writes the rest
 	}
 	if !t.changed {
 		fmt.Fprintln(t.out, "No changes.")

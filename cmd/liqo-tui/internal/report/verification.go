@@ -19,11 +19,11 @@ type Verification struct {
 	B       wire.ClusterID `json:"b"`
 	Between verify.Ends    `json:"between"` // the ends of the measurement: "pods" or "gateways"
 	Reason  string         `json:"reason,omitempty"`
-	Hint    string         `json:"hint,omitempty"` // how to have pods measure
-	// Commands are those of Hint.
+	Hint    string         `json:"hint,omitempty"` // how pods could measure
+	// Commands are the commands in Hint.
 	Commands []command.Command `json:"commands,omitempty"`
 	Verdict  verify.Verdict    `json:"verdict"`
-	// Verified: packets of pods have passed both ways.
+	// Verified is set if packets of pods have passed both ways.
 	Verified bool `json:"verified"`
 	AToB     Way  `json:"aToB"`
 	BToA     Way  `json:"bToA"`
