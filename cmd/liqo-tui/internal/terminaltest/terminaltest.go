@@ -1,5 +1,5 @@
-// Package terminaltest runs the program on a terminal, a tmux server that no other test
-// and no user shares, for tests.
+// Package terminaltest runs the program in tests on a terminal: a tmux server that no
+// other test and no user shares.
 package terminaltest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// Patience is how many times longer than on the machines that they were chosen on tests
-// Wait for what has to come: machines on which starting a program takes three times as
+// Patience multiplies the times of Wait, which were chosen on faster machines: on some
+// machines, programs take three times as long to start.
 // long have been met.
 const Patience = 3
 
@@ -37,21 +37,21 @@ func Open(t *testing.T, width, height int, env []string, program string, args ..
 		t.Skip(err)
 	}
 	term := &Terminal{t: t, socket: filepath.Join(t.TempDir(), "tmux"), status: filepath.Join(t.TempDir(), "status")}
-	// No configuration, and no answers to an earlier test.
+	// Without a configuration, and without answers of earlier tests.
 	home := t.TempDir()
 	words := append([]string{"env", "LANG=C.UTF-8", "COLORTERM=truecolor", "XDG_CONFIG_HOME=" + home, "XDG_STATE_HOME=" + home}, env...)
 	words = append(append(words, program), args...)
 	for i, word := range words {
 		words[i] = command.Word(word)
 	}
-	// The shell stays, so that what the program leaves on the screen can be seen.
+	// The shell stays, so that the program's last screen can be read.
 	script := fmt.Sprintf("%s; echo $? > %s; exec sleep 1000", strings.Join(words, " "), term.status)
 	term.Tmux("new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), script)
 	t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "tmux", "-S", term.socket, "kill-server").Run() })
 	return term
 }
 
-// Tmux runs a command of the terminal's server.
+// Tmux runs a command on the terminal's server.
 func (s *Terminal) Tmux(args ...string) string {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), "tmux", append([]string{"-u", "-f", os.DevNull, "-S", s.socket}, args...)...)
@@ -77,7 +77,7 @@ func (s *Terminal) Resize(width, height int) {
 	s.Tmux("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
 }
 
-// Screen is what the terminal shows.
+// Screen returns the text that the terminal shows.
 func (s *Terminal) Screen() string {
 	s.t.Helper()
 	return strings.TrimRight(s.Tmux("capture-pane", "-p"), "\n") + "\n"
@@ -107,7 +107,7 @@ func (s *Terminal) Wait(within time.Duration, texts ...string) string {
 	}
 }
 
-// Exit waits for the end of the program, and is its exit code.
+// Exit waits for the end of the program, and returns its exit code.
 func (s *Terminal) Exit(within time.Duration) string {
 	s.t.Helper()
 	within *= Patience
