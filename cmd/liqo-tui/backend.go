@@ -18,14 +18,14 @@ import (
 type backend struct {
 	// files are the kubeconfigs of the command line; nil for kubectl's own rules.
 	files []string
-	// flags are what the command line says of single clusters beyond their
-	// context: another user, another namespace of Liqo.
+	// flags are further flags for single clusters besides their context: another
+	// user, another namespace of Liqo.
 	flags map[flows.ContextRef]clusterFlags
-	image string // of our operator, where it is to be installed
+	image string // of our operator, for an installation
 }
 
-// newBackend finds the contexts that the command line names for A and B; the
-// zero value stands for one that it leaves to the admin.
+// newBackend finds the contexts that the command line names for A and B. A zero
+// value means that the admin will choose.
 func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) {
 	b = &backend{image: o.image, flags: map[flows.ContextRef]clusterFlags{}}
 	for side, c := range []clusterFlags{o.local, o.remote} {
@@ -35,7 +35,7 @@ func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) 
 			}
 		}
 		if c.context == "" && (o.local.kubeconfig == "" || o.remote.kubeconfig == "") {
-			continue // one file says where to choose from, two of them say which
+			continue // one file is a list to choose from; of two files, the current contexts are the choice
 		}
 		if refs[side], err = b.resolve(c); err != nil {
 			return nil, refs, err
@@ -46,7 +46,7 @@ func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) 
 	return b, refs, nil
 }
 
-// resolve names a context as the list of contexts does.
+// resolve returns a context as the list of contexts names it.
 func (b *backend) resolve(c clusterFlags) (flows.ContextRef, error) {
 	ref := flows.ContextRef{File: c.kubeconfig, Name: c.context}
 	cluster, err := c.open()
@@ -78,7 +78,7 @@ func (b *backend) Contexts(added []string) ([]tui.Context, []error) {
 	var contexts []tui.Context
 	for _, c := range found {
 		if slices.ContainsFunc(contexts, func(known tui.Context) bool { return known.Ref == c.Ref }) {
-			continue // a file that is read already was added
+			continue // it is in another file that is read, too
 		}
 		problem := ""
 		if c.Problem != nil {
@@ -103,7 +103,7 @@ func (b *backend) Open(ref flows.ContextRef) (engine.Cluster, error) {
 	return cluster, nil
 }
 
-// cluster are the flags that choose a context.
+// cluster returns the flags that choose a context.
 func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 	c, ok := b.flags[ref]
 	if !ok {
@@ -113,8 +113,8 @@ func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 	return c
 }
 
-// installation is our operator for a cluster, under an ID of the admin's or, if
-// that is "", one made from the context's name.
+// installation returns our operator's installation on a cluster. If id is "", the
+// ID is made from the context's name.
 func (b *backend) installation(f flows.ClusterFacts, id wire.ClusterID) (flows.Installation, error) {
 	if id == "" {
 		id = idFrom(f.Context.Name)

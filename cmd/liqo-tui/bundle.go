@@ -59,13 +59,14 @@ are left out. It has names and addresses: have a look before you hand it on.`,
 	return cmd
 }
 
-// bundleOf is the archive, and which of its files tell what is missing.
+// bundleOf returns the archive, and the names of its files that list missing
+// parts.
 func bundleOf(ctx context.Context, clusters []clusterFlags) (data []byte, missing []string, err error) {
 	v := report.Versions{V: 1, Program: thisProgram()}
 	files := support.Files{}
 	for i, c := range clusters {
 		name := [...]string{"A", "B"}[i]
-		of, err := versionsOn(ctx, c) // what it could not read is in it
+		of, err := versionsOn(ctx, c) // it lists the parts that could not be read
 		v.Clusters = append(v.Clusters, of)
 		if err != nil {
 			files[name+"/problems.txt"] = []byte(bundle.Text(err.Error()) + "\n")

@@ -114,7 +114,7 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 	return cmd
 }
 
-// generateCommand prints what the other cluster's admin has to apply.
+// generateCommand prints the objects that the other cluster's admin has to apply.
 func generateCommand(io streams) *cobra.Command {
 	var pair *pairFlags
 	cmd := byHandCommand("generate", "Make what the other cluster's admin needs", func(p *pairFlags, k byhand.Kind) *cobra.Command {
@@ -166,7 +166,7 @@ func printObject(io streams, format string, o wire.Object) error {
 	return report.WriteDocument(io.out, format, want.Object)
 }
 
-// printPlanned prints what would be applied.
+// printPlanned prints the objects of a plan.
 func printPlanned(ctx context.Context, io streams, pair *pairFlags, o byhand.Object, format string, plan func() (func(flows.Facts) flows.Plan, error)) error {
 	wanted, err := plan()
 	if err != nil {

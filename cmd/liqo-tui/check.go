@@ -20,7 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
-// checkFlags say what is checked, and how it is told.
+// checkFlags select the checks, and the output.
 type checkFlags struct {
 	pre      bool
 	probe    bool
@@ -166,7 +166,7 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 	return bad
 }
 
-// before makes the checks of two clusters that are to be connected.
+// before checks two clusters that are not connected yet.
 func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts, a, b engine.Cluster, c *connectFlags) ([]check.Result, flows.Facts, error) {
 	p, open, err := c.parse()
 	if err != nil {
@@ -204,7 +204,7 @@ func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts
 	return check.Preflight(p, f, reviews), f, nil
 }
 
-// progress says what takes a while.
+// progress reports work that takes a while.
 func progress(s *report.Session, text string) {
 	if s.Events != nil {
 		s.Events.Progress(flows.A, text)
@@ -213,7 +213,7 @@ func progress(s *report.Session, text string) {
 	}
 }
 
-// awaitMovement lets time pass between two looks, and says so.
+// awaitMovement lets time pass between two looks, and reports that.
 func awaitMovement(ctx context.Context, s *report.Session) error {
 	progress(s, fmt.Sprintf("measuring for %s in which direction packets move", check.Movement))
 	if !sleep.For(ctx, check.Movement) {
@@ -233,7 +233,7 @@ func (o checkFlags) verdict(results []check.Result) error {
 	return exit.Verdict(exit.Unhealthy)
 }
 
-// tell says what was found to a person, or line by line, and gives it as a
+// tell writes the results for a person, or line by line, and returns them as a
 // document.
 func (o checkFlags) tell(s *report.Session, f flows.Facts, results []check.Result) report.CheckDocument {
 	worst, all := check.Worst(results), results

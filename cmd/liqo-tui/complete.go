@@ -19,10 +19,10 @@ import (
 // ofFiles are the flags whose values are paths, which shells complete.
 var ofFiles = []string{"kubeconfig", "remote-kubeconfig", "log-file", "filename", "export", "pod-settings", "check", "file", "to"}
 
-// completionTimeout bounds how long a shell waits for a cluster.
+// completionTimeout limits how long a shell waits for a cluster.
 const completionTimeout = 2 * time.Second
 
-// completeValues has shells complete the values of flags and arguments that are not
+// completeValues adds completions for the values of flags and arguments that are not
 // settings.
 func completeValues(root *cobra.Command) {
 	words := map[string][]string{
@@ -62,8 +62,8 @@ func completeValues(root *cobra.Command) {
 	all(root)
 }
 
-// completeContexts are those of the kubeconfig files that the command line has named so
-// far, or of kubectl's.
+// completeContexts returns the contexts of the kubeconfig files that the command line
+// has named so far, or of kubectl's.
 func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var files []string
 	for _, name := range []string{"kubeconfig", "remote-kubeconfig"} {
@@ -71,7 +71,7 @@ func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Complet
 			files = append(files, f.Value.(*kubeconfigs).files...)
 		}
 	}
-	contexts, _ := kubeconfig.Contexts(files) // what is wrong with them is told when they are used
+	contexts, _ := kubeconfig.Contexts(files) // problems are reported when the files are used
 	var names []string
 	for _, c := range contexts {
 		names = append(names, c.Ref.Name+"\t"+c.Server)
@@ -79,9 +79,9 @@ func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Complet
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completePeers are those of the cluster that the command line has named, if it answers
-// in time. Where that would start a login, there are none: nobody has asked for one by
-// pressing a key.
+// completePeers returns the peers of the cluster that the command line has named, if it
+// answers in time. If that would start a login, it returns none: a key press is no
+// request to log in.
 func completePeers(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	c := clusterFlags{context: cmd.Flag("context").Value.String(), namespace: cmd.Flag("liqo-namespace").Value.String()}
 	files := cmd.Flag("kubeconfig").Value.(*kubeconfigs)

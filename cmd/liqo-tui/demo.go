@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui"
 )
 
-// demoImage is what clusters of the demonstration can pull.
+// demoImage is the image that clusters of the demonstration can pull.
 const demoImage = "registry.example/liqo-gateway:v1.0.0"
 
 func demoCommand(io streams, g *flags.Global) *cobra.Command {
@@ -45,7 +45,7 @@ func runDemo(ctx context.Context, io streams, g *flags.Global) error {
 	options.Backend, options.Start, options.Demo, options.Past = world, tui.StartDashboard, world, world.Live(ctx)
 	if g.Accessible || os.Getenv("TERM") == "dumb" {
 		for range options.Past {
-			continue // nobody looks at it
+			continue // nobody reads it
 		}
 		if _, err := fmt.Fprintln(io.out, "DEMO: nothing here is real."); err != nil {
 			return err

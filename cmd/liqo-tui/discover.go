@@ -27,45 +27,46 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// discoverDocument is what `discover -o json` writes; fields are only added while "v" is 1.
+// discoverDocument is the output of `discover -o json`; fields are only added while "v" is 1.
 type discoverDocument struct {
 	V int `json:"v"`
-	// Asked are who was asked: interfaces of this machine, or a domain.
+	// Asked are the interfaces of this machine, or the domain, that were asked.
 	Asked    []string            `json:"asked"`
 	Clusters []discoveredCluster `json:"clusters"`
 	Next     []discoverStep      `json:"next,omitempty"`
-	steps    []report.NextStep   // the same
-	// Unfit is how many announcements were left out: no cluster can have made them, or there were
-	// too many.
+	steps    []report.NextStep   // Next, for text output
+	// Unfit counts announcements that were left out: they can't be a cluster's, or there were too
+	// many.
 	Unfit int `json:"unfit,omitempty"`
-	// Problem is why not all could be asked.
+	// Problem is the reason that not all could be asked.
 	Problem string `json:"problem,omitempty"`
 }
 
-// discoverStep is a command, and what it is for.
+// discoverStep is a command, and its purpose.
 type discoverStep struct {
 	Command string `json:"command"`
 	Why     string `json:"why"`
 }
 
-// discoveredCluster is one that was found. What it says of itself is not proven.
+// discoveredCluster is a cluster that was found. Its own statements are not proven.
 type discoveredCluster struct {
-	ID     wire.ClusterID `json:"clusterID,omitempty"` // "" is not told
+	ID     wire.ClusterID `json:"clusterID,omitempty"` // "": unknown
 	Server string         `json:"server"`              // URL of its API server
 	Source string         `json:"source"`
-	// Answers says whether TCP reaches the API server from here, and Problem why not.
+	// Answers is set if TCP reaches the API server from here. Problem is the reason that it does
+	// not.
 	Answers bool   `json:"answers"`
 	Took    string `json:"took,omitempty"` // how long it took to connect
 	Problem string `json:"problem,omitempty"`
-	// Contexts are those of the kubeconfig files with the address of this API server. Others may
-	// lead there, too: by a load balancer, or another machine.
+	// Contexts are the contexts of the kubeconfig files with the address of this API server.
+	// Others may lead there, too, by a load balancer or another machine.
 	Contexts []discoveredContext `json:"contexts,omitempty"`
 }
 
-// discoveredContext is one of a kubeconfig file.
+// discoveredContext is a context of a kubeconfig file.
 type discoveredContext struct {
 	Name string `json:"name"`
-	// File is "" where the name is enough.
+	// File is "" if the name is enough.
 	File    string `json:"file,omitempty"`
 	current bool
 }
@@ -74,7 +75,7 @@ func (c discoveredContext) String() string {
 	return flows.ContextRef{File: c.File, Name: c.Name}.String()
 }
 
-// discoverFlags are the flags.
+// discoverFlags are the flags of `discover`.
 type discoverFlags struct {
 	files                                      []string
 	domain, nameServer, networkInterface, form string
@@ -121,7 +122,7 @@ func (o discoverFlags) validate() error {
 	return nil
 }
 
-// Bounds of --listen.
+// Limits of --listen.
 const (
 	minListen = 100 * time.Millisecond
 	maxListen = time.Minute
@@ -157,10 +158,10 @@ func (o discoverFlags) run(ctx context.Context, out io.Writer) error {
 		d.Problem = err.Error()
 	}
 	if d.Clusters = sameServer(d.Clusters); d.Clusters == nil {
-		d.Clusters = []discoveredCluster{} // in JSON a list, and no null
+		d.Clusters = []discoveredCluster{} // in JSON an empty list, not null
 	}
-	if len(d.Clusters) > 0 { // else nobody's contexts are looked up
-		contexts, _ := kubeconfig.Contexts(o.files) // what is wrong with one is told by who opens it
+	if len(d.Clusters) > 0 { // otherwise no contexts are needed
+		contexts, _ := kubeconfig.Contexts(o.files) // opening one reports its problem
 		if d.complete(ctx, names, contexts, o.files); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -176,7 +177,7 @@ func (o discoverFlags) run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// sameServer has what several interfaces have told once.
+// sameServer merges answers that several interfaces gave.
 func sameServer(all []discoveredCluster) []discoveredCluster {
 	slices.SortFunc(all, func(a, b discoveredCluster) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Source, b.Source))
@@ -184,8 +185,8 @@ func sameServer(all []discoveredCluster) []discoveredCluster {
 	return slices.CompactFunc(all, func(a, b discoveredCluster) bool { return a.ID == b.ID && a.Server == b.Server })
 }
 
-// complete adds what this machine knows of the clusters: whether they answer, and which contexts
-// have their address.
+// complete adds this machine's knowledge about the clusters: whether they answer, and the
+// contexts with their address.
 func (d *discoverDocument) complete(ctx context.Context, names *net.Resolver, contexts []kubeconfig.Context, files []string) {
 	var group sync.WaitGroup
 	servers := make([][]netip.AddrPort, len(contexts))
@@ -214,18 +215,18 @@ func (d *discoverDocument) complete(ctx context.Context, names *net.Resolver, co
 	}
 }
 
-// tryTimeout is for an API server in a LAN, and for a name.
+// tryTimeout is the timeout for an API server in a LAN, and for a name.
 const tryTimeout = 2 * time.Second
 
 func hostPort(server string) string {
 	u, err := url.Parse(server)
-	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" { // of several behind one address, a path says which
+	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" { // behind one address, the path selects one of several clusters
 		return ""
 	}
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
 }
 
-// addressesOf are where an API server is reached; none of a name that nobody knows.
+// addressesOf returns the addresses of an API server; none if its name is unknown.
 func addressesOf(ctx context.Context, names *net.Resolver, server string) (all []netip.AddrPort) {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
@@ -244,14 +245,14 @@ func addressesOf(ctx context.Context, names *net.Resolver, server string) (all [
 	return all
 }
 
-// try connects to the API server, and asks it nothing.
+// try connects to the API server, and sends no request.
 func (c *discoveredCluster) try(ctx context.Context, names *net.Resolver) {
 	began := time.Now()
 	conn, err := (&net.Dialer{Timeout: tryTimeout, Resolver: names}).DialContext(ctx, "tcp", hostPort(c.Server))
 	if err != nil {
 		c.Problem = err.Error()
 		if inner, ok := errors.AsType[*net.OpError](err); ok {
-			c.Problem = inner.Err.Error() // without the address again
+			c.Problem = inner.Err.Error() // without the address, which is printed already
 		}
 		return
 	}
@@ -259,7 +260,7 @@ func (c *discoveredCluster) try(ctx context.Context, names *net.Resolver) {
 	c.Answers, c.Took = true, time.Since(began).Round(100*time.Microsecond).String()
 }
 
-// nextSteps is what to do with each cluster but the current context's own.
+// nextSteps returns the next command for each cluster except that of the current context.
 func nextSteps(found []discoveredCluster, files []string) (steps []report.NextStep) {
 	local := command.Cluster{Kubeconfigs: files}
 	for _, c := range found {

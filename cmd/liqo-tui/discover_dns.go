@@ -13,14 +13,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/discovery"
 )
 
-// Of a domain, its name servers are asked for the locations of the service (RFC 2782), and below
-// each host, under a name with an underscore as RFC 8552 wants it, for the cluster's ID.
+// For a domain, discover asks its name servers for the locations of the service (RFC 2782), and
+// below each host for the cluster's ID, under a name with an underscore (RFC 8552).
 const (
 	dnsService = "liqo-tui"
 	idScope    = "_liqo-tui."
 )
 
-// nameServer asks the name server of the system, or another one.
+// nameServer returns a resolver for the system's name server, or for another one.
 func nameServer(server string) *net.Resolver {
 	if server == "" {
 		return net.DefaultResolver
@@ -33,7 +33,7 @@ func nameServer(server string) *net.Resolver {
 	}}
 }
 
-// clustersIn are the clusters that a domain names.
+// clustersIn returns the clusters that a domain names.
 func clustersIn(ctx context.Context, r *net.Resolver, domain string, wait time.Duration) ([]discoveredCluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -49,7 +49,7 @@ func clustersIn(ctx context.Context, r *net.Resolver, domain string, wait time.D
 	for _, srv := range records {
 		host := strings.TrimSuffix(srv.Target, ".")
 		if host == "" || srv.Port == 0 {
-			continue // RFC 2782: the service is not there
+			continue // RFC 2782: the domain does not have the service
 		}
 		found = append(found, discoveredCluster{Server: "https://" + net.JoinHostPort(host, strconv.Itoa(int(srv.Port))), Source: "DNS of " + domain})
 		targets = append(targets, srv.Target)
@@ -61,11 +61,11 @@ func clustersIn(ctx context.Context, r *net.Resolver, domain string, wait time.D
 			texts, err := r.LookupTXT(ctx, idScope+targets[i])
 			if id := discovery.IDOf(texts); id.Validate() == nil {
 				found[i].ID = id
-			} else if missing, ok := errors.AsType[*net.DNSError](err); err != nil && (!ok || !missing.IsNotFound) { // a zone may be without
+			} else if missing, ok := errors.AsType[*net.DNSError](err); err != nil && (!ok || !missing.IsNotFound) { // a zone may have no ID
 				problems[i] = fmt.Errorf("ask DNS for the ID of %s: %w", found[i].Server, err)
 			}
 		})
 	}
 	group.Wait()
-	return found, errors.Join(append(problems, err)...) // of several records, those that are well formed come with an error about the others
+	return found, errors.Join(append(problems, err)...) // the resolver returns well-formed records together with an error about the others
 }

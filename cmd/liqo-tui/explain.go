@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
-// What explain says something of besides checks and errors.
+// Topics of explain besides checks and errors.
 const (
 	schemaTopic        = "events-schema"
 	peeringsTopic      = "peerings-schema"
@@ -67,7 +67,7 @@ have.`,
 	}
 }
 
-// explainTopics are all that it knows, with their titles, as shells complete them.
+// explainTopics returns all topics with their titles, for shells to complete.
 func explainTopics() []string {
 	words := []string{schemaTopic, peeringsTopic, configurationTopic}
 	for _, id := range check.All() {

@@ -22,7 +22,7 @@ func (e exportFlags) validate() error {
 	return exit.UsageError{Err: fmt.Errorf("--format %q: want yaml, kustomize or argocd", e.format)}
 }
 
-// run looks at both clusters and writes the manifests. Nothing is applied.
+// run observes both clusters and writes the manifests. It applies nothing.
 func (e exportFlags) run(ctx context.Context, io streams, pair *pairFlags, c *connectFlags) error {
 	if err := e.validate(); err != nil {
 		return err

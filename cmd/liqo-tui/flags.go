@@ -18,19 +18,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// connectionSettings are what can be chosen of a connection: flags, keys of the
-// file of network connect -f, and the wizard's form follow from them.
+// connectionSettings are the settings of a connection. Flags, keys of the file of network
+// connect -f, and the wizard's form follow from them.
 var connectionSettings = flows.Settings()
 
 // clusterFlags choose one cluster, as kubectl's flags do.
 type clusterFlags struct {
 	kubeconfig, context, cluster, user, namespace string
-	// files are all of --kubeconfig; kubeconfig is the only one, "" of several.
+	// files are all values of --kubeconfig. kubeconfig is the only one; "" if there are
+	// several.
 	files []string
-	// delegation has the operators' access to each other observed too.
+	// delegation makes an observation read the operators' access to each other.
 	delegation bool
-	image      string // of our gateways; "" for that of the release
-	tenant     string // namespace to look in where all may not be seen
+	image      string // of our gateways; "" for the release's image
+	tenant     string // the namespace to observe if not all may be read
 	// lending selects the objects of lending that are observed, too.
 	lending kube.Lending
 }
@@ -56,7 +57,7 @@ type kubeconfigs clusterFlags
 func (k *kubeconfigs) String() string { return strings.Join(k.files, ", ") }
 func (*kubeconfigs) Type() string     { return "file" }
 
-// GetSlice are the files.
+// GetSlice returns the files.
 func (k *kubeconfigs) GetSlice() []string { return k.files }
 
 // Set implements [pflag.Value].
@@ -69,7 +70,7 @@ func (k *kubeconfigs) Set(file string) error {
 	return nil
 }
 
-// named reports whether flags choose the cluster, and not the current context alone.
+// named reports whether flags choose the cluster, so that it is not the current context.
 func (c *clusterFlags) named() bool { return len(c.files) > 0 || c.context != "" }
 
 func (c *clusterFlags) open() (*kube.Cluster, error) { return kube.Open(c.options()) }
@@ -77,7 +78,7 @@ func (c *clusterFlags) open() (*kube.Cluster, error) { return kube.Open(c.option
 // pairFlags choose the two clusters: A is local, B is remote.
 type pairFlags struct {
 	local, remote clusterFlags
-	image         string // of our operator where it may be installed, and of test pods
+	image         string // of our operator, for an installation, and of test pods
 }
 
 func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {
@@ -133,14 +134,14 @@ func addNamespaces(f *pflag.FlagSet, to *[2]string) {
 	f.StringVar(&to[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: the peering's own)")
 }
 
-// addRemoval says where something is removed, and what the other cluster is called.
+// addRemoval adds the flags of a removal: the side, and the other cluster's ID.
 func addRemoval(f *pflag.FlagSet, o *flows.RemoveOptions) {
 	f.BoolVar(&o.LocalOnly, "local-only", false, "work on the local cluster only; the remote one need not answer or exist")
 	f.StringVar((*string)(&o.Peer), "remote-cluster-id", "", "cluster ID of the remote cluster, for --local-only (default: the only peer)")
 	addNamespaces(f, &o.Namespaces)
 }
 
-// wrongPeer refuses the ID of a cluster that is asked for it.
+// wrongPeer returns an error for an invalid ID of the other cluster.
 func wrongPeer(o flows.RemoveOptions) error {
 	if o.Peer != "" && !o.LocalOnly {
 		return errors.New("--remote-cluster-id: applies to --local-only only; else the remote cluster is asked for its ID")
@@ -159,7 +160,8 @@ func acceptLiqoctl(cmd *cobra.Command) {
 	})
 }
 
-// protected are the contexts under guard that flags choose, the current ones by their names.
+// protected returns the chosen contexts that the guard protects; the current contexts by
+// their names.
 func protected(g config.Guard, clusters ...clusterFlags) []string {
 	var names []string
 	for _, c := range clusters {
@@ -174,9 +176,9 @@ func protected(g config.Guard, clusters ...clusterFlags) []string {
 	return names
 }
 
-// currentContext is the name of the context that is used if none is named.
+// currentContext is the name of the context in use if the flags name none.
 func (c clusterFlags) currentContext() string {
-	contexts, _ := kubeconfig.Contexts(c.files) // what is wrong with them is told by who opens them
+	contexts, _ := kubeconfig.Contexts(c.files) // opening one reports its problem
 	if i := slices.IndexFunc(contexts, func(c kubeconfig.Context) bool { return c.Current }); i >= 0 {
 		return contexts[i].Ref.Name
 	}

@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// HelpWidth is that of a terminal for which help is written; a wider one is used.
+	// helpWidth is the width of a terminal for which help is written; a wider
+	// terminal is used.
 	helpWidth    = 80
 	maxHelpWidth = 120 // longer lines are hard to read
 )
 
-// wrapHelp wraps what the help of all commands says of flags.
+// wrapHelp wraps the texts about flags in the help of all commands.
 func wrapHelp(root *cobra.Command, out io.Writer) {
 	width := helpWidth
 	if f, ok := report.TerminalOf(out).(*os.File); ok {
@@ -32,7 +33,7 @@ func wrapHelp(root *cobra.Command, out io.Writer) {
 	).Replace(root.UsageTemplate()))
 }
 
-// hideInherited leaves flags out of a command's help that it has no use for.
+// hideInherited leaves out of a command's help the flags that it does not use.
 func hideInherited(cmd *cobra.Command, prefix string) {
 	help := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {

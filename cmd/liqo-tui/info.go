@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
-// infoFlags say what of it is printed, and how.
+// infoFlags select the output and its format.
 type infoFlags struct{ output, get string }
 
 func infoCommand(io streams) *cobra.Command {
@@ -90,7 +90,7 @@ func look(ctx context.Context, c clusterFlags) (flows.ClusterFacts, error) {
 	return lookAt(ctx, cluster)
 }
 
-// lookAt observes a cluster that has to be usable.
+// lookAt observes a cluster that must be usable.
 func lookAt(ctx context.Context, cluster engine.Cluster) (flows.ClusterFacts, error) {
 	f, err := cluster.Observe(ctx)
 	switch {

@@ -86,8 +86,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 	return cmd
 }
 
-// readValues reads all settings that no flag was given for from a file, if one is
-// given.
+// readValues reads from a file, if one is given, all settings without a flag.
 func readValues(file string, p *render.InstallParams, flags []*flags.Flag[render.InstallParams]) error {
 	if file == "" {
 		return nil
@@ -154,7 +153,7 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var last flows.Plan
-			nothing := true // was there from the first
+			nothing := true // existed before
 			op := operation{
 				name: "uninstall", localOnly: true, undo: "uninstall",
 				plan: func() (func(flows.Facts) flows.Plan, error) {
@@ -185,7 +184,7 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 
 var notInID = regexp.MustCompile(`[^a-z0-9]+`)
 
-// idFrom makes a cluster ID of a context's name.
+// idFrom makes a cluster ID from a context's name.
 func idFrom(context string) wire.ClusterID {
 	return wire.ClusterID(strings.Trim(notInID.ReplaceAllString(strings.ToLower(context), "-"), "-"))
 }

@@ -32,12 +32,12 @@ func (c *connectFlags) addOneSided(cmd *cobra.Command, r *runFlags, takes func(f
 	hideInherited(cmd, "remote-")
 }
 
-// undoneHere removes this end of a connection.
+// undoneHere is the command that removes this end of a connection.
 func undoneHere(pair *pairFlags, peer, what string) report.NextStep {
 	return report.NextStep{Command: pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), Why: what}
 }
 
-// oneArgument is a FILE.
+// oneArgument requires one argument, a FILE.
 func oneArgument(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return exit.UsageError{Err: fmt.Errorf("%s takes one FILE", cmd.CommandPath())}
@@ -71,7 +71,7 @@ again; that changes nothing else.`,
 		Args: noArguments,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var params flows.Params // as the gateway has them in the end
+		var params flows.Params // the gateway's final settings
 		op := operation{name: "invite", localOnly: true}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, open, err := c.parse()

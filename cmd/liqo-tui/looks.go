@@ -9,18 +9,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
-// looks is how often diagnose looks again. Once is enough, unless a gateway was late,
-// or the connection broke in between.
+// looks is how often diagnose observes again. Once is enough, unless a gateway was late, or the
+// connection broke in between.
 const looks = 3
 
-// lookInterval is between two looks of watch.
+// lookInterval is the time between two looks of watch.
 const lookInterval = 2 * time.Second
 
 // lookFunc is one look at both clusters.
 type lookFunc = func(context.Context) (flows.Facts, error)
 
-// diagnose looks again, after await, where only that can tell which way packets move. It
-// returns the facts of the last look.
+// diagnose observes again, after await, if only that can show in which direction packets pass.
+// It returns the facts of the last look.
 func diagnose(ctx context.Context, f flows.Facts, observe lookFunc, await func(context.Context) error) ([]check.Result, flows.Facts, error) {
 	results := check.Diagnose(f, nil)
 	for range looks {
@@ -39,8 +39,9 @@ func diagnose(ctx context.Context, f flows.Facts, observe lookFunc, await func(c
 	return results, f, nil
 }
 
-// watch diagnoses until pause says no, and tells whatever has changed since the last look: of
-// the results that are there, those that came or are another one now. It returns the last ones.
+// watch diagnoses until pause returns false. It calls tell after each look with a change: with
+// the results that are new or different, and with all present results. It returns the last
+// results.
 func watch(
 	ctx context.Context, f flows.Facts, results []check.Result, observe lookFunc, pause func() bool,
 	tell func(at time.Time, changed, all []check.Result),
@@ -64,8 +65,8 @@ func watch(
 	return results, nil
 }
 
-// differences are the results that say something else than before. What they tell by the
-// way, such as how old something is, changes with each look.
+// differences returns the results whose check, place, state or root has changed. Texts change
+// with each look, because they have ages.
 func differences(before, now []check.Result) []check.Result {
 	return slices.DeleteFunc(slices.Clone(now), func(r check.Result) bool {
 		return slices.ContainsFunc(before, func(b check.Result) bool {

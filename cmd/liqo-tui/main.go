@@ -27,12 +27,13 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// streams are the program's ends. Results go to out, everything else to err.
+// streams are the program's inputs and outputs. Results go to out, everything else
+// to err.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
-	args     []string // of the program, to name the same command again
-	// settings are how to ask on them; they are read before a command runs.
+	args     []string // of the program, to print the same command again
+	// settings are the screens' settings; they are read before a command runs.
 	settings *config.Screens
 }
 
@@ -42,8 +43,8 @@ func (s streams) interactive() bool {
 	return isTerminal(s.in) && isTerminal(s.out) && os.Getenv("CI") == ""
 }
 
-// asks reports whether a person can be asked. Questions go to stderr: where stdout
-// goes to a file or another program, somebody still reads them.
+// asks reports whether a person can be asked. Questions go to stderr: a person
+// still reads them if stdout goes to a file or another program.
 func (s streams) asks() bool {
 	return isTerminal(s.in) && isTerminal(s.err) && os.Getenv("CI") == ""
 }
@@ -56,7 +57,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// run is the whole program but for the exit.
+// run is the whole program except the exit.
 func run(args []string, in io.Reader, out, err io.Writer) int {
 	out, err = report.Printable{Writer: out}, report.Printable{Writer: err}
 	args = flags.JoinValues(args)
@@ -93,7 +94,7 @@ func withSignals(parent context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(received); cancel(nil) }
 }
 
-// rootCommand is the tree of all commands. The function closes the log.
+// rootCommand returns the tree of all commands. The function closes the log.
 func rootCommand(io streams) (*cobra.Command, func()) {
 	var g flags.Global
 	closeLog := func() {}
@@ -149,7 +150,8 @@ or those that you choose.
 	return root, func() { closeLog() }
 }
 
-// callAs has the examples of all commands name the program as the admin does.
+// callAs makes the examples of all commands call the program by the name that the
+// admin uses.
 func callAs(cmd *cobra.Command, name string) {
 	cmd.Example = strings.ReplaceAll(cmd.Example, "  liqo-tui ", "  "+name+" ")
 	for _, c := range cmd.Commands() {
@@ -174,13 +176,14 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// conclude prints err, if any, and gives the exit code for it.
+// conclude prints err, if any, and returns the exit code for it.
 func conclude(io streams, cmd *cobra.Command, args []string, err error) int {
 	if err == nil {
 		return exit.OK
 	}
 	if _, ok := errors.AsType[report.Told](err); !ok && wantsEvents(cmd, args) {
-		// Refused before it began; a program reads it like any other run.
+		// The run was refused before it began. A program reads the error like that
+		// of any other run.
 		n := &report.NDJSON{Out: io.out, Now: time.Now}
 		n.Begin(cmd.Name(), flows.ContextRef{}, flows.ContextRef{})
 		n.End(err, report.Achieved{})
@@ -199,8 +202,8 @@ func conclude(io streams, cmd *cobra.Command, args []string, err error) int {
 	return exit.Code(err)
 }
 
-// wantsEvents reports whether a command was asked for NDJSON. An error among
-// the arguments may have kept the flag from being read.
+// wantsEvents reports whether a command should write NDJSON. An error in the
+// arguments may have kept the flag from being read.
 func wantsEvents(cmd *cobra.Command, args []string) bool {
 	f := cmd.Flags().Lookup("output")
 	if f == nil {

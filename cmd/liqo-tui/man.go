@@ -21,7 +21,7 @@ func manCommand(out io.Writer, version string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			header := &doc.GenManHeader{Title: "LIQO-TUI", Section: "1", Source: "liqo-tui " + version, Manual: "liqo-tui"}
 			root := cmd.Root()
-			root.DisableAutoGenTag = true // a page says nothing of when it was made
+			root.DisableAutoGenTag = true // a page has no date of generation
 			switch len(args) {
 			case 0:
 				return doc.GenMan(root, header, out)

@@ -24,10 +24,10 @@ func networkCommand(io streams) *cobra.Command {
 	return cmd
 }
 
-// removal is a command that takes something away.
+// removal is a command that removes something.
 type removal struct {
 	name, short, long, done string
-	// next are commands for what comes after it, of "network".
+	// next are the next commands of "network".
 	next [][2]string
 	plan func(flows.RemoveOptions, flows.Facts) flows.Plan
 }
@@ -91,8 +91,8 @@ access to it; then it prints the command for the other admin.`,
 	return cmd
 }
 
-// achieved is what was removed; of what comes next, a removal from one cluster
-// can do no more than remove the rest.
+// achieved is the result, with the next steps. After a removal from one cluster
+// only, the next step can only remove the rest.
 func (m removal) achieved(pair *pairFlags, o flows.RemoveOptions) report.Achieved {
 	a := report.Achieved{Text: m.done}
 	for _, n := range m.next {
@@ -104,7 +104,7 @@ func (m removal) achieved(pair *pairFlags, o flows.RemoveOptions) report.Achieve
 	return a
 }
 
-// unwaited is the plan without what only waits, unless that is wanted.
+// unwaited returns the plan without its waits, unless wait is set.
 func (removal) unwaited(wait bool, p flows.Plan) flows.Plan {
 	if wait || p.Failure() != nil {
 		return p

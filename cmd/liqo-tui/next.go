@@ -22,7 +22,7 @@ func (c clusterFlags) command(words ...string) command.Command {
 	return command.Ours(words...).On(c.where())
 }
 
-// where is how commands find the cluster. It leaves defaults out.
+// where returns the flags by which commands find the cluster, without defaults.
 func (c clusterFlags) where() command.Cluster {
 	out := command.Cluster{Kubeconfigs: c.files, Context: c.context, Cluster: c.cluster, User: c.user, Namespace: c.namespace}
 	if len(c.files) == 0 && c.kubeconfig != "" {
@@ -34,7 +34,8 @@ func (c clusterFlags) where() command.Cluster {
 	return out
 }
 
-// afterwards is what to do after a run that did not succeed, if a command helps.
+// afterwards returns the next steps after a run that did not succeed, if a
+// command helps.
 func afterwards(io streams, pair *pairFlags, err error) []report.NextStep {
 	if errors.Is(err, engine.ErrDeclined) || len(io.args) == 0 {
 		return nil
@@ -51,7 +52,7 @@ func afterwards(io streams, pair *pairFlags, err error) []report.NextStep {
 	return nil
 }
 
-// inSession frames what work does, see [session].
+// inSession runs work in a session, see [report.Session.Run].
 func inSession(io streams, format, command string, pair *pairFlags, work func(*report.Session) error) error {
 	s := &report.Session{Out: io.out, Err: io.err, Format: format, Afterwards: func(err error) []report.NextStep { return afterwards(io, pair, err) }}
 	return s.Run(command, pair.local.options().Context, pair.remote.options().Context, work)

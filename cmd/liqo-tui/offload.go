@@ -60,7 +60,7 @@ deleted, with everything in them.`,
 	return group("unoffload", "Keep pods from virtual nodes", cmd)
 }
 
-// group is a command that has others.
+// group is a command with subcommands.
 func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: noCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(commands...)

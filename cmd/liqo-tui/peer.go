@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
-// peerTimeout is liqoctl's: an image may have to be pulled.
+// peerTimeout is liqoctl's timeout: a node may have to pull an image.
 const peerTimeout = 10 * time.Minute
 
 func peerCommand(io streams) *cobra.Command {
@@ -82,8 +82,8 @@ To let the remote cluster use the local one's resources too, run it again with
 	return cmd
 }
 
-// serverOf is the side of the gateway server: the provider, unless the admin says
-// something else.
+// serverOf is the side of the gateway server: the provider, unless the admin
+// chooses the other side.
 func serverOf(c *connectFlags, p peer.Params) flows.Side {
 	for _, f := range c.flags {
 		if f.Given && f.Sets.Has(flows.FieldServer) && f.Sets != 0 {
@@ -93,7 +93,7 @@ func serverOf(c *connectFlags, p peer.Params) flows.Side {
 	return p.Consumer.Other()
 }
 
-// consumer are the flags of the cluster that gets the virtual node.
+// consumer returns the flags of the cluster that gets the virtual node.
 func consumer(pair *pairFlags, side flows.Side) clusterFlags {
 	if side == flows.B {
 		return pair.remote

@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// peering is one connection of a file of many: the flags of network connect.
+// peering is one connection in a file of several: the flags of network connect.
 type peering struct {
 	pair    *pairFlags
 	connect *connectFlags
@@ -25,7 +25,7 @@ func (p peering) String() string {
 	return fmt.Sprintf("%s and %s", p.pair.local.options().Context, p.pair.remote.options().Context)
 }
 
-// newPeering is a peering with the flags that are the keys of its file.
+// newPeering returns a peering, and its flags, which are the keys of its file.
 func newPeering() (peering, *pflag.FlagSet, func() error) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	p := peering{pair: &pairFlags{}, connect: newConnectFlags()}
@@ -73,7 +73,8 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 	return cmp.Or(err, found.verdict())
 }
 
-// shortcutsOf are the pairs of a cluster's peers, by the contexts of its kubeconfig files.
+// shortcutsOf returns the pairs of a cluster's peers, by the contexts of its kubeconfig
+// files.
 func shortcutsOf(ctx context.Context, local clusterFlags) (foundShortcuts, error) {
 	hub, err := look(ctx, local)
 	if err != nil {

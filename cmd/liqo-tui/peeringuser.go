@@ -34,15 +34,15 @@ admin do what a peering takes, and nothing else:
 
 const (
 	userValid      = 24 * time.Hour
-	userValidLeast = 10 * time.Minute // Kubernetes gives no token for less
+	userValidLeast = 10 * time.Minute // the shortest life of a token from Kubernetes
 )
 
-// consumerFlag says for whom an account is.
+// consumerFlag adds the flag for an account's consumer.
 func consumerFlag(cmd *cobra.Command, u *peer.User) {
 	cmd.Flags().StringVar((*string)(&u.Consumer), "consumer-cluster-id", "", "ID of the consumer; liqo-tui info --get clusterid prints it there")
 }
 
-// planUser is the plan for an account, if the flags say whose.
+// planUser returns the plan for an account, if the flags name its consumer.
 func planUser(u *peer.User, plan func(peer.User, flows.Facts) flows.Plan, wrong ...error) (func(flows.Facts) flows.Plan, error) {
 	if u.Consumer == "" {
 		wrong = append(wrong, errors.New("whose account? give --consumer-cluster-id"))
@@ -55,7 +55,7 @@ func planUser(u *peer.User, plan func(peer.User, flows.Facts) flows.Plan, wrong 
 	return func(f flows.Facts) flows.Plan { return plan(*u, f) }, nil
 }
 
-// observed returns pair with all objects observed that these plans need.
+// observed returns pair with all the objects observed that these plans need.
 func observed(pair *pairFlags) *pairFlags {
 	p := pair.withLending(kube.LendingShown)
 	p.local.delegation = true
@@ -120,7 +120,7 @@ as a secret. Run it again for a new one.`,
 	return cmd
 }
 
-// writeUser writes the account's kubeconfig, with a token that ends.
+// writeUser writes the account's kubeconfig, with a token that expires.
 func writeUser(ctx context.Context, c *kube.Cluster, u peer.User, f flows.Facts, valid time.Duration, file string) (expires time.Time, err error) {
 	namespace, name := u.Account(f)
 	token, expires, err := c.Token(ctx, namespace, name, valid)

@@ -32,8 +32,8 @@ import (
 var errNoTerminal = errors.New("this needs a terminal, and there is none: use a command, " +
 	"such as liqo-tui network connect; liqo-tui alone prints the state of the cluster as text")
 
-// openProgram runs the program on the terminal. Without one, if no
-// screen was asked for by name, it prints the state of the clusters.
+// openProgram runs the program on the terminal. Without a terminal, it prints the
+// state of the clusters, unless a screen was requested by name.
 func openProgram(ctx context.Context, io streams, g *flags.Global, o *pairFlags, start tui.Start, contexts []string) error {
 	if !io.interactive() {
 		if start != tui.StartAny {
@@ -75,7 +75,7 @@ func openProgram(ctx context.Context, io streams, g *flags.Global, o *pairFlags,
 	return programResult(ctx, io, final)
 }
 
-// options are those that do not depend on where the clusters are.
+// options are the options that do not depend on the place of the clusters.
 func (b *backend) options(io streams, g *flags.Global) tui.Options {
 	return tui.Options{
 		Params: flows.Defaults(), Settings: connectionSettings, HighContrast: g.Theme == flags.Themes[1], ASCII: g.ASCII || report.ASCIIOnly(os.Getenv, runtime.GOOS),
@@ -83,11 +83,11 @@ func (b *backend) options(io streams, g *flags.Global) tui.Options {
 	}
 }
 
-// runProgram runs it until it ends.
+// runProgram runs the program until it ends.
 func runProgram(ctx context.Context, io streams, g *flags.Global, options tui.Options) (tui.Model, error) {
-	// The model's own life does not end with a signal: a run that is under way
-	// ends its requests first, and says what it did.
-	alive, end := context.WithCancel(credentials.OnWait(context.WithoutCancel(ctx), nil)) // screens say themselves what they wait for
+	// A signal does not cancel the model's context: a run in progress first ends its
+	// requests, and reports what it did.
+	alive, end := context.WithCancel(credentials.OnWait(context.WithoutCancel(ctx), nil)) // screens themselves show what a plug-in waits for
 	defer end()
 	program := tea.NewProgram(tui.New(alive, options), programOptions(io, g)...)
 	defer context.AfterFunc(ctx, func() { program.Send(tui.StopMsg{}) })()
@@ -136,8 +136,8 @@ func dashboardCommand(io streams, g *flags.Global) *cobra.Command {
 	return cmd
 }
 
-// converse is the wizard in sentences. Its end without an answer changes nothing
-// more than it has said.
+// converse is the wizard in sentences. If it ends without an answer, nothing changes
+// besides the changes that it has reported.
 func converse(ctx context.Context, io streams, o tui.Options) error {
 	err := accessible.Run(ctx, o, io.in, io.out)
 	switch {
@@ -162,12 +162,12 @@ func programResult(ctx context.Context, io streams, m tui.Model) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return exit.Interrupted{Signal: syscall.SIGINT} // ctrl+c is a key while the terminal is ours
+	return exit.Interrupted{Signal: syscall.SIGINT} // while the terminal is ours, ctrl+c is a key
 }
 
-// sshFrames is how often the screen is drawn over SSH. Bubble Tea does not ask
-// there whether the terminal can take a frame as a whole, so that each one may
-// be seen half drawn.
+// sshFrames is how often the screen is drawn over SSH. There, Bubble Tea does not ask
+// whether the terminal can take a frame as a whole, so a frame may be seen half
+// drawn.
 const sshFrames = 5 // per second
 
 func programOptions(io streams, g *flags.Global) []tea.ProgramOption {
@@ -188,7 +188,7 @@ func programOptions(io streams, g *flags.Global) []tea.ProgramOption {
 	return append(options, tea.WithFPS(frames))
 }
 
-// commandLine is the command that does what the program was asked for.
+// commandLine is the command for a request to the program.
 func (b *backend) commandLine(r tui.Request) command.Command {
 	pair := &pairFlags{local: b.cluster(r.A), remote: b.cluster(r.B)}
 	if r.Goal == tui.Connect {
@@ -209,13 +209,13 @@ func localOnlyWords(o flows.RemoveOptions) []string {
 	return words
 }
 
-// infoCommandLine is the command that tells of one cluster's peering.
+// infoCommandLine is the command that shows one connection of a cluster.
 func (b *backend) infoCommandLine(of flows.ContextRef, peer wire.ClusterID) command.Command {
 	return b.cluster(of).command("info", "peer", string(peer))
 }
 
-// installWords bring our operator to the clusters that the request installs it
-// on.
+// installWords are the flags that install our operator on the clusters of the
+// request.
 func (b *backend) installWords(p flows.Params) []string {
 	if p.Install == ([2]flows.Installation{}) {
 		return nil
@@ -239,7 +239,7 @@ func connectCommandLine(o *pairFlags, p flows.Params) command.Command {
 	if whole {
 		line = o.command("peer")
 	}
-	// A template's namespace is its side's, unless it is said.
+	// A template's namespace is its side's, unless a flag names another.
 	namespaces := [2]string{o.local.namespace, o.remote.namespace}
 	for side, t := range map[flows.Side]*render.TemplateRef{p.Server: &p.ServerTemplate, p.Server.Other(): &p.ClientTemplate} {
 		if t.Namespace == namespaces[side] {
@@ -253,10 +253,10 @@ func connectCommandLine(o *pairFlags, p flows.Params) command.Command {
 	}
 	for _, s := range connectionSettings {
 		if whole && s.Name == "wait" {
-			continue // for what peer makes
+			continue // it is for the parts that peer makes
 		}
-		// A connection that exists keeps what no flag says: what was chosen has to be
-		// said, also where it is the default, or nothing.
+		// An existing connection keeps settings without a flag. So each chosen
+		// setting needs its flag, also if its value is the default or empty.
 		value, given := s.Write(p), s.Sets != 0 && p.Given.Has(s.Sets)
 		if value == s.Write(standard) && (!given || value == "" && s.Empty == "") {
 			continue

@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/lines"
 )
 
-// runFlags say how a plan is run.
+// runFlags are the flags for running a plan.
 type runFlags struct {
 	yes     bool
 	timeout time.Duration
@@ -33,7 +33,7 @@ type runFlags struct {
 const (
 	dryRunNone   = "none"
 	dryRunClient = "client" // plan only: no request that would write
-	dryRunServer = "server" // and have the API servers judge every object
+	dryRunServer = "server" // the API servers try every object
 )
 
 func (r *runFlags) add(cmd *cobra.Command) {
@@ -62,25 +62,23 @@ func (r *runFlags) validate() error {
 // operation is a command that runs a plan on the two clusters.
 type operation struct {
 	name string
-	// localOnly leaves the remote cluster alone, which --local-only or the command
-	// itself may say.
+	// localOnly leaves the remote cluster alone: by --local-only, or always.
 	localOnly bool
-	// unasked changes clusters that are not protected without a question, if that
-	// interrupts no traffic.
+	// unasked changes clusters that are not protected without a question, unless that interrupts traffic.
 	unasked bool
-	// undo is the command that removes again what was applied; "" for network reset.
+	// undo is the command that removes the applied objects; "" for network reset.
 	undo string
-	// plan is made of the flags; an error is a command line that can't be run.
+	// plan makes the plan from the flags; its error is about the command line.
 	plan func() (func(flows.Facts) flows.Plan, error)
-	// prepare is done before the clusters are looked at, unless nothing is to be changed; nil for nothing.
+	// prepare runs before the clusters are observed, except in a dry run; nil for nothing.
 	prepare func(ctx context.Context, a, b engine.Cluster) error
-	// finish is what is left to do once the plan is done; nil for nothing.
+	// finish runs after the plan is done; nil for nothing.
 	finish func(flows.Facts) error
-	// done says what was achieved.
+	// done is the result.
 	done func(flows.Facts) report.Achieved
 }
 
-// changed are the clusters that it may change.
+// changed returns the clusters that the operation may change.
 func (o operation) changed(pair *pairFlags) []clusterFlags {
 	if o.localOnly {
 		return []clusterFlags{pair.local}
@@ -163,7 +161,7 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 	return err
 }
 
-// stopped is err; after an interruption, that it left nothing behind.
+// stopped returns err; after an interruption, with the remark that nothing was changed.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -171,7 +169,7 @@ func stopped(ctx context.Context, err error) error {
 	return fmt.Errorf("%w; nothing was changed", context.Cause(ctx))
 }
 
-// approve shows the plan and asks, unless that was answered on the command line.
+// approve shows the plan and asks, unless the command line has the answer.
 func approve(ctx context.Context, io streams, r runFlags, p flows.Plan, protected []string) (bool, error) {
 	if !r.yes && io.asks() {
 		fmt.Fprint(io.err, report.Diffs(p))
@@ -185,9 +183,9 @@ func approve(ctx context.Context, io streams, r runFlags, p flows.Plan, protecte
 	return confirm(ctx, io, r.yes, "\nApply these changes?", protected)
 }
 
-// confirm asks a question that --yes answers too. Without a terminal it can't.
-// Where protected contexts are changed, only their names are a yes. The error is of
-// ctx if that ends before there is an answer.
+// confirm asks a question that --yes also answers. Without a terminal, it can't ask. For changes of
+// protected contexts, the admin has to type their names. If ctx ends before there is an answer, the error
+// is ctx's.
 func confirm(ctx context.Context, io streams, yes bool, question string, protected []string) (bool, error) {
 	if yes {
 		return true, nil
@@ -206,13 +204,13 @@ func confirm(ctx context.Context, io streams, yes bool, question string, protect
 	fmt.Fprint(io.err, question+" "+choice+" ")
 	line, err := lines.NewReader(io.in).Line(ctx)
 	if ctx.Err() != nil {
-		fmt.Fprintln(io.err) // what is said of it begins a line
+		fmt.Fprintln(io.err) // so that the error begins a line
 		return false, ctx.Err()
 	}
 	if names != "" {
 		return err == nil && strings.TrimSpace(line) == names, nil
 	}
 	answer := strings.ToLower(strings.TrimSpace(line))
-	// Input that ends without a newline is no answer, whatever it says.
+	// Input that ends without a newline is no answer.
 	return err == nil && (answer == "y" || answer == "yes"), nil
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// shortcutTimeout is for one context: of many, some lead to clusters that are gone.
+// shortcutTimeout is the timeout for one context: some contexts lead to clusters that are gone.
 const shortcutTimeout = 10 * time.Second
 
-// foundShortcuts are the pairs of a cluster's peers: connected with each other, their packets
-// need not pass it.
+// foundShortcuts are the pairs of a cluster's peers. If the two are connected, their packets need not pass
+// through that cluster.
 type foundShortcuts struct {
 	Pairs [][2]flows.ContextRef
-	// Notes say which peers are left out, and why.
+	// Notes name the peers that are left out, with the reasons.
 	Notes []string
-	// Unknown: some were left out that may have a context, as one could not be looked at.
+	// Unknown is set if a context could not be observed: it may be that of a peer that was left out.
 	Unknown bool
 }
 
@@ -35,8 +35,8 @@ func (f foundShortcuts) verdict() error {
 	return nil
 }
 
-// findShortcuts pairs the contexts of each two peers that hub has a connection with. problems are of files
-// that may have more contexts. Contexts that lead to no peer are left alone.
+// findShortcuts pairs the contexts of all peers with which hub is connected. problems are about files that
+// may have more contexts. Contexts that lead to no peer are ignored.
 func findShortcuts(ctx context.Context, hub flows.ClusterFacts, contexts []kubeconfig.Context, problems []*kubeconfig.Error, look func(context.Context, flows.ContextRef) (flows.ClusterFacts, error)) (found foundShortcuts) {
 	facts, errs := make([]flows.ClusterFacts, len(contexts)), make([]error, len(contexts))
 	var group sync.WaitGroup
@@ -85,8 +85,8 @@ func findShortcuts(ctx context.Context, hub flows.ClusterFacts, contexts []kubec
 	return found
 }
 
-// rows are the pairs as flags of network connect, which take the place of those that chose the
-// hub. namespace is that of Liqo or the operator on all.
+// rows returns the pairs as flags of network connect, in place of the flags that chose the hub. namespace
+// is that of Liqo or the operator on all clusters.
 func (f foundShortcuts) rows(namespace string) (rows []map[string]string) {
 	for _, pair := range f.Pairs {
 		row := map[string]string{}

@@ -12,9 +12,9 @@ import (
 )
 
 // printStatus shows the chosen clusters and the states of their connections, one
-// cluster after the other: a cluster that does not answer hides nothing of the
-// other. Its verdict is exitUnhealthy if a connection with a gateway does not
-// work.
+// cluster after the other. If a cluster does not answer, the other one is shown
+// all the same. The verdict is exit.Unhealthy if a connection with a gateway does
+// not work.
 func printStatus(ctx context.Context, io streams, o *pairFlags) error {
 	sides := []clusterFlags{o.local}
 	if len(o.remote.files) > 0 || o.remote.context != "" {

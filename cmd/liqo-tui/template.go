@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// checkTemplate judges gateway templates that are in a file.
+// checkTemplate checks gateway templates in a file.
 func checkTemplate(io streams, pair *pairFlags) *cobra.Command {
 	var file, namespace string
 	cmd := &cobra.Command{

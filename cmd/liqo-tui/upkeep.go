@@ -92,8 +92,8 @@ Run it again to continue an interrupted run.`,
 	return cmd
 }
 
-// rotating is [upkeep.Rotate] for one run: which keys are to be replaced is
-// decided when both clusters are in sight for the first time.
+// rotating is [upkeep.Rotate] for one run: it chooses the keys to be replaced when
+// both clusters are observed for the first time.
 func rotating() func(flows.Facts) flows.Plan {
 	var rotation *upkeep.Rotation
 	return func(f flows.Facts) flows.Plan {
@@ -168,8 +168,8 @@ Run it again to continue an interrupted run.`,
 	return cmd
 }
 
-// renumbering is [upkeep.Renumber] for one run: which ranges are left is decided when
-// the clusters are in sight for the first time.
+// renumbering is [upkeep.Renumber] for one run: it chooses the ranges to be left when
+// the clusters are observed for the first time.
 func renumbering(p upkeep.RenumberParams) func(flows.Facts) flows.Plan {
 	var begun *upkeep.Renumbering
 	return func(f flows.Facts) flows.Plan {

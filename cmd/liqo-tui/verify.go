@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 )
 
-// verifyFlags say what is measured, and how it is told.
+// verifyFlags select the measurements, and the output.
 type verifyFlags struct {
 	throughput bool
 	timeout    time.Duration

@@ -13,16 +13,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// What the Makefile sets. version is a release's tag, else that of the next release
-// and the commit; releasedImage is where the image of a release was published, with
-// its digest. Other builds have none.
+// The Makefile sets these. version is a release's tag, or the tag of the next release
+// and the commit. releasedImage is the published image of a release, with its digest.
+// Other builds have none.
 var (
 	version       = "dev"
 	commit        string
 	releasedImage string
 )
 
-// liqoAPI is the release of Liqo whose types go.mod has.
+// liqoAPI is the release of Liqo whose types are in go.mod.
 const liqoAPI = "v1.2.0"
 
 func versionCommand(io streams) *cobra.Command {
@@ -70,7 +70,8 @@ func thisProgram() report.ProgramVersion {
 	}
 }
 
-// versionsOn are those of one cluster. What could not be read is a problem of it, too.
+// versionsOn returns the versions on one cluster. Anything that could not be read is a
+// problem in them.
 func versionsOn(ctx context.Context, c clusterFlags) (v report.ClusterVersions, err error) {
 	v = report.ClusterVersions{Context: c.context, Software: flows.NoSoftware.String()}
 	defer func() {

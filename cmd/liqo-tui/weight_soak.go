@@ -2,5 +2,5 @@
 
 package main
 
-// A build with the tag soak weighs itself.
+// A build with the tag soak measures its own growth.
 import _ "github.com/liqo-tui/liqo-tui/internal/weight"
