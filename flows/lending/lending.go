@@ -22,8 +22,8 @@ type Facts struct {
 	// Missing are kinds that the API server does not serve, such as
 	// "tenants.authentication.liqo.io/v1beta1".
 	Missing []string
-	// Request is what the cluster shows to providers. Its private key stays in the cluster. Request is nil
-	// if the key is missing or may not be read: RequestProblem says why.
+	// Request has the facts that the cluster gives to providers. Its private key stays in the cluster.
+	// Request is nil if the key is missing or may not be read: then RequestProblem is the reason.
 	Request        *peering.Request
 	RequestProblem string
 	// Secrets are those of handshakes and certificates. Of kubeconfigs only the keys of the data are known.
@@ -48,13 +48,14 @@ type Facts struct {
 	// Kubelets are the Deployments of virtual kubelets, Components those of Liqo itself.
 	Kubelets   []appsv1.Deployment
 	Components []appsv1.Deployment
-	// Waiting says why the pods of virtual kubelets don't run. Its keys are namespace/name of the VirtualNode.
+	// Waiting has the reason that the pods of virtual kubelets don't run, by namespace/name of the
+	// VirtualNode.
 	Waiting map[string]string
 	// Proxies are the addresses under which peers reach this cluster's API server through the tunnel.
 	Proxies []ipamv1alpha1.IP
 	// ControlPlane has one address of each control plane node.
 	ControlPlane []string
-	// Capacity is what the cluster's own nodes have for pods, in all; nil if nobody knows.
+	// Capacity is the sum of the resources of the cluster's own nodes for pods; nil if it is unknown.
 	Capacity corev1.ResourceList
 	// Known maps users and groups to a binding that gives them rights here. Those of Liqo and of Kubernetes
 	// itself are left out.

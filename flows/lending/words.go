@@ -28,7 +28,8 @@ func Amounts(r corev1.ResourceList) string {
 	return strings.Join(out, ", ")
 }
 
-// Refused says why our operator refuses an object as it is now; "" if it accepts it, or has not looked at it yet.
+// Refused returns the reason that our operator refuses an object as it is now; "" if it accepts it, or has
+// not judged it yet.
 func Refused(o metav1.Object) string {
 	if o.GetAnnotations()[wire.AnnotationProblemOf] != strconv.FormatInt(o.GetGeneration(), 10) {
 		return ""
@@ -47,8 +48,8 @@ func Granted(s *authv1beta1.ResourceSlice) bool {
 	return Accepted(s, authv1beta1.ResourceSliceConditionTypeAuthentication) && Accepted(s, authv1beta1.ResourceSliceConditionTypeResources)
 }
 
-// Reached says whether a cluster's Liqo reaches the other's API server: Established, Error, or "" if it
-// does not try.
+// Reached returns whether a cluster's Liqo reaches the other's API server (Established, Error, or "" if it
+// does not try), and a message.
 func Reached(c *corev1beta1.ForeignCluster) (corev1beta1.ConditionStatusType, string) {
 	if c != nil {
 		for _, cond := range c.Status.Conditions {
