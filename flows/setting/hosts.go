@@ -18,10 +18,11 @@ func Address(text string) error {
 	return nil
 }
 
-// hostName is what RFC 1123 calls one.
+// hostName matches host names of RFC 1123.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 
-// Hosts is for what a client dials: one, or several with commas between them.
+// Hosts checks the addresses that a client dials: one, or several with commas
+// between them.
 func Hosts(text string) error {
 	for host := range strings.SplitSeq(text, ",") {
 		if Address(host) != nil && !hostName.MatchString(host) {

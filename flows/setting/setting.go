@@ -1,5 +1,5 @@
-// Package setting is what an admin can choose: the table that flags, forms, files and
-// their schemas are made of.
+// Package setting describes the settings that an admin can choose: flags, forms,
+// files and their schemas are made from one table.
 package setting
 
 import (
@@ -13,54 +13,54 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Setting is one thing that an admin can choose of a P. Flags, their help and
-// their completion, keys of files, lines of the wizard's form and questions of
-// the accessible one are all made of it.
+// Setting is one setting of a P. Flags, their help and their completion, keys of
+// files, lines of the wizard's form and questions of the accessible one are all made
+// from it.
 type Setting[P any] struct {
 	Name    string // of the flag, and the key in files
 	Letter  string // of the flag; "" for none
-	Liqoctl string // what liqoctl calls the flag
+	Liqoctl string // liqoctl's name of the flag
 	Help    string // one line
-	Explain string // to somebody who never heard of it
+	Explain string // for somebody who has never heard of it
 	Label   string // in forms; "" keeps it out of them
 	Noun    string // in sentences, after "the"
-	// Field is the field of an object that it ends in: Kind.path.
+	// Field is the field of an object that it sets: Kind.path.
 	Field string
 
 	Kind    Kind
 	Options []Option // of a Choice
 	// Min and Max bound a Number.
 	Min, Max int
-	// Want says what a Number counts.
+	// Want describes a Number, for errors.
 	Want string
-	// Valid is what is wrong with a Text, or with one of a List; a Text can do
-	// without it.
+	// Valid returns the error of a Text, or of one text of a List. It may be nil for
+	// a Text.
 	Valid func(text string) error
-	// Pattern is a regular expression for what a schema can say of Valid; "" for
-	// nothing.
+	// Pattern is a regular expression for the part of Valid that a schema can
+	// express; "" for none.
 	Pattern string
-	// Empty is what no value stands for; "" if there has to be one.
+	// Empty describes the empty value; "" if there must be a value.
 	Empty string
 	// Bare is the value of a flag that is given without one.
 	Bare string
-	// Auto says that facts can answer it: see flows.Suggest.
+	// Auto is set if facts can choose the value: see flows.Suggest.
 	Auto bool
 	Store[P]
 
-	// Sets are the fields of its parameters that it is about.
+	// Sets are the fields of its parameters that it sets.
 	Sets Fields
 	// Service is the only type of Service that it applies to; "" for all.
 	Service corev1.ServiceType
-	// Peering says that it applies to lending only.
+	// Peering is set if it applies to lending only.
 	Peering bool
-	// Inviter says that the side with the gateway server decides it alone.
+	// Inviter is set if the side with the gateway server alone decides it.
 	Inviter bool
-	// Words are what forms call the options, about two clusters of these names;
-	// nil: as everybody does.
+	// Words are the options' words in forms, for two clusters with these names; nil:
+	// the options' own words.
 	Words func(a, b string) []string
 }
 
-// Kind is what the values of a setting are.
+// Kind is the kind of a setting's values.
 type Kind uint8
 
 // The kinds.
@@ -88,7 +88,7 @@ func (o Option) is(text string) bool {
 	})
 }
 
-// Store is where the value of a setting is kept, as a text.
+// Store is the place of a setting's value, as a text.
 type Store[P any] struct {
 	Write func(P) string
 	Read  func(*P, string)
@@ -114,7 +114,7 @@ func ListAt[P any](at func(*P) *[]string) Store[P] {
 	}}
 }
 
-// Key is what files call the setting that are written for Helm too: podCIDR for
+// Key is the setting's name in files that are also written for Helm: podCIDR for
 // pod-cidr.
 func (s Setting[P]) Key() string {
 	words := strings.Split(s.Name, "-")
@@ -129,8 +129,8 @@ func (s Setting[P]) Key() string {
 	return strings.Join(words, "")
 }
 
-// Set is the only way in which a text becomes a value. The error says what is
-// wanted instead.
+// Set is the only way in which a text becomes a value. The error names the accepted
+// values.
 func (s Setting[P]) Set(p *P, text string) error {
 	if text == "0" && s.Kind == Number {
 		text = ""
@@ -184,7 +184,7 @@ func (s Setting[P]) Option(p P) int {
 	return max(0, slices.IndexFunc(s.Options, func(o Option) bool { return o.Value == value }))
 }
 
-// Value is what the setting has, in words.
+// Value is the setting's value in words.
 func (s Setting[P]) Value(p P) string {
 	if s.Kind == Choice {
 		return s.Options[s.Option(p)].String()
@@ -192,8 +192,7 @@ func (s Setting[P]) Value(p P) string {
 	return cmp.Or(s.Write(p), s.Empty)
 }
 
-// Word is what the setting has, as an admin would type it: a number is never
-// nothing.
+// Word is the setting's value as an admin would type it: an empty number is 0.
 func (s Setting[P]) Word(p P) string {
 	if text := s.Write(p); text != "" || s.Kind != Number {
 		return text
@@ -201,8 +200,8 @@ func (s Setting[P]) Word(p P) string {
 	return "0"
 }
 
-// Check reports all values of p that are none of the settings', joined. Each
-// error names the flag to change.
+// Check returns the errors of all invalid values of p, joined. Each error names the
+// flag to change.
 func Check[P any](settings []Setting[P], p P) error {
 	var errs []error
 	for _, s := range settings {
@@ -213,7 +212,7 @@ func Check[P any](settings []Setting[P], p P) error {
 	return errors.Join(errs...)
 }
 
-// Fields is a set of what settings are about, of the parameters that have them.
+// Fields is a set of the fields of parameters that settings set.
 type Fields uint16
 
 // Has reports whether all of fields are in the set.
