@@ -1,5 +1,5 @@
-// Package command has commands that an admin may paste, as values: their words are
-// joined and quoted in one place, and name the kubeconfig that the admin has named.
+// Package command has commands that an admin may paste, as values. Their words are joined and
+// quoted in one place, and they name the kubeconfig that the admin has named.
 package command
 
 import (
@@ -13,18 +13,18 @@ import (
 // Program is the name of the admin's program, as it is typed.
 const Program = "liqo-tui"
 
-// Command is a command line. The zero value is no command. Methods return another
-// one, and leave theirs as it is.
+// Command is a command line. The zero value is no command. Methods return a new command, and do not
+// change theirs.
 type Command struct {
 	args  []string
 	admin string
 }
 
-// Cluster says how the admin reaches a cluster: what flags name. "" is left out.
+// Cluster has the flags by which the admin reaches a cluster. Empty ones are left out.
 type Cluster struct {
 	Kubeconfigs            []string
 	Context, Cluster, User string
-	// Namespace is where Liqo or our operator lives, "" for the usual one.
+	// Namespace is the namespace of Liqo or our operator; "" for the default one.
 	Namespace string
 }
 
@@ -88,14 +88,15 @@ func (c Command) Add(words ...string) Command {
 // Flag adds a flag and its value, such as "--mtu".
 func (c Command) Flag(name, value string) Command { return c.Add(name, value) }
 
-// For says that the admin of another cluster runs the command, who alone knows its context.
+// For notes that the admin of another cluster runs the command: only that admin knows the cluster's
+// context.
 func (c Command) For(cluster string) Command {
 	c = c.Flag("--context", "CONTEXT-OF-"+cluster)
 	c.admin = cluster
 	return c
 }
 
-// Args are the program and its arguments, as exec takes them; nil of no command.
+// Args are the program and its arguments, as exec takes them; nil if there is no command.
 func (c Command) Args() []string { return slices.Clone(c.args) }
 
 // IsZero reports whether there is no command.
@@ -104,8 +105,8 @@ func (c Command) IsZero() bool { return len(c.args) == 0 }
 // Equal reports whether both run the same, for the same admin.
 func (c Command) Equal(o Command) bool { return slices.Equal(c.args, o.args) && c.admin == o.admin }
 
-// String is the command as it is pasted on this machine: into a POSIX shell, or on
-// Windows into PowerShell.
+// String is the command as a text to be pasted on this machine: into a POSIX shell, or on Windows
+// into PowerShell.
 func (c Command) String() string {
 	if runtime.GOOS == "windows" {
 		return c.join(powerShell)
@@ -121,7 +122,7 @@ func (c Command) join(quoted func(string) string) string {
 	return strings.Join(words, " ")
 }
 
-// MarshalJSON has the arguments for programs, and the text that the admin sees.
+// MarshalJSON writes the arguments for programs, and the text for the admin.
 func (c Command) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Command []string `json:"command"`
@@ -130,7 +131,8 @@ func (c Command) MarshalJSON() ([]byte, error) {
 	}{c.args, c.String(), c.admin})
 }
 
-// Word quotes a word for a POSIX shell, if it needs that. A first "=" is a path to zsh.
+// Word quotes a word for a POSIX shell, if it needs that. For zsh, a "=" at the beginning names a
+// path.
 func Word(word string) string {
 	if plain(word, "-_./:@%+=,", func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) && word[0] != '=' {
 		return word
@@ -139,8 +141,9 @@ func Word(word string) string {
 }
 
 // powerShell quotes a word for PowerShell 7.3 and later, if it needs that: about_Quoting_Rules,
-// about_Parsing. What begins with a dash is a parameter's name to it, which ends at a "." or ":":
-// https://github.com/PowerShell/PowerShell/issues/6291. It takes typographic quotes for plain ones.
+// about_Parsing. For PowerShell, a word that begins with a dash is a parameter's name, which ends
+// at a "." or ":": https://github.com/PowerShell/PowerShell/issues/6291. PowerShell takes
+// typographic quotes for plain ones.
 func powerShell(word string) string {
 	marks := `-_./:\+=`
 	if strings.HasPrefix(word, "-") {

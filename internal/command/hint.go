@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// Hint is what an admin can do: a sentence, and the commands in it. The zero value is none.
+// Hint is advice for an admin: a sentence, and the commands in it. The zero value is no
+// advice.
 type Hint struct {
 	text     string
 	commands []Command
 }
 
-// Hintf formats a sentence, and keeps the commands among args, those of other hints too.
+// Hintf formats a sentence, and keeps the commands in args, also those of other hints.
 func Hintf(format string, args ...any) Hint {
 	h := Hint{text: fmt.Sprintf(format, args...)}
 	for _, a := range args {
@@ -25,7 +26,7 @@ func Hintf(format string, args ...any) Hint {
 	return h
 }
 
-// Text is a sentence without commands, such as what an error advises.
+// Text is a sentence without commands, such as the advice of an error.
 func Text(sentence string) Hint { return Hint{text: sentence} }
 
 // Texts are sentences without commands.
@@ -51,13 +52,13 @@ func Join(ways []Hint, separator string) (all Hint) {
 
 func (h Hint) String() string { return h.text }
 
-// Commands are those of the sentence, in its order.
+// Commands are the sentence's commands, in order.
 func (h Hint) Commands() []Command { return slices.Clone(h.commands) }
 
-// IsZero reports whether there is nothing to say.
+// IsZero reports whether there is no advice.
 func (h Hint) IsZero() bool { return h.text == "" }
 
-// Equal reports whether both say the same, and mean the same commands.
+// Equal reports whether both have the same sentence and the same commands.
 func (h Hint) Equal(o Hint) bool {
 	return h.text == o.text && slices.EqualFunc(h.commands, o.commands, Command.Equal)
 }
