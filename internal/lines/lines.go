@@ -1,4 +1,4 @@
-// Package lines reads a person's answers, a line each.
+// Package lines reads a person's answers, one line each.
 package lines
 
 import (
@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// Reader reads lines. A read can't be stopped: one that nobody waits for any more
-// gives its line to the next call.
+// Reader reads lines. A read can't be stopped: if its caller has stopped waiting,
+// the next call gets its line.
 type Reader struct {
 	in    *bufio.Reader
-	lines chan line // of a read that is under way; nil for none
+	lines chan line // of a read in progress; nil for none
 }
 
 type line struct {
@@ -22,8 +22,8 @@ type line struct {
 // NewReader reads from in.
 func NewReader(in io.Reader) *Reader { return &Reader{in: bufio.NewReader(in)} }
 
-// Line is the next line with its newline. The error is that of the input, or
-// of ctx if that ends before. Text before an error is no line.
+// Line returns the next line with its newline. The error is the input's, or that
+// of ctx if ctx ends first. Text before an error is no line.
 func (r *Reader) Line(ctx context.Context) (string, error) {
 	if r.lines == nil {
 		lines := make(chan line, 1)
