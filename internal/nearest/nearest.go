@@ -1,4 +1,4 @@
-// Package nearest finds what was meant by a word with a typing error.
+// Package nearest finds the word that was meant by a mistyped one.
 package nearest
 
 import (
@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// To is the word of all that is the most like text, "" if none is like it. One is, if
-// text begins it, or if at most a third of its letters, two at least, have to change.
+// To returns the word in all that is most similar to text; "" if none is similar. A word
+// is similar if it begins with text, or if at most a third of its letters, but at least
+// two, have to change.
 func To(text string, all []string) string {
 	best, fewest := "", 0
 	for _, word := range all {
@@ -22,7 +23,8 @@ func To(text string, all []string) string {
 	return best
 }
 
-// Question is ": did you mean …?" at the end of an error, "" if nothing is like text.
+// Question is ": did you mean …?" for the end of an error; "" if nothing is similar to
+// text.
 func Question(text, before string, all []string) string {
 	if word := To(text, all); word != "" {
 		return "; did you mean " + before + word + "?"
@@ -30,8 +32,8 @@ func Question(text, before string, all []string) string {
 	return ""
 }
 
-// distance is how many letters have to be added, left out, changed or swapped with their
-// neighbour.
+// distance is the number of letters that have to be added, left out, changed or swapped
+// with their neighbour.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	rows := make([][]int, len(x)+1)
