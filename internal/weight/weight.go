@@ -1,6 +1,7 @@
-// Package weight has a program weigh itself that imports it, if the environment
-// names a folder for it: how a program grows that runs for hours can't be seen from
-// outside, where there is only memory that the collector has not given back yet.
+// Package weight makes a program that imports it measure its own memory, if the
+// environment names a folder for the results. The growth of a program that runs for
+// hours can't be seen from outside: its memory includes garbage that the collector
+// has not returned yet.
 package weight
 
 import (
@@ -18,13 +19,13 @@ const Env = "LIQO_TUI_SOAK"
 
 const (
 	interval = 10 * time.Second
-	// profileEvery is how many of these are between two profiles of the heap.
+	// profileEvery is the number of intervals between two profiles of the heap.
 	profileEvery = 30
-	// profileRate is fine enough to find what half a megabyte was made by.
+	// profileRate is fine enough to find the origin of half a megabyte.
 	profileRate = 16 << 10 // bytes
 )
 
-// Weight is what a program holds, one line of JSON in the file "heap".
+// Weight is the memory in use by a program: one line of JSON in the file "heap".
 type Weight struct {
 	At         time.Time
 	Live       uint64 // bytes of the heap that are still reachable
@@ -54,8 +55,8 @@ func weighed(folder string) bool {
 }
 
 func weigh(folder string, n int) error {
-	// Twice: the first collection leaves what pools hold, and what finalizers
-	// were to see.
+	// Twice: the first collection leaves objects in pools, and objects with
+	// finalizers.
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
