@@ -1,5 +1,5 @@
-// Package waiting says what a pod waits for: by its status, and by a kubelet's events,
-// since a pod's status has no word for a registry that hangs.
+// Package waiting returns the reason that a pod waits: from its status, and from a
+// kubelet's events, because a pod's status does not show a registry that hangs.
 package waiting
 
 import (
@@ -13,22 +13,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reasons of a container that will not start by waiting.
+// Reasons of a container that waiting does not help.
 var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// InVain reports whether the pod will not run by waiting.
+// InVain reports whether waiting does not help the pod.
 func InVain(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Waiting != nil && slices.Contains(hopeless, s.State.Waiting.Reason)
 	})
 }
 
-// Patience is longer than a node takes to pull our image from a registry nearby.
+// Patience is longer than a node takes to pull our image from a near registry.
 const Patience = 10 * time.Second
 
-// ToBePulled says for how long a node has been pulling an image of one of the pods, if
-// that is longer than Patience; "" if none pulls, or events may not be read. It looks even
-// if ctx has ended, for some seconds. now is the cluster's.
+// ToBePulled describes how long a node has been pulling an image of one of the pods, if
+// that is longer than Patience; "" if none pulls, or if events may not be read. It asks
+// for some seconds even if ctx has ended. now is by the cluster's clock.
 func ToBePulled[O client.Object](ctx context.Context, c client.Client, pods []O, now time.Time) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -67,7 +67,7 @@ func toBePulled(ctx context.Context, c client.Client, pod *corev1.Pod, now time.
 	return fmt.Sprintf("node %s has been pulling %s for %s: its registry hangs, or is slow", pod.Spec.NodeName, strings.Trim(image, `"`), since)
 }
 
-// At is when something happened last, as an event of either kind says.
+// At is when something last happened, according to an event of either kind.
 func At(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:
