@@ -316,6 +316,7 @@ func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 	}
 	n.look(ctx, &k)
 	status := corev1.NodeStatus{Capacity: k.granted, Allocatable: k.allocatable(), Conditions: k.conditions(n.told.status.Conditions, now), NodeInfo: n.system}
+	status.NodeInfo.Architecture = k.arch
 	if n.told.at.Add(heartbeat).After(now) && same(status, n.told.status) {
 		status = n.told.status
 	}
@@ -397,7 +398,7 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return known{
-		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, problem: v.Annotations[wire.AnnotationProblem],
+		of: v.ResourceVersion, provider: string(v.Spec.ClusterID), granted: v.Spec.ResourceQuota.Hard, arch: v.Spec.Labels[corev1.LabelArchStable], problem: v.Annotations[wire.AnnotationProblem],
 		answer: n.answer, waits: now.Before(n.silent.Add(n.Patience)) && n.wasReady(v), reach: n.reach, tunnel: n.follower.Tunnel(len(configurations.Items) > 0, connections.Items, now),
 		mapped: offloaded, going: going(offloaded, m), unsaid: unsaid(offloaded, m, lost), withdrawn: withdrawn(m), ranges: network.RangesOf(wire.First(configurations.Items)),
 	}, true, nil

@@ -21,6 +21,7 @@ type known struct {
 	of       string // version of the VirtualNode
 	provider string
 	granted  corev1.ResourceList
+	arch     string // of all nodes of the provider; "" if they differ
 	problem  string // the operator's reason that the node can't work; "" if there is none
 	// answer is the result of the last requests to the provider's API server: nil if it has answered.
 	answer error

@@ -32,6 +32,8 @@ const (
 	TaintVirtual = "virtual-node.liqo.io/not-allowed"
 	// KubeletPort is where a virtual kubelet answers API servers, as kubelets do.
 	KubeletPort = 10250
+	// labelArchBeta is the name that [corev1.LabelArchStable] had before.
+	labelArchBeta = "beta.kubernetes.io/arch"
 	// TaintNoPods kept all pods off virtual nodes, before these could run pods.
 	TaintNoPods = "liqo-tui.dev/runs-no-pods"
 )
@@ -52,6 +54,23 @@ func nodeTaints() []corev1.Taint {
 	return []corev1.Taint{{Key: TaintVirtual, Value: "true", Effect: corev1.TaintEffectNoExecute}}
 }
 
+// lentLabels are the labels of a provider's nodes that its virtual nodes may have, too. Zone and region are
+// not among them: Kubernetes would count the virtual node as one more domain of topologySpreadConstraints,
+// although its taint keeps pods off. Then pods that have nothing to do with lending would stay Pending.
+var lentLabels = []string{corev1.LabelArchStable, corev1.LabelInstanceTypeStable}
+
+// NodeLabels returns those labels of a provider's node that its virtual nodes may have, too. It leaves out
+// values that no label can have.
+func NodeLabels(of map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, key := range lentLabels {
+		if value := of[key]; value != "" && len(validation.IsValidLabelValue(value)) == 0 {
+			out[key] = value
+		}
+	}
+	return out
+}
+
 // CreatesNode reports whether the admin wants a virtual node for a slice.
 func CreatesNode(s *authv1beta1.ResourceSlice) bool {
 	value := s.Annotations[AnnotationVirtualNode]
@@ -61,11 +80,13 @@ func CreatesNode(s *authv1beta1.ResourceSlice) bool {
 // VirtualNode returns the VirtualNode of a slice. problem is the reason that no pod can run on it; "" if
 // pods can.
 func VirtualNode(s *authv1beta1.ResourceSlice, problem string) *offloadingv1beta1.VirtualNode {
+	labels := NodeLabels(s.Status.NodeLabels)
+	labels[wire.LabelRemoteCluster] = s.Labels[LabelDestination]
 	v := &offloadingv1beta1.VirtualNode{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: offloadingv1beta1.VirtualNodeKind},
 		ObjectMeta: operatorMeta(s.Namespace, s.Name, s.Labels[LabelDestination]),
 		Spec: offloadingv1beta1.VirtualNodeSpec{
-			ClusterID: *s.Spec.ProviderClusterID, CreateNode: new(true), Labels: map[string]string{wire.LabelRemoteCluster: s.Labels[LabelDestination]},
+			ClusterID: *s.Spec.ProviderClusterID, CreateNode: new(true), Labels: labels,
 			KubeconfigSecretRef: &corev1.LocalObjectReference{Name: KubeconfigName(SliceIdentityName(s.Name))},
 			ResourceQuota:       corev1.ResourceQuotaSpec{Hard: s.Status.Resources},
 		},
@@ -194,8 +215,7 @@ func (p NodeProgram) Deployment() *appsv1.Deployment {
 	}
 }
 
-// Member is the new Node. The virtual kubelet writes its status, except the address. The Node has no
-// architecture, because nobody has asked the provider for one.
+// Member is the new Node. The virtual kubelet writes its status, except the address.
 func (p NodeProgram) Member() *corev1.Node {
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
@@ -205,6 +225,16 @@ func (p NodeProgram) Member() *corev1.Node {
 		}},
 		Spec: corev1.NodeSpec{Taints: nodeTaints(), ProviderID: "liqo://" + p.Name},
 	}
+}
+
+// Lent has the labels of the Node that the provider's nodes have. Kubernetes keeps the old label of the
+// architecture equal to the new one, but does not remove it.
+func (p NodeProgram) Lent() *corev1.Node {
+	labels := NodeLabels(p.Spec.Labels)
+	if arch := labels[corev1.LabelArchStable]; arch != "" {
+		labels[labelArchBeta] = arch
+	}
+	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: p.Name, Labels: labels}}
 }
 
 // Address has the fields of a Node that the operator writes: the address at which the virtual kubelet

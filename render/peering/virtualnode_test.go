@@ -1,10 +1,14 @@
 package peering_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
+	corev1beta1 "github.com/liqotech/liqo/apis/core/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +46,38 @@ func TestTheProgramOfAVirtualNode(t *testing.T) {
 	}
 	if pod.NodeSelector["disk"] != "ssd" || pod.ServiceAccountName != p.ServiceAccount().Name || p.RoleBinding().Subjects[0].Name != p.ServiceAccount().Name {
 		t.Errorf("it is on %v, as %s", pod.NodeSelector, pod.ServiceAccountName)
+	}
+}
+
+// A provider says which labels its nodes have. Its virtual node gets those by which pods choose a machine,
+// and none that would give it a role, pods of others, or no Node at all.
+func TestAProviderLabelsItsVirtualNodeAsAMachineOnly(t *testing.T) {
+	s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{peering.LabelDestination: "milan"}}}
+	s.Spec.ProviderClusterID = new(corev1beta1.ClusterID("milan"))
+	s.Status.NodeLabels = map[string]string{
+		"kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "no label's value!", "beta.kubernetes.io/arch": "arm64", "kubernetes.io/os": "windows", "kubernetes.io/hostname": "rome-1",
+		"node-role.kubernetes.io/control-plane": "", "topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "b", "liqo.io/type": "", "liqo.io/remote-cluster-id": "turin", "liqo-tui.dev/virtual-node-of": "default",
+	}
+	p := program(render.PodSettings{})
+	p.VirtualNode = peering.VirtualNode(s, "")
+	if diff := cmp.Diff(map[string]string{"kubernetes.io/arch": "amd64", "liqo.io/remote-cluster-id": "milan"}, p.Spec.Labels); diff != "" {
+		t.Errorf("VirtualNode (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"kubernetes.io/arch": "amd64", "beta.kubernetes.io/arch": "amd64"}, p.Lent().Labels); diff != "" {
+		t.Errorf("Node (-want +got):\n%s", diff)
+	}
+	// A kubelet always sets these labels, so charts select by them.
+	all := p.Member().Labels
+	maps.Copy(all, p.Lent().Labels)
+	for key, value := range map[string]string{"kubernetes.io/arch": "amd64", "beta.kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "kubernetes.io/hostname": "milan"} {
+		if all[key] != value {
+			t.Errorf("no pod that selects %s=%s gets on the node, which has %v", key, value, all)
+		}
+	}
+	s.Status.NodeLabels = map[string]string{"node.kubernetes.io/instance-type": "m5.large"}
+	p.VirtualNode = peering.VirtualNode(s, "")
+	if diff := cmp.Diff(map[string]string{"node.kubernetes.io/instance-type": "m5.large"}, p.Lent().Labels); diff != "" {
+		t.Errorf("Node without an architecture (-want +got):\n%s", diff)
 	}
 }
 

@@ -320,7 +320,8 @@ func (r *virtualNodes) address(ctx context.Context, p peering.NodeProgram, n *co
 }
 
 // member creates the Node, or adds missing labels and taints to it. It keeps all others, because Kubernetes
-// writes taints into a Node, and admins write labels.
+// writes taints into a Node, and admins write labels. It removes a label that came from the provider's nodes
+// when these do not have it any more: such labels are applied, so Kubernetes knows which ones they are.
 func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*corev1.Node, error) {
 	n, want := &corev1.Node{}, p.Member()
 	if err := r.read(ctx, client.ObjectKeyFromObject(want), n); err != nil {
@@ -330,7 +331,7 @@ func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*core
 		if err := r.client.Create(ctx, want, client.FieldOwner(control.Manager)); err != nil {
 			return nil, fmt.Errorf("create Node %s: %w", want.Name, err)
 		}
-		return want, nil
+		return control.Apply(ctx, r.client, p.Lent())
 	}
 	before := n.DeepCopy()
 	for key, value := range want.Labels {
@@ -342,13 +343,12 @@ func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*core
 			n.Spec.Taints = append(n.Spec.Taints, t)
 		}
 	}
-	if equality.Semantic.DeepEqual(before, n) {
-		return n, nil
+	if !equality.Semantic.DeepEqual(before, n) {
+		if err := r.client.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(control.Manager)); err != nil {
+			return nil, fmt.Errorf("put Node %s right: %w", n.Name, err)
+		}
 	}
-	if err := r.client.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(control.Manager)); err != nil {
-		return nil, fmt.Errorf("put Node %s right: %w", n.Name, err)
-	}
-	return n, nil
+	return control.Apply(ctx, r.client, p.Lent())
 }
 
 // listedAgain is how often the rights of all virtual kubelets are compared with what is wanted although

@@ -295,6 +295,38 @@ func (w *pair) testNodeFollows(t *testing.T) {
 	until(t, w.rome, member(), "not ready", says(corev1.NodeReady, corev1.ConditionFalse, "milan grants nothing: cpu: 2 asked for; rome may have 1"))
 	w.lend(t, `null`)
 	until(t, w.rome, member(), "ready again", says(corev1.NodeReady, corev1.ConditionTrue, ""))
+	w.testNodeIsLabelled(t)
+}
+
+// testNodeIsLabelled: the node has the architecture of the provider's nodes as long as they have one. A
+// label that an admin has set stays.
+func (w *pair) testNodeIsLabelled(t *testing.T) {
+	label := func(p *plane, node, text string) {
+		t.Helper()
+		if err := p.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, mergePatch(`{"metadata":{"labels":`+text+`}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(arch string) func(*corev1.Node) bool {
+		return func(n *corev1.Node) bool {
+			return n.Labels["kubernetes.io/arch"] == arch && n.Labels["beta.kubernetes.io/arch"] == arch && n.Status.NodeInfo.Architecture == arch
+		}
+	}
+	label(w.rome, "milan", `{"node.kubernetes.io/instance-type":"admins"}`)
+	label(w.milan, "node-a", `{"kubernetes.io/arch":"amd64","topology.kubernetes.io/zone":"z"}`)
+	began := time.Now()
+	n := until(t, w.rome, member(), "of one architecture", has("amd64"))
+	t.Logf("figure: a label of the provider's nodes on the Node in %s", time.Since(began).Round(time.Millisecond))
+	if n.Labels["topology.kubernetes.io/zone"] != "" {
+		t.Errorf("labels %v", n.Labels)
+	}
+	w.milan.node("node-b", "1", "1Gi")
+	until(t, w.rome, member(), "of no architecture that is known", has(""))
+	w.milan.runDelete(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}})
+	label(w.milan, "node-a", `{"kubernetes.io/arch":"arm64"}`)
+	if n = until(t, w.rome, member(), "of another architecture", has("arm64")); n.Labels["node.kubernetes.io/instance-type"] != "admins" {
+		t.Errorf("labels %v", n.Labels)
+	}
 }
 
 // lendDisk gives a node of the provider what it had none of.

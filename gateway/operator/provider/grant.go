@@ -144,6 +144,23 @@ func capacity(nodes []corev1.Node) corev1.ResourceList {
 	return sum
 }
 
+// shared returns the labels that all nodes that lend have, with the same value, as far as virtual nodes may
+// have them.
+func shared(nodes []corev1.Node) map[string]string {
+	var out map[string]string
+	for i := range nodes {
+		n := &nodes[i]
+		if !lends(n) {
+			continue
+		}
+		if out == nil {
+			out = peering.NodeLabels(n.Labels)
+		}
+		maps.DeleteFunc(out, func(key, value string) bool { return n.Labels[key] != value })
+	}
+	return out
+}
+
 // lends reports whether a node is no virtual one, is ready, and takes new pods.
 func lends(n *corev1.Node) bool {
 	if _, virtual := n.Labels[peering.LabelNodeType]; virtual || n.Spec.Unschedulable {

@@ -63,6 +63,40 @@ func TestNothingIsLentTwice(t *testing.T) {
 	}
 }
 
+// A virtual node stands for all nodes that lend, so it has the labels that each of them has.
+func TestOnlyLabelsOfAllNodesAreLent(t *testing.T) {
+	node := func(labels map[string]string) corev1.Node {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		return n
+	}
+	amd := map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "large"}
+	small := map[string]string{"kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "small"}
+	arm := map[string]string{"kubernetes.io/arch": "arm64"}
+	cordoned, virtual := node(arm), node(map[string]string{"kubernetes.io/arch": "arm64", peering.LabelNodeType: peering.NodeType})
+	cordoned.Spec.Unschedulable = true
+	for name, c := range map[string]struct {
+		nodes []corev1.Node
+		want  map[string]string
+	}{
+		"one":                     {[]corev1.Node{node(amd)}, map[string]string{"kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "large"}},
+		"two types":               {[]corev1.Node{node(amd), node(small)}, map[string]string{"kubernetes.io/arch": "amd64"}},
+		"two architectures":       {[]corev1.Node{node(amd), node(arm)}, map[string]string{}},
+		"one without labels":      {[]corev1.Node{node(nil), node(amd)}, map[string]string{}},
+		"others that do not lend": {[]corev1.Node{cordoned, virtual, {ObjectMeta: metav1.ObjectMeta{Labels: arm}}, node(small), node(amd)}, map[string]string{"kubernetes.io/arch": "amd64"}},
+		"none":                    {[]corev1.Node{cordoned}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, shared(c.nodes)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if amd["kubernetes.io/os"] == "" {
+		t.Error("the labels of a node were changed")
+	}
+}
+
 // A promise outlives nodes, and no bound that an admin has set.
 func TestPromisesStay(t *testing.T) {
 	granted := lendingtest.Amounts(t, "cpu=4 memory=8Gi")

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,10 @@ func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 			was, is := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 			return lends(was) != lends(is) || !equality.Semantic.DeepEqual(was.Status.Allocatable, is.Status.Allocatable)
 		}})).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.labelled), builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+			return lends(was) != lends(is) || !maps.Equal(peering.NodeLabels(was.Labels), peering.NodeLabels(is.Labels))
+		}})).
 		Watches(&authv1beta1.Tenant{}, r.seen.Seen(handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			return r.requests(ctx, func(*authv1beta1.ResourceSlice) bool { return true }, client.InNamespace(o.GetNamespace()))
 		}))).
@@ -65,6 +70,19 @@ func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 		})).
 		WatchesRawSource(source.Channel(secrets, handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.ResourceSlice{}, handler.OnlyControllerOwner()))).
 		Complete(r)
+}
+
+// labelled returns the granted slices whose answers have other labels than the nodes have now.
+func (r *grants) labelled(ctx context.Context, _ client.Object) []reconcile.Request {
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // only when the cache has stopped
+	}
+	now := shared(nodes.Items)
+	return r.requests(ctx, func(s *authv1beta1.ResourceSlice) bool {
+		c := peering.Condition(s, authv1beta1.ResourceSliceConditionTypeResources)
+		return peering.FromConsumer(s) && c != nil && c.Status == authv1beta1.ResourceSliceConditionAccepted && !maps.Equal(s.Status.NodeLabels, now)
+	})
 }
 
 func (r *grants) requests(ctx context.Context, which func(*authv1beta1.ResourceSlice) bool, options ...client.ListOption) (out []reconcile.Request) {
@@ -109,6 +127,9 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	}
 	if a.Resources, a.denied = in.resources(); a.refused != nil {
 		a.Resources, a.denied = nil, a.refused
+	}
+	if a.denied == nil {
+		a.NodeLabels = shared(in.nodes)
 	}
 	if a.denied != nil && in.outlived() && (a.again == 0 || a.again > usedAgain) {
 		a.again = usedAgain
@@ -323,6 +344,7 @@ func (in *sliceRequest) outlived() bool {
 type answer struct {
 	AuthParams *authv1beta1.AuthParams
 	Resources  corev1.ResourceList
+	NodeLabels map[string]string
 	refused    error // why there is no certificate
 	denied     error // why there are no resources
 	now        metav1.Time
@@ -350,7 +372,7 @@ func (a answer) conditions(before *authv1beta1.ResourceSlice) []authv1beta1.Reso
 // answer writes the status first, and then the generation that the status is about.
 func (r *grants) answer(ctx context.Context, s *authv1beta1.ResourceSlice, a answer) error {
 	before := s.DeepCopy()
-	s.Status = authv1beta1.ResourceSliceStatus{Conditions: a.conditions(before), Resources: a.Resources, AuthParams: a.AuthParams}
+	s.Status = authv1beta1.ResourceSliceStatus{Conditions: a.conditions(before), Resources: a.Resources, AuthParams: a.AuthParams, NodeLabels: a.NodeLabels}
 	if !equality.Semantic.DeepEqual(before.Status, s.Status) {
 		if err := r.client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(control.Manager)); err != nil {
 			r.lent.failed(err)
