@@ -1,6 +1,7 @@
 package virtualnode
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -36,7 +37,14 @@ type mirror struct {
 	mu     sync.Mutex
 	known  known
 	spaces map[string]*space
+	unsent map[client.ObjectKey]unsent // what Events have said
 	ended  bool
+}
+
+// unsent is what the last Event of a pod has said about changes that the provider does not get.
+type unsent struct {
+	of  types.UID
+	why string
 }
 
 const (
@@ -52,7 +60,7 @@ const (
 
 func newMirror(o Options, config *rest.Config, c client.Client) *mirror {
 	return &mirror{
-		Options: o, config: config, client: c, spaces: map[string]*space{},
+		Options: o, config: config, client: c, spaces: map[string]*space{}, unsent: map[client.ObjectKey]unsent{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[client.ObjectKey](firstRetry, lastRetry)),
 	}
 }
@@ -261,6 +269,14 @@ func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, er
 			return false, err
 		}
 	}
+	if a.Labels != nil {
+		refused, err := s.relabel(ctx, key.Name, shadow, a.Labels)
+		if err != nil {
+			return false, err
+		}
+		a.Unsent = cmp.Or(refused, a.Unsent)
+	}
+	m.tell(ctx, key, pod, a.Unsent)
 	if !a.Forget {
 		return false, nil
 	}
@@ -308,22 +324,45 @@ func (m *mirror) report(ctx context.Context, pod *corev1.Pod, status corev1.PodS
 		return client.IgnoreNotFound(err)
 	}
 	if status.Message != "" && status.Message != pod.Status.Message && slices.Contains([]string{peering.ReasonUnfit, peering.ReasonRefused, peering.ReasonNotOffloaded}, status.Reason) {
-		m.record(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, status.Reason, status.Message)
+		m.record(ctx, referenceTo(pod), status.Reason, status.Message)
 	}
 	return nil
 }
 
-// record records an Event. A lost Event does no harm: the status of the pod has the same message.
-func (m *mirror) record(ctx context.Context, of corev1.ObjectReference, reason, message string) {
+// tell records an Event on a pod when the changes that the provider does not get are others than before.
+func (m *mirror) tell(ctx context.Context, key client.ObjectKey, pod *corev1.Pod, why string) {
+	m.mu.Lock()
+	was := m.unsent[key]
+	if pod == nil {
+		delete(m.unsent, key)
+	}
+	m.mu.Unlock()
+	if why == "" || was == (unsent{pod.UID, why}) || !m.record(ctx, referenceTo(pod), peering.ReasonUnsent, why) {
+		return
+	}
+	m.mu.Lock()
+	m.unsent[key] = unsent{pod.UID, why}
+	m.mu.Unlock()
+}
+
+func referenceTo(pod *corev1.Pod) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}
+
+// record records an Event, and reports whether it did. Where it is lost, the next look at the object tells of
+// it again, or a status has the same message.
+func (m *mirror) record(ctx context.Context, of corev1.ObjectReference, reason, message string) bool {
 	now := metav1.Now()
 	e := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: fmt.Sprintf("%s.%x", of.Name, now.UnixNano())}, InvolvedObject: of,
 		Reason: reason, Message: message[:min(len(message), maxMessage)], Type: corev1.EventTypeWarning, Source: corev1.EventSource{Component: writer, Host: m.Name},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
-	if err := m.client.Create(ctx, e, client.FieldOwner(writer)); err != nil && ctx.Err() == nil {
+	err := m.client.Create(ctx, e, client.FieldOwner(writer))
+	if err != nil && ctx.Err() == nil {
 		m.Log.Error("record an event", "of", of.Namespace+"/"+of.Name, "error", err)
 	}
+	return err == nil
 }
 
 const maxMessage = 1024 // the API's limit for an Event

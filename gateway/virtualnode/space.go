@@ -35,10 +35,10 @@ type side struct {
 	end   context.CancelFunc
 }
 
-// slimShadow drops the spec of a ShadowPod, which is long and equal to that of the pod here.
+// slimShadow drops most of a ShadowPod's spec: it is long, and the pod here has the same.
 func slimShadow(o any) (any, error) {
 	if s, is := o.(*offloadingv1beta1.ShadowPod); is {
-		s.ManagedFields, s.Spec = nil, offloadingv1beta1.ShadowPodSpec{}
+		s.ManagedFields, s.Spec = nil, offloadingv1beta1.ShadowPodSpec{Pod: decide.Changeable(&s.Spec.Pod)}
 	}
 	return o, nil
 }
@@ -194,4 +194,19 @@ func (s *space) withdraw(ctx context.Context, name string, uid types.UID) error 
 		return fmt.Errorf("delete ShadowPod %s/%s: %w", s.mapped, name, err)
 	}
 	return nil
+}
+
+// relabel gives a ShadowPod the labels that its pod has now. refused says that the provider does not let it.
+func (s *space) relabel(ctx context.Context, name string, shadow *decide.Shadow, labels map[string]string) (refused string, err error) {
+	was := &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: s.mapped, Name: name, Labels: shadow.Labels}}
+	o := was.DeepCopy()
+	o.Labels = labels
+	err = client.IgnoreNotFound(s.direct.Patch(ctx, o, client.MergeFrom(was), client.FieldOwner(writer)))
+	switch {
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		return "the provider refuses the labels that the pod has now: " + err.Error(), nil
+	case err != nil:
+		return "", fmt.Errorf("label ShadowPod %s/%s: %w", s.mapped, name, err)
+	}
+	return "", nil
 }

@@ -40,7 +40,7 @@ const (
 // each: TestEveryFieldIsDecided checks them all.
 var fields = map[string]verdict{
 	"PodSpec.Volumes": keep, "PodSpec.InitContainers": keep, "PodSpec.Containers": keep,
-	"PodSpec.EphemeralContainers":           drop, // they can't be set when a pod is created, only added later
+	"PodSpec.EphemeralContainers":           drop, // they can't be set when a pod is created, only added later: the consumer gets an Event
 	"PodSpec.RestartPolicy":                 keep,
 	"PodSpec.TerminationGracePeriodSeconds": when(atMost(longestGrace, "seconds")),
 	"PodSpec.ActiveDeadlineSeconds":         keep,

@@ -49,6 +49,9 @@ const (
 	ReasonEnded         = "EndedUnseen"
 )
 
+// ReasonUnsent is the reason of Events about changes of pods that the provider does not get.
+const ReasonUnsent = "ChangeNotSent"
+
 // nodeTaints are the permanent taints of a virtual node.
 func nodeTaints() []corev1.Taint {
 	return []corev1.Taint{{Key: TaintVirtual, Value: "true", Effect: corev1.TaintEffectNoExecute}}

@@ -2,6 +2,7 @@ package lending_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -33,6 +35,7 @@ func (w *pair) testOffloading(t *testing.T) {
 		{"a namespace", w.testNamespaceOffloaded},
 		{"nothing of others is taken over", w.testNothingOfOthersIsTakenOver},
 		{"a pod runs", w.testPodRuns},
+		{"a pod changes", w.testPodChanges},
 		{"what goes along with it", w.testAlong},
 		{"pods tolerate by themselves", w.testPodsTolerate},
 		{"a pod that can't go", w.testPodThatCanNotGo},
@@ -349,6 +352,86 @@ func (w *pair) testPodRuns(t *testing.T) {
 	}
 	until(t, w.milan, there, "made again", func(p *corev1.Pod) bool { return p.UID != was })
 	until(t, w.rome, p, "running again", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && isReady(p) })
+}
+
+// testPodChanges changes all that Kubernetes lets change in a pod that is bound. The remote pod follows, or an
+// Event says that it does not.
+func (w *pair) testPodChanges(t *testing.T) {
+	p := onMilan("demo", "changes", func(s *corev1.PodSpec) { s.InitContainers = []corev1.Container{{Name: "i", Image: "x"}} })
+	w.rome.create(p)
+	there := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "changes"}}
+	until(t, w.milan, there, "running", isReady)
+	patch := func(text string) error {
+		return w.rome.Patch(t.Context(), onMilan("demo", "changes"), client.RawPatch(types.StrategicMergePatchType, []byte(text)))
+	}
+	told := func(what string) {
+		t.Helper()
+		began := time.Now()
+		for ; time.Since(began) < 5*time.Second; time.Sleep(20 * time.Millisecond) {
+			var list corev1.EventList
+			if err := w.rome.List(t.Context(), &list, client.InNamespace("demo")); err != nil {
+				t.Fatal(err)
+			}
+			if slices.ContainsFunc(list.Items, func(e corev1.Event) bool {
+				return e.InvolvedObject.UID == p.UID && e.Reason == "ChangeNotSent" && strings.Contains(e.Message, what)
+			}) {
+				return
+			}
+		}
+		t.Errorf("no event says %q", what)
+	}
+	// Kubernetes' own list of what may change.
+	err := patch(`{"spec":{"schedulerName":"other"}}`)
+	_, list, _ := strings.Cut(fmt.Sprint(err), "fields other than ")
+	list, _, _ = strings.Cut(list, "\n")
+	rest := list
+	for field, change := range map[string]func(){
+		"`spec.containers[*].image`": func() {
+			try(t, patch(`{"spec":{"containers":[{"name":"c","image":"y"}]}}`))
+			told("container c has image x, not y")
+		},
+		"`spec.initContainers[*].image`": func() {
+			try(t, patch(`{"spec":{"initContainers":[{"name":"i","image":"z"}]}}`))
+			told("container i has image x, not z")
+		},
+		"`spec.activeDeadlineSeconds`": func() {
+			try(t, patch(`{"spec":{"activeDeadlineSeconds":3600}}`))
+			told("activeDeadlineSeconds is as before")
+		},
+		"`spec.tolerations`":                   func() {}, // of nodes at home
+		"`spec.terminationGracePeriodSeconds`": func() {}, // from a negative number only, which no provider runs
+	} {
+		if !strings.Contains(rest, field) {
+			t.Errorf("Kubernetes lets change %s, without %s", list, field)
+		}
+		rest = strings.Replace(rest, field, "", 1)
+		change()
+	}
+	if strings.Contains(rest, "`") {
+		t.Errorf("Kubernetes lets change what nobody has decided on: %s", rest)
+	}
+	until(t, w.rome, p, "there", func(*corev1.Pod) bool { return true })
+	p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "dbg", Image: "busybox", TerminationMessagePolicy: corev1.TerminationMessageReadFile}}}
+	try(t, w.rome.SubResource("ephemeralcontainers").Update(t.Context(), p))
+	told("ephemeral container dbg does not start; debug the pod there: kubectl -n demo-rome debug -it changes --image busybox --context CONTEXT-OF-milan")
+	resize := w.rome.SubResource("resize").Patch(t.Context(), onMilan("demo", "changes"), client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}}`)))
+	t.Logf("other resources: %v", resize)
+	// Labels follow, as elections of a leader need it.
+	began := time.Now()
+	try(t, patch(`{"metadata":{"labels":{"role":"leader","app":null}}}`))
+	until(t, w.milan, there, "labelled", func(p *corev1.Pod) bool { return p.Labels["role"] == "leader" && p.Labels["app"] == "" })
+	t.Logf("figure: a label of a pod is on its remote pod in %s", time.Since(began).Round(time.Millisecond))
+	if there.Labels["offloading.liqo.io/origin"] != "rome" || there.Spec.Containers[0].Image != "x" {
+		t.Errorf("the remote pod has labels %v, and runs %v", there.Labels, there.Spec.Containers)
+	}
+	w.goes(t, p)
+}
+
+func try(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (w *pair) events(t *testing.T, of client.Object, reason string) {

@@ -39,6 +39,10 @@ type Action struct {
 	// Adopt is the UID of a ShadowPod to hand over to the pod if it requests the same pod, see [Same].
 	// Otherwise the ShadowPod has to be deleted.
 	Adopt types.UID
+	// Labels are the new labels of the ShadowPod, nil to leave them as they are.
+	Labels map[string]string
+	// Unsent says which changes of the pod the provider does not get; "" for none.
+	Unsent string
 	// Forget completes the deletion of the pod here, because its remote pod is gone.
 	Forget bool
 	// Status is the pod's new status; nil keeps the present one.
@@ -67,6 +71,8 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 		a.Withdraw = shadow.UID
 	case pod != nil && shadow.Of != pod.UID:
 		a.Adopt = shadow.UID
+	case pod != nil && !over(pod):
+		a.Labels, a.Unsent = v.relabelled(pod, shadow), v.unsent(pod, shadow)
 	}
 	switch {
 	case pod == nil:

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
@@ -112,6 +113,65 @@ func TestAShadowPodIsWhatMeansSomethingAbroad(t *testing.T) {
 	}
 }
 
+// Kubernetes lets some fields of a pod change that is bound. Each change reaches the provider's pod, or is
+// told, or means something at home only.
+func TestAChangeOfAPodIsSentOrTold(t *testing.T) {
+	debug := func(image string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "dbg", Image: image}})
+		}
+	}
+	again := "; make the pod again: kubectl -n demo get pod web -o yaml | kubectl replace --force -f -"
+	for name, c := range map[string]struct {
+		change func(*corev1.Pod)
+		labels map[string]string // of the pod's own, after the change
+		told   string
+	}{
+		"nothing":               {func(*corev1.Pod) {}, nil, ""},
+		"a label":               {func(p *corev1.Pod) { p.Labels["role"] = "leader" }, map[string]string{"app": "web", "role": "leader"}, ""},
+		"a label's value":       {func(p *corev1.Pod) { p.Labels["app"] = "other" }, map[string]string{"app": "other"}, ""},
+		"a label that goes":     {func(p *corev1.Pod) { p.Labels = nil }, map[string]string{"app": ""}, ""},
+		"a label of ours":       {func(p *corev1.Pod) { p.Labels["liqo.io/shadowPod"] = "true" }, nil, ""},
+		"an annotation":         {func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }, nil, ""},                                     // it means nothing on the provider
+		"tolerations":           {func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }, nil, ""}, // of nodes here
+		"an image":              {func(p *corev1.Pod) { p.Spec.Containers[0].Image = "web:2" }, nil, "container web has image web:1, not web:2" + again},
+		"an init image":         {func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "init:2" }, nil, "container init has image init:1, not init:2" + again},
+		"a deadline":            {func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(9)) }, nil, "activeDeadlineSeconds is as before" + again},
+		"an ephemeral one":      {debug("busybox"), nil, "ephemeral container dbg does not start; debug the pod there: kubectl -n demo-rome debug -it web --image busybox --context CONTEXT-OF-milan"},
+		"one of a hostile name": {debug("x; reboot"), nil, "--image 'x; reboot'"},
+		"a label and an image":  {func(p *corev1.Pod) { p.Labels["role"], p.Spec.Containers[0].Image = "leader", "web:2" }, map[string]string{"app": "web", "role": "leader"}, "web:2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod(func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "init:1"}} })
+			o := ShadowPod(p, view)
+			o.Labels["liqo.io/of-the-provider"] = "stays"
+			o.UID = "s1"
+			shadow := ShadowOf(o)
+			c.change(p)
+			a := view.Decide(p, shadow, copyOf(), start)
+			want := c.labels
+			if want != nil {
+				maps.Copy(want, map[string]string{
+					"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan", "offloading.liqo.io/nodename": "milan", "liqo.io/of-the-provider": "stays",
+				})
+			}
+			if diff := cmp.Diff(want, a.Labels); diff != "" {
+				t.Errorf("labels (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(a.Unsent, c.told) || (a.Unsent == "") != (c.told == "") || a.Unsent != "" && !strings.HasPrefix(a.Unsent, "milan does not get this change of the pod: ") {
+				t.Errorf("told %q, want %q", a.Unsent, c.told)
+			}
+			if shadow.Labels = a.Labels; a.Labels != nil && view.Decide(p, shadow, copyOf(), start).Labels != nil {
+				t.Error("the labels are sent again and again")
+			}
+			ends(p)
+			if a := view.Decide(p, shadow, copyOf(), start); a.Labels != nil || a.Unsent != "" {
+				t.Errorf("of a pod that ends: %+v", a)
+			}
+		})
+	}
+}
+
 func TestPodsThatCanNotGo(t *testing.T) {
 	volume := func(s corev1.VolumeSource) func(*corev1.PodSpec) {
 		return func(p *corev1.PodSpec) { p.Volumes = []corev1.Volume{{Name: "data", VolumeSource: s}} }
@@ -195,7 +255,7 @@ func TestReadinessFollowsTheTunnelAndNotTheAPI(t *testing.T) {
 	runs.Status = *view.running(runs, copyOf(), start)
 	v := view
 	v.Known, v.Connected = false, true
-	if a := v.Decide(runs, nil, nil, start); a != (Action{}) {
+	if a := v.Decide(runs, nil, nil, start); !reflect.DeepEqual(a, Action{}) {
 		t.Errorf("the provider can't be asked: got %+v", a)
 	}
 	// As Kubernetes does with each pod of a node that is not ready.
@@ -210,7 +270,7 @@ func TestReadinessFollowsTheTunnelAndNotTheAPI(t *testing.T) {
 		t.Errorf("its readiness gate is not open: got %+v", a.Status)
 	}
 	marked.Status.Conditions = slices.DeleteFunc(marked.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.ContainersReady })
-	if a := v.Decide(marked, nil, nil, start); a != (Action{}) {
+	if a := v.Decide(marked, nil, nil, start); !reflect.DeepEqual(a, Action{}) {
 		t.Errorf("its containers are not known to be ready: got %+v", a)
 	}
 	v.Down = "silent"

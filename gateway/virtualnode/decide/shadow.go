@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -30,14 +31,71 @@ type Shadow struct {
 	Deleting bool
 	Problem  string          // the reason that the provider runs no pod for it; "" if there is none
 	Phase    corev1.PodPhase // of the remote pod, which may be gone by now
+	Labels   map[string]string
+	Spec     corev1.PodSpec // only what [Changeable] returns
 }
 
-// ShadowOf reads a ShadowPod. It does not read the spec.
+// ShadowOf reads a ShadowPod.
 func ShadowOf(o *offloadingv1beta1.ShadowPod) *Shadow {
 	return &Shadow{
 		UID: o.UID, Of: types.UID(o.Annotations[peering.AnnotationPodOf]), Deleting: o.DeletionTimestamp != nil,
-		Problem: o.Annotations[wire.AnnotationProblem], Phase: o.Status.Phase,
+		Problem: o.Annotations[wire.AnnotationProblem], Phase: o.Status.Phase, Labels: o.Labels, Spec: Changeable(&o.Spec.Pod),
 	}
+}
+
+// Changeable returns the fields of a requested spec that Kubernetes lets anybody change in a pod that runs.
+func Changeable(s *corev1.PodSpec) corev1.PodSpec {
+	images := func(all []corev1.Container) (out []corev1.Container) {
+		for i := range all {
+			out = append(out, corev1.Container{Name: all[i].Name, Image: all[i].Image})
+		}
+		return out
+	}
+	return corev1.PodSpec{ActiveDeadlineSeconds: s.ActiveDeadlineSeconds, Containers: images(s.Containers), InitContainers: images(s.InitContainers)}
+}
+
+// relabelled returns the labels that a ShadowPod needs because those of its pod have changed; nil if it needs
+// no others. A label that the pod has lost gets an empty value: providers take over labels, and remove none.
+func (v View) relabelled(pod *corev1.Pod, shadow *Shadow) map[string]string {
+	want := map[string]string{}
+	maps.Copy(want, shadow.Labels)
+	for key := range sent(shadow.Labels) {
+		want[key] = ""
+	}
+	maps.Copy(want, v.labels(pod))
+	if maps.Equal(want, shadow.Labels) {
+		return nil
+	}
+	return want
+}
+
+// unsent says what has changed in a pod since it was requested, and does not change on the provider; "" for
+// nothing.
+func (v View) unsent(pod *corev1.Pod, shadow *Shadow) string {
+	now, was := Changeable(&pod.Spec), shadow.Spec
+	var old, all []string
+	images := slices.Concat(was.InitContainers, was.Containers)
+	for i, c := range slices.Concat(now.InitContainers, now.Containers) {
+		if i < len(images) && images[i].Name == c.Name && images[i].Image != c.Image {
+			old = append(old, fmt.Sprintf("container %s has image %s, not %s", c.Name, images[i].Image, c.Image))
+		}
+	}
+	if !equality.Semantic.DeepEqual(now.ActiveDeadlineSeconds, was.ActiveDeadlineSeconds) {
+		old = append(old, "activeDeadlineSeconds is as before")
+	}
+	if len(old) > 0 {
+		again := command.Kubectl(command.Cluster{}, "-n", pod.Namespace, "get", "pod", pod.Name, "-o", "yaml")
+		all = append(all, fmt.Sprintf("%s; make the pod again: %s | kubectl replace --force -f -", strings.Join(old, ", "), again))
+	}
+	if n := len(pod.Spec.EphemeralContainers); n > 0 {
+		c := &pod.Spec.EphemeralContainers[n-1]
+		there := command.Kubectl(command.Cluster{}, "-n", v.Mapped, "debug", "-it", pod.Name, "--image", c.Image).For(v.Provider)
+		all = append(all, fmt.Sprintf("ephemeral container %s does not start; debug the pod there: %s", c.Name, there))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s does not get this change of the pod: %s", v.Provider, strings.Join(all, "; "))
 }
 
 // Same reports whether a ShadowPod requests the same as one for this pod would.
@@ -60,14 +118,20 @@ func sent(all map[string]string) map[string]string {
 	return out
 }
 
+// labels returns the labels of the ShadowPod of a pod.
+func (v View) labels(pod *corev1.Pod) map[string]string {
+	out := sent(pod.Labels)
+	out[peering.LabelPodOrigin], out[peering.LabelPodDestination], out[peering.LabelPodNode] = v.Consumer, v.Provider, v.Node
+	return out
+}
+
 // ShadowPod returns a request for a pod like this one. Callers must not pass a pod that [Unfit] refuses.
 func ShadowPod(pod *corev1.Pod, v View) *offloadingv1beta1.ShadowPod {
 	o := &offloadingv1beta1.ShadowPod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "ShadowPod"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: v.Mapped, Name: pod.Name, Labels: sent(pod.Labels), Annotations: sent(pod.Annotations)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.Mapped, Name: pod.Name, Labels: v.labels(pod), Annotations: sent(pod.Annotations)},
 		Spec:       offloadingv1beta1.ShadowPodSpec{Pod: requested(&pod.Spec)},
 	}
-	o.Labels[peering.LabelPodOrigin], o.Labels[peering.LabelPodDestination], o.Labels[peering.LabelPodNode] = v.Consumer, v.Provider, v.Node
 	o.Annotations[peering.AnnotationPodOf] = string(pod.UID)
 	return o
 }
