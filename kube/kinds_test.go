@@ -22,6 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // watching is a cluster with a store for each watch of the table. None of them runs.
@@ -123,6 +124,9 @@ func example(t *testing.T, c *Cluster, s *store) client.Object {
 	case *rbacv1.RoleBinding:
 		o.Subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "ada"}}
 	case *corev1.Pod:
+		if s.watch.Field == "status.phase" {
+			o.Spec.NodeSelector = map[string]string{peering.LabelNodeType: peering.NodeType}
+		}
 		if s.watch.In == kinds.Installation {
 			labels[wire.LabelAppName] = wire.FabricName
 			o.Spec.NodeName, o.Status.Conditions = "node-1", []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}

@@ -82,8 +82,8 @@ func lendingTexts() map[flows.Code]Text {
 		},
 		LentPods: {
 			"offloaded pods can run",
-			"Pods that are on a virtual node and do not run say why in their status. They stay pending, and are tried again.",
-			[]string{"OffloadingRefused: the provider does not run such pods; the message names the field.", "OffloadingImpossible: the pod needs something of its node, such as hostNetwork or a hostPath.", "UnschedulableAbroad: the provider has no node for it.", "NamespaceNotOffloaded: liqo-tui offload namespace, or have it scheduled elsewhere."},
+			"Pods that are on a virtual node and do not run say why in their status. They stay pending, and are tried again. Pods that select a virtual node and have no node are named with the scheduler's reason.",
+			[]string{"OffloadingRefused: the provider does not run such pods; the message names the field.", "OffloadingImpossible: the pod needs something of its node, such as hostNetwork or a hostPath.", "UnschedulableAbroad: the provider has no node for it.", "NamespaceNotOffloaded: liqo-tui offload namespace, or have it scheduled elsewhere.", "Unschedulable: kubectl describe node shows the labels, taints and resources of the virtual node. Which labels of the provider's nodes it has, docs/peering.md says."},
 		},
 		LentLeftovers: {
 			"no leftovers on the provider",

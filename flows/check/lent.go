@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/command"
@@ -145,7 +147,11 @@ func (in diagnosis) pods(con flows.Side) Result {
 	if len(wait) == 0 {
 		return pass(l.PodText())
 	}
-	r := result(Warn, wait[0], command.Hintf("see: %s", in.cluster(con).Kubectl("get", "pods", "-A", "--field-selector", "status.phase=Pending", "-l", peering.LabelOffloadedPod)))
+	see := in.cluster(con).Kubectl("get", "pods", "-A", "--field-selector", "status.phase=Pending")
+	if !slices.ContainsFunc(l.Waiting, func(w view.Waiting) bool { return w.Reason == corev1.PodReasonUnschedulable }) {
+		see = see.Flag("-l", peering.LabelOffloadedPod)
+	}
+	r := result(Warn, wait[0], command.Hintf("see: %s", see))
 	r.Evidence = wait[1:]
 	return r
 }

@@ -95,6 +95,17 @@ func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
 			},
 			id: check.LentAccess, state: check.Fail, says: "milan: not accepted yet: rome is the name of a group with rights", fix: "describe tenant rome",
 		},
+		"pods select it and have no node": {
+			edit: func(r, _ *lending.Facts) {
+				arch := pending("Unschedulable", "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector")
+				arch.Spec = corev1.PodSpec{NodeSelector: map[string]string{"liqo.io/type": "virtual-node"}}
+				named := *arch.DeepCopy()
+				named.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "milan"}
+				other := *arch.DeepCopy()
+				other.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "rome-1"}
+				r.Pods = append(r.Pods, arch, named, other)
+			}, id: check.LentPods, state: check.Warn, says: "2 Unschedulable, such as shop/web: 0/3 nodes are available", fix: "status.phase=Pending",
+		},
 		"the Tenant is gone": {
 			edit: func(_, m *lending.Facts) { m.Tenants, m.Slices = nil, nil }, id: check.LentAccess, state: check.Fail, says: "milan has no Tenant of rome", fix: "liqo-tui peer again",
 		},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/collect"
+	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -185,6 +186,21 @@ func keepMember(o wire.Object) wire.Object {
 // which changes with each heartbeat.
 func ours(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e metav1.ManagedFieldsEntry) bool { return e.Manager != wire.FieldManager })
+}
+
+// keepUnplaced keeps pods that have no node and select a virtual one, each with the scheduler's reason.
+func keepUnplaced(o wire.Object) wire.Object {
+	p, ok := o.(*corev1.Pod)
+	if !ok || p.Spec.NodeName != "" || lending.Selected(&p.Spec) == nil {
+		return nil
+	}
+	out := &corev1.Pod{ObjectMeta: Meta(p), Spec: corev1.PodSpec{NodeSelector: lending.Selected(&p.Spec)}, Status: corev1.PodStatus{Phase: p.Status.Phase}}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			out.Status.Reason, out.Status.Message = c.Reason, c.Message
+		}
+	}
+	return out
 }
 
 func keepOffloaded(o wire.Object) wire.Object {

@@ -67,6 +67,7 @@ var table = []Kind{
 		{In: System, Labels: "component=" + collect.APIServer, Optional: true, Minor: true, Keep: keepAPIServer},
 		{For: LendingShown, Labels: peering.LabelOffloadedPod, Narrow: ToTenant, Right: InAll, Optional: true, Minor: true, Keep: keepOffloaded},
 		{For: LendingShown, Labels: peering.LabelPodOrigin, Narrow: ToTenant, Right: InAll, Optional: true, Minor: true, Keep: keepOffloaded},
+		{For: LendingShown, Field: "status.phase", Value: string(corev1.PodPending), Narrow: ToTenant, Right: InAll, Optional: true, Minor: true, Keep: keepUnplaced},
 		{For: LendingShown, Labels: kubelets, Narrow: ToTenant, Right: InAll, Optional: true, Minor: true, Keep: keepPod},
 	}},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Root: true, Plans: Applied, Watches: []Watch{

@@ -43,7 +43,8 @@ type Facts struct {
 	// Members are the Nodes of virtual nodes.
 	Members []corev1.Node
 	// Pods are the local pods on virtual nodes, and the remote pods of consumers. Their specs have only the
-	// name of the node and the requests.
+	// name of the node and the requests. Besides, there are pods without a node that select virtual nodes: the
+	// specs of these have only what [Selected] returns, and their statuses the scheduler's reason.
 	Pods []corev1.Pod
 	// Kubelets are the Deployments of virtual kubelets, Components those of Liqo itself.
 	Kubelets   []appsv1.Deployment
@@ -104,6 +105,27 @@ func (l *Facts) Add(o metav1.Object) {
 	case *ipamv1alpha1.IP:
 		l.Proxies = append(l.Proxies, *o)
 	}
+}
+
+// Selected returns which virtual nodes a pod asks for: their type, or the name of a node, which may be a real
+// one; nil if it asks for neither.
+func Selected(s *corev1.PodSpec) map[string]string {
+	for _, key := range []string{peering.LabelNodeType, corev1.LabelHostname} {
+		if value := s.NodeSelector[key]; value != "" {
+			return map[string]string{key: value}
+		}
+	}
+	if s.Affinity == nil || s.Affinity.NodeAffinity == nil || s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	for _, term := range s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, e := range term.MatchExpressions {
+			if (e.Key == peering.LabelNodeType || e.Key == corev1.LabelHostname) && e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
+				return map[string]string{e.Key: e.Values[0]}
+			}
+		}
+	}
+	return nil
 }
 
 // labelControlPlane is the label that Kubernetes' own tools give to nodes with an API server.

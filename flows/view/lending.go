@@ -35,7 +35,8 @@ type Lending struct {
 	Namespaces []Standing `json:"namespaces,omitempty"`
 	// Pods counts the pods that use these resources, by phase.
 	Pods map[corev1.PodPhase]int `json:"pods"`
-	// Waiting are the consumer's pods on its virtual nodes that do not run, by reason.
+	// Waiting are the consumer's pods that do not run on its virtual nodes, or that select one and have no
+	// node, by reason.
 	Waiting []Waiting `json:"waiting,omitempty"`
 	// Quota is the sum of all grants, Used the sum of the requests of pods that have not
 	// ended.
@@ -158,6 +159,11 @@ func (l lent) consumer() []Lending {
 	}
 	l.addNamespaces(&out)
 	l.addPods(&out, func(p *corev1.Pod) bool { return nodes[p.Spec.NodeName] })
+	for i := range l.Pods {
+		if p := &l.Pods[i]; p.Spec.NodeName == "" && len(nodes) > 0 && (p.Spec.NodeSelector[peering.LabelNodeType] == peering.NodeType || nodes[p.Spec.NodeSelector[corev1.LabelHostname]]) {
+			out.wait(p)
+		}
+	}
 	return out.whole()
 }
 
