@@ -103,6 +103,17 @@ bin/calico: $(wildcard testdata/calico/*.go) testdata/calico/go.mod testdata/cal
 	@install -m 644 "$$(cd testdata/calico && go list -m -f '{{.Dir}}' github.com/projectcalico/calico)"/libcalico-go/config/crd/*.yaml $@/crds
 	@touch $@
 
+# The operator has addresses to give by that tag alone. The agent compiles the C sources,
+# which come with the module, when it starts.
+bin/cilium: $(wildcard testdata/cilium/*.go testdata/cilium/mcsapi/*) testdata/cilium/go.mod testdata/cilium/go.sum | clang
+	@GOFLAGS="$(GOFLAGS) -tags=ipam_provider_operator" build/gobuild.sh testdata/cilium $@/cilium . "-s -w"
+	@rm -rf $@/bpf && install -d $@/bpf
+	@cd "$$(cd testdata/cilium && go list -m -f '{{.Dir}}' github.com/cilium/cilium)"/bpf && cp -r --no-preserve=mode *.[ch] include lib $(CURDIR)/$@/bpf
+	@touch $@
+
+clang: ## Install the compiler that Cilium uses on nodes of the lab
+	@build/deps.sh clang-19
+
 bin/images/pod.tar: $(filter-out %_test.go,$(wildcard testdata/lab/pod/*.go)) bin/image
 	@mkdir -p bin/images
 	@build/gobuild.sh testdata/lab bin/pod ./pod "-s -w"
@@ -252,4 +263,4 @@ generate: ## Generate the CRDs from Liqo's types, and the Helm chart
 	@build/generate.sh $(CONTROLLER_GEN)
 	go run ./build/chart -o charts/liqo-tui
 
-.PHONY: help build image images release lab lab-of-two lab-of-three deps lab-up lab-down demo check test test-all tests-list soak soak-lending soak-tui bench bench-liqo bench-peering bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate
+.PHONY: help build image images release lab lab-of-two lab-of-three deps clang lab-up lab-down demo check test test-all tests-list soak soak-lending soak-tui bench bench-liqo bench-peering bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate

@@ -1,9 +1,13 @@
 #!/bin/bash
-# deps.sh: install the Debian packages that the lab and the kernel tests use.
+# deps.sh [PACKAGE...]: install the Debian packages that the lab and the kernel tests use,
+# or these.
 set -euo pipefail
+if (($# == 0)); then
+	set -- containerd runc containernetworking-plugins iptables ipset nftables netbase iproute2 conntrack curl procps \
+		qemu-system-x86 busybox-static cpio kmod wireguard-tools iperf3 tmux
+fi
 missing=()
-for package in containerd runc containernetworking-plugins iptables ipset nftables netbase iproute2 conntrack curl procps \
-	qemu-system-x86 busybox-static cpio kmod wireguard-tools iperf3 tmux; do
+for package in "$@"; do
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing+=("$package")
 done
 if ((${#missing[@]} == 0)); then
