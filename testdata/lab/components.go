@@ -93,6 +93,11 @@ func (n nodeSpec) calico() []string {
 	return []string{n.tool("calico-node"), n.Name, n.pki("admin.kubeconfig"), n.config("calico.json")}
 }
 
+// cilium is a program of that name.
+func (n nodeSpec) cilium(name string) []string {
+	return []string{n.tool(name), n.Name, n.pki("admin.kubeconfig"), n.config("cilium.json")}
+}
+
 // clusterCIDR is for components that know one pod network only: of several, the
 // first.
 func (n nodeSpec) clusterCIDR() string { return n.Pods[0].String() }
@@ -114,13 +119,16 @@ func (n nodeSpec) configFiles() (map[string][]byte, error) {
 			"Network": n.clusterCIDR(), "Backend": map[string]any{"Type": "vxlan"},
 		},
 	}
-	if n.CNI == cniCalico { // which writes it when Felix is ready
+	switch n.CNI {
+	case cniCalico: // which writes it when Felix is ready
 		configs[n.config("calico.json")] = map[string]any{
 			"address": n.Address.String() + "/32", "pools": n.Pods,
 			"pool": slices.IndexFunc(n.Pods, func(p netip.Prefix) bool { return p.Overlaps(n.PodCIDR) }), "crds": filepath.Join(n.Calico, "crds"),
 			"cni": n.calicoCNI(), "config": cniConfigFile,
 		}
-	} else {
+	case cniCilium: // and this one when its agent is
+		configs[n.config("cilium.json")] = n.ciliumSetup()
+	default:
 		configs[cniConfigFile] = n.cniConfig()
 	}
 	for path, v := range configs {
@@ -168,7 +176,7 @@ disabled_plugins = [
 // cniFolder is the folder of containerd's plugins: Debian's, or the lab's own with
 // links to some of Debian's.
 func (n nodeSpec) cniFolder() string {
-	if n.CNI == cniCalico {
+	if n.CNI == cniCalico || n.CNI == cniCilium {
 		return n.Bin
 	}
 	return cniPlugins

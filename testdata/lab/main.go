@@ -16,8 +16,9 @@
 // runc, kubelet, kube-proxy (nftables or iptables) and the CNI's bridge or ptp
 // plugin, which masquerades whatever leaves the node's own pods, or flannel
 // (the program flanneld beside this one, built from ../flannel), or Calico (the
-// folder calico beside this program, built from ../calico), or ptp with addresses
-// and source checks as in a cloud (vpc). Where --liqo says so, Liqo's own
+// folder calico beside this program, built from ../calico), or Cilium (the folder
+// cilium beside it, from ../cilium, and Debian's clang-19), with kube-proxy or in its
+// place, or ptp with addresses and source checks as in a cloud (vpc). Where --liqo says so, Liqo's own
 // controllers run, with one source file of ours (testdata/liqo): VXLAN between
 // its pods instead of Geneve. A node is a process with
 // network, mount, pid, uts and ipc namespaces of its own; all that runs on the
@@ -164,7 +165,7 @@ func shapeFlags(cmd *cobra.Command, dir *string) (shape func() (Lab, error)) {
 	flags.StringSliceVar(&asked.NAT, "nat", nil, "clusters behind a masquerading router")
 	flags.IntVar(&asked.MTU, "mtu", 0, "path MTU between clusters (links keep 1500)")
 	flags.StringVar(&asked.LB, "lb", lbServed, "load balancers: "+lbServed+" or "+lbPending)
-	flags.StringToStringVar(&asked.CNI, "cni", nil, "network plugins other than "+cniBridge+", as in milan="+cniPTP+",oslo="+cniFlannel+" ("+strings.Join(networkPlugins(), ", ")+")")
+	flags.StringToStringVar(&asked.CNI, "cni", nil, "network plugins other than "+cniBridge+", as in milan="+cniPTP+",oslo="+cniFlannel+" ("+strings.Join(networkPlugins(), ", ")+", "+cniCilium+":"+strings.Join(ciliumModes(), "+")+")")
 	flags.StringToStringVar(&asked.Proxy, "proxy", nil, "kube-proxy in another mode than "+proxyNFTables+", as in milan="+proxyIPTables)
 	flags.StringToStringVar(&pods, "pods", nil, "pod networks other than "+podNetwork+", as in milan=10.244.0.0/17+10.200.0.0/16")
 	flags.StringToStringVar(&asked.Liqo, "liqo", nil, "clusters where Liqo runs, and its release, as in rome=1.2 (folder liqo-1.2 beside this program)")

@@ -80,8 +80,13 @@ func (n nodeSpec) isolate() error {
 			return err
 		}
 	}
-	if err := n.bindKernelSettings(); err != nil {
+	if err := n.bindKernelSettings(kernelSettings()); err != nil {
 		return err
+	}
+	if n.CNI == cniCilium {
+		if err := n.isolateBPF(); err != nil {
+			return err
+		}
 	}
 	// Volumes and namespaces mounted by containerd must be seen by kubelet,
 	// and the other way round.
@@ -125,8 +130,8 @@ func (n nodeSpec) mountDisks() error {
 	return nil
 }
 
-func (n nodeSpec) bindKernelSettings() error {
-	for name, value := range kernelSettings() {
+func (n nodeSpec) bindKernelSettings(settings map[string]string) error {
+	for name, value := range settings {
 		setting := filepath.Join("/proc/sys", name)
 		if !exists(setting) {
 			continue

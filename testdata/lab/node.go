@@ -28,8 +28,10 @@ type nodeSpec struct {
 	Singles       []netip.Addr   `json:"singles,omitempty"`
 	Pods          []netip.Prefix `json:"pods"` // of the whole cluster
 	CNI           string         `json:"cni"`
+	Modes         []string       `json:"modes,omitempty"`   // of the network plugin
 	Flannel       string         `json:"flannel,omitempty"` // its program
 	Calico        string         `json:"calico,omitempty"`  // the folder of its program and definitions
+	Cilium        string         `json:"cilium,omitempty"`  // the folder of its program and C sources
 	Proxy         string         `json:"proxy"`
 	ControlPlane  bool           `json:"controlPlane"`
 	KubeletServer string         `json:"kubeletServer"` // base name of files in PKI
@@ -190,13 +192,20 @@ func (n nodeSpec) startServices(ctx context.Context, s *supervisor, tell func(ev
 	for !apiReady(ctx, api) {
 		time.Sleep(pollInterval)
 	}
-	tell(event{Reached: "kube-proxy starts"})
-	go s.keep(ctx, "kube-proxy", n.kubeProxy()...)
+	if n.Proxy != proxyNone {
+		tell(event{Reached: "kube-proxy starts"})
+		go s.keep(ctx, "kube-proxy", n.kubeProxy()...)
+	}
 	switch n.CNI {
 	case cniFlannel:
 		go s.keep(ctx, "flanneld", n.flannel()...)
 	case cniCalico:
 		go s.keep(ctx, "calico-node", n.calico()...)
+	case cniCilium:
+		if n.ControlPlane {
+			go s.keep(ctx, "cilium-operator", n.cilium("cilium-operator")...)
+		}
+		go s.keep(ctx, "cilium-agent", n.cilium("cilium-agent")...)
 	}
 	if !n.ControlPlane || !n.LBs.IsValid() {
 		return nil
@@ -249,8 +258,8 @@ func (l Lab) loaded() []string {
 func (l Lab) spec(c Cluster, n Node, from supplies) nodeSpec {
 	s := nodeSpec{
 		Name: n.Name, Dir: l.nodeDir(n), PKI: l.pkiDir(c), Bin: l.path("bin"), Cgroup: l.cgroup(n),
-		Address: n.Address, PodCIDR: n.PodCIDR, Singles: n.Singles, Pods: c.Pods, CNI: c.CNI, Proxy: c.Proxy, ControlPlane: n.Index == 1,
-		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: slices.Concat(from.images, from.liqo[c.Name].images(), l.loaded()), Flannel: from.flanneld, Calico: from.calico,
+		Address: n.Address, PodCIDR: n.PodCIDR, Singles: n.Singles, Pods: c.Pods, CNI: c.CNI, Modes: c.Modes, Proxy: c.Proxy, ControlPlane: n.Index == 1,
+		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: slices.Concat(from.images, from.liqo[c.Name].images(), l.loaded()), Flannel: from.flanneld, Calico: from.calico, Cilium: from.cilium,
 		Registries: l.path("registries"),
 		Shared:     []string{l.Dir, filepath.Dir(from.kubelab), l.Images},
 	}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 // The same in every cluster on purpose: equal addresses on both sides are the hardest
@@ -45,13 +44,15 @@ const (
 	// cniVPC imitates clouds whose network knows each pod's address, as AWS's VPC
 	// CNI has it: nodes' pods have single addresses out of one network, and what
 	// leaves a node with an address that is not the node's or its pods' is dropped.
-	cniVPC = "vpc"
+	cniVPC    = "vpc"
+	cniCilium = "cilium" // perhaps with modes
 )
 
 // Modes of kube-proxy.
 const (
 	proxyNFTables = "nftables"
 	proxyIPTables = "iptables"
+	proxyNone     = "none" // where Cilium replaces it
 )
 
 // Lab has the choices of `lab up`. It is stored in the state directory, so that the other
@@ -85,6 +86,7 @@ type Cluster struct {
 	Gateway netip.Addr   // the nodes' default route
 	LBs     netip.Prefix // for services of type LoadBalancer: a /28 of Subnet
 	CNI     string
+	Modes   []string // of the network plugin
 	Proxy   string
 	Pods    []netip.Prefix // node N has a /24 of the N-th, and of the first again after the last
 	Nodes   []Node
@@ -137,7 +139,8 @@ func (l Lab) Validate() error {
 	}
 	for c, cni := range l.CNI {
 		check(slices.Contains(l.Clusters, c), "--cni %s=%s: no such cluster", c, cni)
-		check(slices.Contains(networkPlugins(), cni), "--cni %s=%s: want one of %s", c, cni, strings.Join(networkPlugins(), ", "))
+		err := checkPlugin(cni)
+		check(err == nil, "--cni %s=%s: %w", c, cni, err)
 	}
 	for c, mode := range l.Proxy {
 		check(slices.Contains(l.Clusters, c), "--proxy %s=%s: no such cluster", c, mode)
@@ -184,7 +187,11 @@ func (l Lab) Plan() []Cluster {
 			c.Gateway = host(c.Subnet, 1)
 		}
 		c.LBs = netip.PrefixFrom(host(c.Subnet, 96+16*index), 28)
-		c.CNI, c.Proxy, c.Pods = cmp.Or(l.CNI[name], cniBridge), cmp.Or(l.Proxy[name], proxyNFTables), l.Pods[name]
+		c.CNI, c.Modes = plugin(cmp.Or(l.CNI[name], cniBridge))
+		c.Proxy, c.Pods = cmp.Or(l.Proxy[name], proxyNFTables), l.Pods[name]
+		if slices.Contains(c.Modes, ciliumKPR) {
+			c.Proxy = proxyNone
+		}
 		if len(c.Pods) == 0 {
 			c.Pods = []netip.Prefix{netip.MustParsePrefix(podNetwork)}
 		}
@@ -234,11 +241,11 @@ const (
 
 // networkPlugins returns all network plugins of the lab.
 func networkPlugins() []string {
-	return []string{cniBridge, cniPTP, cniFlannel, cniCalico, cniVPC}
+	return []string{cniBridge, cniPTP, cniFlannel, cniCalico, cniVPC, cniCilium}
 }
 
 // ownRoutes tells that a network plugin makes the routes and rules between nodes itself.
-func ownRoutes(cni string) bool { return cni == cniFlannel || cni == cniCalico }
+func ownRoutes(cni string) bool { return cni == cniFlannel || cni == cniCalico || cni == cniCilium }
 
 // private returns the network of the index-th cluster if it is behind a router.
 // It depends on the WAN, so that labs side by side have different ones.

@@ -128,6 +128,9 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		"unknown lb":           {func(l *Lab) { l.LB = "off" }, "--lb \"off\""},
 		"host bits in WAN":     {func(l *Lab) { l.WAN = netip.MustParsePrefix("172.30.0.1/24") }, "--wan"},
 		"WAN too large":        {func(l *Lab) { l.WAN = netip.MustParsePrefix("172.30.0.0/16") }, "--wan"},
+		"unknown plugin":       {func(l *Lab) { l.CNI = map[string]string{"rome": "weave"} }, "want one of bridge"},
+		"unknown mode":         {func(l *Lab) { l.CNI = map[string]string{"rome": "cilium:kpr+geneve"} }, "want cilium:kpr+"},
+		"mode of another":      {func(l *Lab) { l.CNI = map[string]string{"rome": "calico:kpr"} }, "want cilium:kpr+"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := testLab(tt.change).Validate()
@@ -239,6 +242,41 @@ func TestANodeWithCalicoIsToldItsPool(t *testing.T) {
 		}
 		if setup.Pool != i || len(setup.Pools) != 2 || setup.CRDs != "/calico/crds" {
 			t.Errorf("%s: got %+v, want pool %d of both", node.Name, setup, i)
+		}
+	}
+}
+
+func TestModesOfCiliumAreItsSettings(t *testing.T) {
+	for cni, want := range map[string]struct{ proxy, ipam, routing, native string }{
+		"cilium":                      {proxyNFTables, "cluster-pool", "tunnel", ""},
+		"cilium:kpr":                  {proxyNone, "cluster-pool", "tunnel", ""},
+		"cilium:native+nodecidr":      {proxyNFTables, "kubernetes", "native", podNetwork},
+		"cilium:multipool+native+kpr": {proxyNone, "multi-pool", "native", ciliumPool},
+	} {
+		l := testLab(func(l *Lab) { l.CNI = map[string]string{"rome": cni} })
+		if err := l.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		rome := l.Plan()[0]
+		spec := l.spec(rome, rome.Nodes[0], supplies{cilium: "/cilium"})
+		files, err := spec.configFiles()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, early := files[cniConfigFile]; early {
+			t.Errorf("%s: pods would start before the agent is ready", cni)
+		}
+		var setup struct {
+			Settings map[string]string
+			Sources  string
+		}
+		if err := json.Unmarshal(files[spec.config("cilium.json")], &setup); err != nil {
+			t.Fatal(err)
+		}
+		s := setup.Settings
+		got := struct{ proxy, ipam, routing, native string }{spec.Proxy, s["ipam"], s["routing-mode"], s["ipv4-native-routing-cidr"]}
+		if got != want || setup.Sources != "/cilium/bpf" {
+			t.Errorf("%s: got %+v and sources in %s, want %+v", cni, got, setup.Sources, want)
 		}
 	}
 }

@@ -420,8 +420,8 @@ func makeFresh(ctx context.Context, asked Lab, archives []string, patience time.
 	return asked.markLab(ctx, made, r)
 }
 
-// resettable refuses labs whose programs keep a record of all that was: Calico of the
-// addresses of pods, flannel of its device, Liqo of clusters. It would be fought over.
+// resettable refuses labs whose programs keep a record of all that was: Calico and Cilium of
+// the addresses of pods, flannel of its device, Liqo of clusters. It would be fought over.
 func (l Lab) resettable() error {
 	for _, c := range l.Plan() {
 		keeper := c.CNI
@@ -447,6 +447,9 @@ func (l Lab) madeOf(archives []string) (string, error) {
 	}
 	if from.calico != "" {
 		files = append(files, filepath.Join(from.calico, "calico"))
+	}
+	if from.cilium != "" {
+		files = append(files, filepath.Join(from.cilium, "cilium"))
 	}
 	for _, release := range from.liqo {
 		files = append(files, filepath.Join(string(release), "version"))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -150,7 +149,7 @@ func (l Lab) checkOthers() error {
 type supplies struct {
 	lab, kubelab, kubectl string                 // programs
 	flanneld              string                 // only where a cluster needs it
-	calico                string                 // folder, only where a cluster needs it
+	calico, cilium        string                 // folders, only where a cluster needs them
 	liqo                  map[string]liqoRelease // by cluster
 	images                []string
 }
@@ -166,16 +165,25 @@ func (l Lab) supplies() (supplies, error) {
 			return s, fmt.Errorf("%s: %w: build %s of the module testdata/lab into that folder", filepath.Base(program), err, source)
 		}
 	}
-	if slices.Contains(slices.Collect(maps.Values(l.CNI)), cniFlannel) {
+	if l.has(cniFlannel) {
 		s.flanneld = filepath.Join(filepath.Dir(lab), "flanneld")
 		if _, err := os.Stat(s.flanneld); err != nil {
 			return s, fmt.Errorf("flanneld: %w: build the module testdata/flannel into that folder", err)
 		}
 	}
-	if slices.Contains(slices.Collect(maps.Values(l.CNI)), cniCalico) {
+	if l.has(cniCalico) {
 		s.calico = filepath.Join(filepath.Dir(lab), "calico")
 		if _, err := os.Stat(filepath.Join(s.calico, "crds")); err != nil {
 			return s, fmt.Errorf("calico: %w: run make bin/calico", err)
+		}
+	}
+	if l.has(cniCilium) {
+		s.cilium = filepath.Join(filepath.Dir(lab), "cilium")
+		if _, err := os.Stat(filepath.Join(s.cilium, "bpf")); err != nil {
+			return s, fmt.Errorf("cilium: %w: run make bin/cilium", err)
+		}
+		if _, err := os.Stat(clang); err != nil {
+			return s, fmt.Errorf("cilium: %w: apt-get install -y --no-install-recommends clang-19", err)
 		}
 	}
 	if s.liqo, err = l.liqoReleases(filepath.Dir(lab)); err != nil {
@@ -188,6 +196,11 @@ func (l Lab) supplies() (supplies, error) {
 		return s, fmt.Errorf("images in %s: no *.tar; the lab needs at least %s, made from testdata/lab/pod", l.Images, podImage)
 	}
 	return s, nil
+}
+
+// has tells whether a cluster has that network plugin.
+func (l Lab) has(cni string) bool {
+	return slices.ContainsFunc(l.Plan(), func(c Cluster) bool { return c.CNI == cni })
 }
 
 // linkTools gives the programs that are several in one the names of each.
@@ -206,6 +219,12 @@ func (l Lab) linkTools(from supplies) error {
 		for _, name := range []string{"portmap", "loopback"} {
 			links[name] = filepath.Join(cniPlugins, name)
 		}
+	}
+	if from.cilium != "" {
+		for _, name := range []string{"cilium-agent", "cilium-operator", "cilium-cni", "cilium-dbg"} {
+			links[name] = filepath.Join(from.cilium, "cilium")
+		}
+		links["loopback"], links["clang"] = filepath.Join(cniPlugins, "loopback"), clang
 	}
 	for name, program := range links {
 		if err := os.Remove(l.tool(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
