@@ -212,3 +212,21 @@ func TestAMovedFileHasNotChanged(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestCommentsAreNoCode(t *testing.T) {
+	const before = "//go:build linux\n\npackage a\n\n// F is f.\nfunc F() int { return 1 } // one\n"
+	for name, c := range map[string]struct {
+		now  string
+		same bool
+	}{
+		"the same":          {before, true},
+		"other comments":    {"//go:build linux\n\npackage a\n\n// F returns one.\n// Always.\nfunc F() int { return 1 }\n", true},
+		"other code":        {"//go:build linux\n\npackage a\n\n// F is f.\nfunc F() int { return 2 } // one\n", false},
+		"another directive": {"//go:build darwin\n\npackage a\n\n// F is f.\nfunc F() int { return 1 } // one\n", false},
+		"a text":            {"//go:build linux\n\npackage a\n\n// F is f.\nfunc F() int { return 1 } // one\nvar s = `// one`\n", false},
+	} {
+		if got := slices.Equal(code([]byte(before)), code([]byte(c.now))); got != c.same {
+			t.Errorf("%s: the same code: %t", name, got)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/scanner"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -123,7 +125,35 @@ func changes() (since string, files []string, unknown string) {
 		}
 		files = append(files, changedFiles(string(out))...)
 	}
-	return since, files, ""
+	return since, slices.DeleteFunc(files, func(f string) bool { return onlyComments(since, f) }), ""
+}
+
+// onlyComments reports whether a Go file has the same code as in a commit.
+func onlyComments(commit, file string) bool {
+	if !strings.HasSuffix(file, ".go") {
+		return false
+	}
+	before, err := exec.CommandContext(context.Background(), "git", "show", commit+":"+file).Output()
+	if err != nil {
+		return false // it is new
+	}
+	now, err := os.ReadFile(file)
+	return err == nil && slices.Equal(code(before), code(now))
+}
+
+// code is the tokens of a Go file. Of comments it has those that are orders to Go's tools.
+func code(source []byte) (tokens []string) {
+	var s scanner.Scanner
+	files := token.NewFileSet()
+	s.Init(files.AddFile("", files.Base(), len(source)), source, nil, scanner.ScanComments)
+	for {
+		switch _, kind, text := s.Scan(); {
+		case kind == token.EOF:
+			return tokens
+		case kind != token.COMMENT || strings.HasPrefix(text, "//go:"):
+			tokens = append(tokens, kind.String()+" "+text)
+		}
+	}
 }
 
 // changedFiles reads lines of git with a status and a file. A moved file with another package clause
