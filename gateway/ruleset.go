@@ -51,16 +51,16 @@ func classifyRules(peers []Peer) []FirewallRule {
 		rule("a tunnel leads to pods and external addresses of this cluster only",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationIn, Not: true, Name: setOwn},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
-		// This pod's addresses may be in the pods' range. If a node passed such a packet
-		// back, it would come in at eth0, where it would count as a pod's packet.
+		// This pod's addresses may be in the pods' range. If a node returned a packet to
+		// them, the packet would come in at eth0, and count as a pod's packet.
 		rule("a tunnel leads to nothing of this pod but its own end",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationUnicast, Not: true},
 			Statement{Op: InputDestinationIn, Not: true, Name: setEnds}, Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}),
 		rule("and to that, from the other end only",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputDestinationIn, Name: setEnds},
 			Statement{Op: InputSourceIn, Not: true, Name: setPeerEnds}, Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}),
-		// Another peer's gateway would take the packet for one of its nodes', and pass on
-		// its content.
+		// Another peer's gateway would take the packet for a packet from its own nodes,
+		// and pass on its content.
 		rule("no peer sends over the fabric",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: UDPDestinationPort, Number: FabricPort},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
@@ -81,9 +81,9 @@ func classifyRules(peers []Peer) []FirewallRule {
 }
 
 // closedRules keep peers away from nodes with addresses in the pods' range. Nodes
-// themselves refuse packets that come over the fabric. Packets to addresses that no node
-// has announced come to them by the pod network. A node's own address may also be in the
-// range: answers to the node's own connections pass.
+// themselves refuse packets that come over the fabric. But packets to an address that no
+// node has announced reach the node by the pod network. A node may use its address in the
+// range for its own connections: their answers pass.
 func closedRules() []FirewallRule {
 	tunnel := Statement{Op: InputIn, Name: setTunnels}
 	return []FirewallRule{
@@ -93,8 +93,8 @@ func closedRules() []FirewallRule {
 }
 
 // untrackedInput and untrackedOutput keep the tunnel's own packets out of conntrack. While
-// pods have filled the kernel's table, no new connection is let through: a tunnel that has
-// to dial again would stay down as long.
+// pods fill the kernel's table of connections, no new connection is let through: a tunnel
+// that has to dial again would stay down for that time.
 func untrackedInput(peers []Peer) []FirewallRule {
 	const about = ": also where the table of connections is full"
 	outside := []Statement{{Op: InputIs, Not: true, Name: FabricDevice}, {Op: InputIn, Not: true, Name: setTunnels}}
@@ -161,8 +161,9 @@ func outputRules(peers []Peer) []FirewallRule {
 		if set.Name == setPortsThere {
 			port.Op = UDPDestinationPortIn
 		}
-		// The kernel's WireGuard allows fragments of its packets: questions would pass
-		// where batches of fragments don't. Userspace WireGuard forbids them already.
+		// The kernel's WireGuard allows fragments of its packets. Then a single question
+		// about the path's MTU would pass in fragments, on a path that loses many
+		// fragments in a row. Userspace WireGuard forbids fragments itself.
 		rules = append(rules, rule("WireGuard: in one piece, so that the search finds the path's MTU",
 			port, Statement{Op: DontFragment}, Statement{Op: Untrack}))
 	}
@@ -170,8 +171,8 @@ func outputRules(peers []Peer) []FirewallRule {
 		// If a pod's packet is too long, this gateway sends the pod an ICMP error. The pod
 		// knows only the remapped address of the destination, so conntrack has to
 		// translate the error in the flow's zone. The error does not name the zone. A
-		// gateway has one peer; if it had several, the nodes' own routes would report the
-		// size for the others.
+		// gateway has one peer. For further peers, the nodes would send such errors: their
+		// routes have an MTU.
 		p := peers[0]
 		rules = append(rules, rule("errors about flows to "+p.name()+" are translated as the flows are",
 			Statement{Op: ICMPUnreachable}, Statement{Op: SetZone, Number: uint32(Zone(p.Index))}))
@@ -179,8 +180,8 @@ func outputRules(peers []Peer) []FirewallRule {
 	return rules
 }
 
-// errorRules send such an error by the fabric, like answers: a node accepts packets with a
-// remapped source only from there.
+// errorRules send these ICMP errors by the fabric, like answers: a node accepts packets
+// with a remapped source only from there.
 func errorRules() []FirewallRule {
 	return []FirewallRule{rule("errors about pods' flows go back by the fabric, as answers do",
 		Statement{Op: ICMPUnreachable}, Statement{Op: Related}, Statement{Op: SetMark, Number: errorMark})}
@@ -233,8 +234,8 @@ func (in Inputs) clampRules(peers []Peer) []FirewallRule {
 }
 
 // answeredRules count packets of answered flows, in each direction: they prove a path from
-// pod to pod. A repeated SYN is no proof: it counts as answered once conntrack has seen
-// the answer, even if the answer never reaches the pod, which then sends the SYN again.
+// pod to pod. A repeated SYN is no proof. It counts as answered once conntrack has seen
+// the answer, but the pod repeats it because the answer does not reach the pod.
 func answeredRules() []FirewallRule {
 	answered := Statement{Op: Established}
 	return []FirewallRule{
@@ -246,12 +247,12 @@ func answeredRules() []FirewallRule {
 
 func (in Inputs) sourceRules() []FirewallRule {
 	return []FirewallRule{
-		// The kernel's WireGuard sends its encrypted packets with the tunnel as their
-		// input, from the pod's address, which may also be in the peer's pod CIDR. So only
-		// packets to the nodes are translated.
+		// For the kernel, WireGuard's encrypted packets come in by the tunnel, from this
+		// pod's address, which may also be in the peer's pod CIDR. So only packets to the
+		// nodes are translated.
 		rule("from a peer: its pods appear under the addresses that they have here",
 			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: SourceByMap, Name: mapToRemapped}),
-		// The peer knows no other address of theirs than the first external one.
+		// Of nodes, the peer knows only the first external address.
 		rule("to a peer: nodes, and pods in their host's network, share one address",
 			Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
 			Statement{Op: SourceTo, Addr: in.Local.External[0].Addr()}),
@@ -264,13 +265,13 @@ func leaveRules() []FirewallRule {
 		rule("the mark has served: the packet around this one must not have it",
 			Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
 		// NAT does not change the source of an ICMP error if the flow's own source is not
-		// translated. No peer knows a node's address, so the pod's replaces it.
+		// translated. No peer knows a node's address, so the pod's address replaces it.
 		rule("errors of nodes about pods' packets come from the pods",
 			Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
 			Statement{Op: ICMP}, Statement{Op: Related}, Statement{Op: SourceOfError}),
 		// NAT does not translate packets that are invalid for conntrack: a lone RST, a
-		// segment outside the window. Their source may also be an address of this cluster,
-		// that of a gateway's pod.
+		// segment outside the window. Untranslated, their source may be an address of this
+		// cluster, even a gateway pod's.
 		rule("no peer speaks here under addresses that are not its own here",
 			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputSourceIn, Not: true, Name: setSeen},
 			Statement{Op: Count, Name: DroppedSource}, Statement{Op: Drop}),
@@ -330,9 +331,10 @@ func (in Inputs) sets(peers []Peer) []Set {
 }
 
 // senders are the addresses from which nodes send packets. A node may send to a pod from
-// an address in the pods' range, for example that of a bridge or of an overlay's device.
-// These addresses change with the pods on the node. Or it sends from a link-local address:
-// pod networks give one to the node's end of a pod's link, and no router passes it on.
+// an address in the pods' range, for example from the address of a bridge or of an
+// overlay's device. These addresses change with the pods on the node. Or it sends from a
+// link-local address: pod networks give the node's end of a pod's link such an address,
+// and no router passes its packets on.
 func (in Inputs) senders() Set {
 	all := append(elements("pods, and devices that lead to them", in.Local.Pod), hosts([]netip.Addr{in.NodeIP})...)
 	all = append(all, Element{Prefix: linkLocal(), Comment: "the node's end of this pod's link"})

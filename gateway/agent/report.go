@@ -26,7 +26,7 @@ const (
 	// reportInterval is the longest time between two reports; Liqo's gateways
 	// use the same.
 	reportInterval = 10 * time.Second
-	// lookInterval is how often a change of state is looked for.
+	// lookInterval is the time between two looks for a change of state.
 	lookInterval = 2 * time.Second
 )
 
@@ -89,7 +89,7 @@ type history struct {
 	last    wire.Report
 	value   networkingv1beta1.ConnectionStatusValue
 	written time.Time // when this process last wrote a report; zero if it did not yet
-	term    int       // of the past that this history continues
+	term    int       // the past.term that this history follows
 	pods    podTraffic
 	told    told
 }
@@ -98,7 +98,7 @@ type history struct {
 type podTraffic struct {
 	counted        bool
 	sent, received uint64     // the counters after packets last passed in both directions
-	passed         *time.Time // when that was seen; nil if this process has not seen it
+	passed         *time.Time // when this process last saw packets pass in both directions; nil if never
 }
 
 // next compares the counters with their last values. The first values count as old: nobody
@@ -114,7 +114,8 @@ func (p podTraffic) next(now time.Time, sent, received uint64) podTraffic {
 	return p
 }
 
-// follow continues the reports of another process, if there are any since the last call.
+// follow continues the reports of another process, if this process has read any after the
+// last call.
 func (h *history) follow(p past) {
 	if p.term != h.term {
 		*h = history{last: p.report, value: p.value, term: p.term}
@@ -127,7 +128,7 @@ func (h *history) follow(p past) {
 // complete fills in the fields that depend on earlier reports.
 func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r wire.Report) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	if r.Generation == 0 {
-		r.Generation = h.last.Generation // no ping was answered since the generation changed, or it isn't in force
+		r.Generation = h.last.Generation // no ping was answered after the generation changed, or the generation isn't in force
 	}
 	switch {
 	case value == h.value && h.last.Since != nil:
@@ -233,15 +234,16 @@ func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (wire.R
 const fewStrangers = 3
 
 const (
-	// unanswered is the time after the last answer for which packets can still come in on
-	// a path that is cut: pings are 2 s apart.
+	// unanswered is the longest time after the last answer in which packets can still come
+	// in, though the path is cut: pings are 2 s apart.
 	unanswered = 5 * time.Second
-	// lately is longer than the time between keepalives, usually 25 s.
+	// lately is longer than the time between two keepalives, which is usually 25 s.
 	lately = 30 * time.Second
 )
 
-// since distinguishes three cases: the path is cut; packets of the peer come in, but it
-// gets none; WireGuard works, but the peer answers no pings.
+// since ends the sentence about a silent peer. It distinguishes three cases: the path is
+// cut; packets of the peer come in, but the peer gets none; WireGuard works, but the peer
+// answers no pings.
 func since(now time.Time, s setup, t tunnel.Status) string {
 	switch {
 	case t.Pings.Mute(now, t.Peer.Handshake):
@@ -262,7 +264,7 @@ func remarks(s setup, t tunnel.Status) string {
 	} else if t.Problem != nil && t.Pings.Value == ping.Connected {
 		text += "; not all is as it should be: " + t.Problem.Error()
 	}
-	// If there is no endpoint, this is already the reason of the report.
+	// Without an endpoint, s.resolve is already the report's reason.
 	if s.resolve != nil && t.Peer.Endpoint.IsValid() {
 		if s.outdated {
 			text += "; the server's address is the one that was found before"
@@ -283,7 +285,7 @@ func remarks(s setup, t tunnel.Status) string {
 }
 
 // write patches only the gateway's own parts of the Connection: status and annotation. It
-// returns the Connection after that.
+// returns the changed Connection.
 func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.ConnectionStatusValue, r wire.Report) (*networkingv1beta1.Connection, error) {
 	text, err := json.Marshal(r)
 	if err != nil {

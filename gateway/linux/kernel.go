@@ -22,7 +22,7 @@ import (
 
 // Options configure a Kernel. The zero value works.
 type Options struct {
-	Logger *slog.Logger // of userspace WireGuard; nil discards
+	Logger *slog.Logger // the log of userspace WireGuard; nil: no log
 }
 
 // Kernel makes a network namespace match a State. It remembers things that only this process
@@ -50,15 +50,16 @@ func New(o Options) (*Kernel, error) {
 	return &Kernel{log: o.Logger, userspace: map[string]*userspaceTunnel{}, dialed: map[string]dialed{}, ports: map[string][]uint16{}}, nil
 }
 
-// session holds the sockets of one call. Each call opens its own: a socket
-// keeps the namespace of the thread that opened it, and one with unread
-// replies of a failed batch would answer the next.
+// session holds the sockets of one call. Each call opens its own sockets: a socket keeps the
+// namespace of the thread that opened it, and unread replies of a failed batch would reach the
+// next call.
 type session struct {
 	nl    *netlink.Handle
 	nft   *nftables.Conn
 	links map[string]netlink.Link
 	names map[int]string
-	// known has the long lists as an earlier call left them; nil: the call reads them.
+	// known has routes and the other long lists as an earlier call left them; nil: this call
+	// reads them.
 	known *gateway.State
 }
 
@@ -82,8 +83,8 @@ func open() (*session, error) {
 	return s, nil
 }
 
-// largeBuffers is generic so that it fits the socket type of nftables' netlink
-// library without importing that.
+// largeBuffers is generic so that it fits the socket type of nftables' netlink library without an
+// import of that library.
 func largeBuffers[C interface {
 	SetReadBuffer(int) error
 	SetWriteBuffer(int) error
@@ -190,7 +191,7 @@ func (k *Kernel) sync(want gateway.State, known *gateway.State) ([]string, error
 		return lines, errors.Join(append(errs, err)...)
 	}
 	all := want
-	if known != nil && len(lines) == 0 { // a new device has none of the old one's routes
+	if known != nil && len(lines) == 0 { // if devices have changed, known no longer holds: a new device has no routes
 		var have gateway.State
 		have, want = onlyDifferences(*known, want)
 		s.known = &have

@@ -80,7 +80,8 @@ func (r *configurations) ofPeer(ctx context.Context, o client.Object) []reconcil
 	return slices.DeleteFunc(r.all(ctx, o), func(req reconcile.Request) bool { return req.Namespace != o.GetNamespace() })
 }
 
-// waiting returns all Configurations if one of the cluster's own ranges has changed: they may wait for it.
+// waiting returns all Configurations if one of the cluster's own ranges has changed: each may wait for such a
+// change.
 func (r *configurations) waiting(ctx context.Context, o client.Object) []reconcile.Request {
 	if o.GetNamespace() != r.namespace {
 		return nil
@@ -171,7 +172,7 @@ func (r *configurations) tell(ctx context.Context, conf *networkingv1beta1.Confi
 // roomAgain is how soon the operator looks for a free range again.
 const roomAgain = time.Minute
 
-// Reasons why a Configuration has no ranges yet. The first one is Liqo's.
+// Reasons why a Configuration has no ranges yet. The first reason is Liqo's.
 const (
 	reasonWaiting   = "WaitingForNetworks"
 	reasonInvalid   = "InvalidCIDR"
@@ -299,7 +300,7 @@ func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Co
 }
 
 // remap returns the ranges under which the peer is seen. If a range has to be replaced, it takes the next
-// step of the replacement. shown are the ranges in the present status.
+// step of the replacement. The parameter shown has the ranges in the present status.
 func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidrs, shown []networkingv1beta1.CIDR, m *ranges.Moves) ([]networkingv1beta1.CIDR, error) {
 	out := make([]networkingv1beta1.CIDR, 0, len(cidrs))
 	for _, cidr := range cidrs {
@@ -387,8 +388,8 @@ func (r *configurations) find(ctx context.Context, conf *networkingv1beta1.Confi
 		return nil, nil
 	}
 	if err == nil && !metav1.IsControlledBy(n, conf) && metav1.GetControllerOf(n) != nil {
-		// An earlier Configuration of this name has left it, and the garbage collector would delete it later,
-		// while it is in use. The allocator gives the new Network the same range.
+		// The Network belongs to an earlier Configuration of this name: the garbage collector would delete it
+		// later, while it is in use. The allocator gives the new Network the same range.
 		return nil, control.Delete(ctx, r.client, n)
 	}
 	return n, err
@@ -420,7 +421,7 @@ func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Co
 	return n, nil
 }
 
-// unasked reports whether perhaps no admin of this cluster has agreed to a range: the peer's operator has
+// unasked reports whether this cluster's admins may never have agreed to a range: the peer's operator has
 // sent it, or the peer's admin has an account here and may have written it. A Configuration does not prove
 // which of the two admins has written it.
 func (r *configurations) unasked(ctx context.Context, conf *networkingv1beta1.Configuration, cidr networkingv1beta1.CIDR) (bool, error) {
@@ -445,12 +446,12 @@ func otherName(conf *networkingv1beta1.Configuration, kind string, cidr networki
 	return networkName(conf, kind, cidr) + "-renumbered"
 }
 
-// report writes the Configuration's status if it has changed. It adds the true conditions of more, and
-// removes the others.
+// report writes the Configuration's status if it has changed. Of the conditions in the parameter more, it
+// sets those that are true, and removes the rest from the status.
 func (r *configurations) report(ctx context.Context, conf *networkingv1beta1.Configuration, remote *networkingv1beta1.ClusterConfig, reason, message string, more ...metav1.Condition) error {
 	before := conf.DeepCopy()
-	// Liqo v1.2.0's DeepCopy shares the conditions: setting one would change the
-	// copy too, so that the patch leaves it out, and the cache's object.
+	// Liqo v1.2.0's DeepCopy shares the conditions: setting one would change the cache's object, and also the
+	// copy, so that the patch would leave it out.
 	conf.Status.Conditions = slices.Clone(conf.Status.Conditions)
 	status := metav1.ConditionTrue
 	if remote == nil {

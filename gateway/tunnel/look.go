@@ -20,7 +20,7 @@ import (
 type watch struct {
 	dog     ping.Watchdog
 	carried ping.Traffic
-	redials int // since the last handshake
+	redials int // the redials after the last handshake
 	looks   int
 }
 
@@ -87,7 +87,7 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 		return rotateInterval
 	case w.carried.Since(before) <= pingBytes && w.dog.Calm(now, pings):
 		return UntilBeat(ping.CalmInterval)
-	case w.carried == before && pings.Latency > 0: // otherwise the first answer is still to come
+	case w.carried == before && pings.Latency > 0: // without a latency, the first answer is still to come
 		return stillInterval
 	}
 	return lookInterval
@@ -96,11 +96,13 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 const (
 	// rekeyRetry is the first delay until a client dials again after its own key or its server's key has
 	// changed. Both ends learn of the new key at about the same time. If one end is earlier, its first
-	// packets are lost; if both are as early, each drops the other's answer. WireGuard itself tries again
-	// after 5 s. Later delays are half of the time so far, so that an answer that takes a second comes
-	// before the next try: WireGuard forgets a handshake when it begins another.
+	// packets are lost; if both dial at once, each drops the other's answer. WireGuard itself tries again
+	// after 5 s. Later delays are half of the time from the change to the last try. So an answer that
+	// takes a second comes before the next try in the end: WireGuard forgets a handshake when it begins a
+	// new handshake.
 	rekeyRetry = 200 * time.Millisecond
-	// rekeyFor is how long the client dials like that. Then it treats the peer like any silent peer.
+	// rekeyFor is the time for which the client dials like that. Then it treats the peer like any silent
+	// peer.
 	rekeyFor = 5 * time.Second
 )
 
@@ -111,8 +113,7 @@ func (t *Tunnel) dials() bool {
 	return t.config.Role == gateway.Client || t.wanted.Dials
 }
 
-// awaitsKey reports whether to dial again because there was no handshake since a key was
-// replaced.
+// awaitsKey reports whether to dial again: a key was replaced, and no handshake has followed.
 func (t *Tunnel) awaitsKey(now, handshake time.Time, latency time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -180,15 +181,15 @@ func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 }
 
 const (
-	// forgetAfter is how long a client has to be silent until its server creates the peer anew;
-	// forgetEvery is the time between two such times. After a shorter break, Liqo's client goes
-	// on with its session keys, so the server keeps them.
+	// forgetAfter is the time of silence after which a server creates its client's peer anew. After a
+	// shorter silence, Liqo's client goes on with its session keys, so the server keeps them, too.
+	// forgetEvery is the least time between two renewals.
 	forgetAfter, forgetEvery = 1500 * time.Millisecond, 3 * time.Second
 )
 
-// forget creates the peer of a silent client anew. Only a server needs it. WireGuard refuses a
-// handshake whose time stamp is not later than the last one's. The client may be a new process
-// by now, on a machine whose clock is behind: it would be refused until its clock has caught up.
+// forget creates the peer of a silent client anew. Only a server needs it. WireGuard refuses a handshake
+// whose time stamp is not later than that of the last handshake. The client may be a new process by now,
+// on a machine whose clock is behind: its handshakes would be refused until the clock has caught up.
 // After forget, an attacker can replay an old handshake that it has recorded, but learns no key.
 func (t *Tunnel) forget(now time.Time) {
 	t.mu.Lock()
@@ -205,8 +206,8 @@ func (t *Tunnel) forget(now time.Time) {
 	}
 }
 
-// renew creates the peer anew. That begins a handshake with the peer's last address, or with
-// to if that is valid.
+// renew creates the peer anew. That begins a handshake with the address in the parameter to, if it is
+// valid, otherwise with the peer's last address.
 func (t *Tunnel) renew(to netip.AddrPort) error {
 	err := t.config.Kernel.Redial(t.device, to)
 	if err == nil {
@@ -234,26 +235,26 @@ func (t *Tunnel) takeNews() bool {
 }
 
 const (
-	// perEndpoint is the number of handshakes with one endpoint before the next is tried. The
-	// peer's last address comes first, then the given endpoints, of which a server may have
-	// several. If redials are at least rarely apart, each endpoint gets one handshake.
+	// perEndpoint is the number of handshakes with one endpoint before the next endpoint is tried. The
+	// peer's last address comes first, then the given endpoints: a server may have several. If redials
+	// are 5 s or more apart (the constant rarely), each endpoint gets one handshake.
 	perEndpoint = 4
 	rarely      = 5 * time.Second
-	// perPort is the number of handshakes from one port before the next is tried. A machine on
-	// the path that tracks flows can treat a flow wrongly as long as its packets come: a node
-	// that is dialled before its kube-proxy knows the Service takes the flow for its own. It
-	// knows nothing of a flow from a new port.
+	// perPort is the number of handshakes from one port before the next port is tried. A machine on the
+	// path that tracks flows can treat a flow wrongly as long as its packets come: a node takes the flow
+	// for its own if it is dialled before its kube-proxy knows the Service. The machine knows nothing of
+	// a flow from a new port.
 	perPort = 2
-	// quickPorts is the number of redials during which the port changes that soon. After that,
-	// a port is kept for at least portFor. Linux forgets an unanswered flow after 30 s
-	// (nf_conntrack_udp_timeout), and a client uses 10 ports in turn: so a port's flow is
-	// forgotten before the port is used again.
+	// quickPorts is the number of first redials in which perPort alone decides on a new port. After
+	// them, a port is kept for at least portFor. Linux forgets an unanswered flow after 30 s
+	// (nf_conntrack_udp_timeout), and a client uses 10 ports in turn: so a port's flow is forgotten
+	// before the port is used again.
 	quickPorts = 8
 	portFor    = 5 * time.Second
 )
 
-// portIsDue reports whether the n-th redial without an answer needs another port. The present
-// port has been in use since the time since.
+// portIsDue reports whether the n-th redial without an answer needs another port. The parameter since is
+// when the present port came into use.
 func portIsDue(n int, now, since time.Time) bool {
 	return n%perPort == 0 && (n <= quickPorts || now.Sub(since) >= portFor)
 }
@@ -352,8 +353,8 @@ func (t *Tunnel) Status(now time.Time) Status {
 		Heard: t.heard, Redialled: t.redialled, Standby: t.standby,
 	}
 	s.Moved, s.MovedOver = t.silence.Moved(now, ping.Traffic{Sent: t.peer.Sent, Received: t.peer.Received})
-	// Only a key that the kernel already accepts: the peer switches as soon as it reads this, and
-	// otherwise its first packets would be lost.
+	// Only a key that the kernel already accepts is reported: the peer uses its next key as soon as it
+	// reads this. If the kernel did not accept the key yet, the peer's first packets would be lost.
 	if next := t.wanted.next(); next == t.admitted.PublicKey || next == t.admitted.NextKey {
 		s.NextKey = next
 	}

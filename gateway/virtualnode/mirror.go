@@ -24,14 +24,14 @@ import (
 
 // mirror creates a ShadowPod for each pod that is bound to the virtual node, and copies the status of the
 // remote pod back. [decide.View.Decide] decides. mirror has no state of its own: a restarted process compares
-// the two lists.
+// all pods again.
 type mirror struct {
 	Options
 
 	config *rest.Config
-	client client.Client // of this cluster
+	client client.Client // for this cluster
 	queue  workqueue.TypedRateLimitingInterface[client.ObjectKey]
-	group  sync.WaitGroup // of watches
+	group  sync.WaitGroup // the watches that run
 	seen   seen
 
 	mu     sync.Mutex
@@ -48,11 +48,12 @@ type unsent struct {
 }
 
 const (
-	mirrors = 10 // workers: most of the time, each waits for an API server
+	mirrors = 10 // the number of workers: most of the time, each waits for an API server
 	// A failure is tried again at these intervals: the shortest, and the longest.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
-	// The end of a remote pod is an event. This interval is for an event that arrived too early.
+	// The end of a remote pod is an event. If the event came too early, the pod is looked at again after this
+	// time.
 	goneAgain = time.Second
 	// writeWithin limits one request.
 	writeWithin = 15 * time.Second
@@ -224,8 +225,8 @@ func (m *mirror) view(name string) (*space, decide.View) {
 	}
 }
 
-// look compares one pod with its ShadowPod and remote pod, and acts on the difference. again asks for another
-// call.
+// look compares a pod with its ShadowPod and remote pod, and acts on the difference. If again is true, the
+// caller calls look once more after goneAgain.
 func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, err error) {
 	s, v := m.view(key.Namespace)
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {

@@ -111,8 +111,8 @@ func lostBy(m, c *offloadingv1beta1.NamespaceMap) map[string]string {
 	return lost
 }
 
-// told removes namespaces from the map's list of withdrawn ones when the copy does not request them any
-// more.
+// told removes namespaces from the map's annotation of withdrawn namespaces when the copy does not request
+// them any more.
 func (r *copier) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap) error {
 	all := peering.Withdrawn(m)
 	for namespace := range withdraws(m) {
@@ -144,7 +144,7 @@ func (r *copier) showMap(ctx context.Context, remote client.Client, m, c *offloa
 		}
 		return nil // the answer arrives as an event
 	case c.DeletionTimestamp != nil:
-		return nil // it is created again when it is gone
+		return nil // the copy is created again when it is gone
 	case !equality.Semantic.DeepEqual(c.Spec, want.Spec) || !equality.Semantic.DeepEqual(c.Labels, want.Labels):
 		c.Spec, c.Labels = want.Spec, want.Labels
 		if err := remote.Update(ctx, c, client.FieldOwner(control.Manager)); err != nil {
@@ -152,7 +152,7 @@ func (r *copier) showMap(ctx context.Context, remote client.Client, m, c *offloa
 		}
 	}
 	if unanswered := len(c.Status.CurrentMapping) == 0 && len(c.Spec.DesiredMapping) > 0; unanswered || equality.Semantic.DeepEqual(m.Status, c.Status) {
-		return nil // a new copy has no answer yet: the provider still has the namespaces of the copy before it
+		return nil // a new copy has no answer yet: until then, the former copy's answer still holds
 	}
 	before := m.DeepCopy()
 	m.Status = *c.Status.DeepCopy()

@@ -118,7 +118,7 @@ func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, o
 
 // strangers maps users and groups to the binding that gives them rights. It leaves out this operator's
 // bindings for consumers: those in tenant namespaces for all consumers, those of slices' users only for
-// consumer of, because another consumer must not get their names.
+// the consumer with this ID, because another consumer must not get their names.
 func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBinding, of wire.ClusterID) map[string]string {
 	names := map[string]string{}
 	add := func(binding string, subjects []rbacv1.Subject) {

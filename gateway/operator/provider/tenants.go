@@ -54,7 +54,7 @@ func (r *tenants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) err
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			return r.list(ctx, client.InNamespace(o.GetName()))
 		})).
-		// Of two Tenants in conflict, the other one may be in another namespace.
+		// A deleted Tenant may have blocked a Tenant in another namespace.
 		Watches(&authv1beta1.Tenant{}, handler.Funcs{DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			for _, one := range r.list(ctx) {
 				q.Add(one)
@@ -82,8 +82,8 @@ func (r *tenants) list(ctx context.Context, options ...client.ListOption) (out [
 	return out
 }
 
-// judgeAgain is how soon a refused Tenant is judged again if no watch covers the reason, such as somebody
-// else's binding.
+// judgeAgain is the time until a refused Tenant is judged again. No watch covers some reasons, such as a
+// binding that somebody else has made.
 const judgeAgain = 10 * time.Second
 
 // Reconcile grants or revokes the access of one Tenant.
@@ -160,8 +160,8 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	if in.nonces, err = noncesIn(ctx, r.client, key.Namespace); err != nil {
 		return nil, err
 	}
-	// The API server has to list the objects of all other consumers only for a Tenant that is about to get a
-	// name. A Tenant that is refused anyway is judged again every 10 s.
+	// Only for a Tenant that is about to be accepted, the API server has to list all other consumers'
+	// objects. A refused Tenant is judged again every 10 s: this must not cost so much.
 	gets := !in.accepted() && in.signed() != nil
 	if in.all, err = r.allTenants(ctx, !gets); err != nil || !gets {
 		return in, err
@@ -190,8 +190,8 @@ func (r *signer) allTenants(ctx context.Context, cached bool) ([]authv1beta1.Ten
 	return all.Items, nil
 }
 
-// strangers maps users and groups to the binding that gives them rights here, except bindings that this
-// operator has made for consumer of.
+// strangers reads all bindings of this cluster, and maps users and groups to the binding that gives them
+// rights. The function of the same name decides which bindings count.
 func (r *signer) strangers(ctx context.Context, of wire.ClusterID) (map[string]string, error) {
 	var cluster rbacv1.ClusterRoleBindingList
 	var namespaced rbacv1.RoleBindingList
@@ -312,7 +312,7 @@ func (r *tenants) forget(ctx context.Context, key client.ObjectKey) error {
 	return nil
 }
 
-// unfence removes the quota of a deleted Tenant, if the operator still has the right to.
+// unfence removes the quota of a deleted Tenant, if the operator still has the right to do so.
 func (r *tenants) unfence(ctx context.Context, key client.ObjectKey) error {
 	q := &corev1.ResourceQuota{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: wire.ConsumerAccessName}, q)
