@@ -18,8 +18,8 @@ import (
 )
 
 // PlanConnect is the plan to connect the two clusters. A step waits for the other cluster only if
-// it uses a value from it. Settings that p does not give keep the values of an existing connection,
-// see [Adopt].
+// the step uses a value from there. Settings that p does not give keep the values of an existing
+// connection, see [Adopt].
 func PlanConnect(p Params, f Facts) Plan {
 	if whole := p.Peering; whole != nil {
 		p.Peering, p.ForPeering = nil, true
@@ -40,7 +40,7 @@ func PlanConnect(p Params, f Facts) Plan {
 	return plan
 }
 
-// planConnect is the plan for two clusters after the installation, if they need one.
+// planConnect is the plan without the steps that install the operator.
 func planConnect(p Params, f Facts) Plan {
 	plan, c := newPlan(p, f)
 	if len(plan.Steps) > 0 {
@@ -104,8 +104,8 @@ func newPlan(p Params, f Facts) (Plan, Connection) {
 	return completePlan(plan, f)
 }
 
-// NewHalf is newPlan for plans that change only cluster A. Of B they know only what its admin has
-// told.
+// NewHalf is newPlan for plans that change only cluster A. They know only the facts about B that
+// B's admin has told.
 func NewHalf(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Sides[A].Name(), B: f.Sides[B].ID, Params: p}
 	if plan.Steps = NoAnswer(f, A); len(plan.Steps) > 0 {
@@ -166,7 +166,7 @@ type Connection struct {
 	Facts  Facts
 	Peers  [2]Peer // each side's objects of its connection with the other
 
-	// Nonce is the invitation's nonce for a gateway server without one; "" if none is needed.
+	// Nonce is the invitation's, for a gateway server that has no nonce; "" if not needed.
 	Nonce string
 }
 
@@ -179,7 +179,7 @@ func NewConnection(p Params, f Facts) Connection {
 	return c
 }
 
-// object is the object of a step: the live one by its own name, or the one to create.
+// object is the object of a step: the live object under its own name, or the object to create.
 func (c Connection) object(side Side, kind string, live wire.Object) ObjectRef {
 	tenant := c.Peers[side].Tenant
 	ref := ObjectRef{Kind: kind, Namespace: tenant.Namespace, Name: tenant.ObjectName()}
@@ -189,8 +189,8 @@ func (c Connection) object(side Side, kind string, live wire.Object) ObjectRef {
 	return ref
 }
 
-// Elsewhere refuses a namespace if the connection is in another one, or if another connection is in
-// it.
+// Elsewhere refuses a namespace if the connection is in another namespace, or if another connection
+// is in this namespace.
 func (c Connection) Elsewhere(side Side) *Step {
 	want, peer, facts := c.Params.Namespaces[side], c.Peers[side], c.Facts.Sides[side]
 	refuse := func(reason string, fix command.Hint) *Step {
@@ -208,7 +208,7 @@ func (c Connection) Elsewhere(side Side) *Step {
 	return nil
 }
 
-// TenantNamespace creates the connection's namespace. It uses an existing one as it is.
+// TenantNamespace creates the connection's namespace. It uses an existing namespace as it is.
 func (c Connection) TenantNamespace(side Side) Step {
 	peer := c.Peers[side]
 	ns, want := peer.Namespace, render.TenantNamespace(peer.Tenant)
@@ -257,8 +257,8 @@ func (c Connection) Configuration(side Side) Step {
 	return c.BehindNamespace(side, s)
 }
 
-// KeepName gives want the name and namespace of live, which another tool may have chosen: a
-// Configuration can even be in another namespace.
+// KeepName gives the object want the name and namespace of the live object. Another tool may have
+// chosen them: a Configuration can even be in another namespace.
 func KeepName[T any, O interface {
 	*T
 	wire.Object
@@ -288,7 +288,7 @@ func keepAnnotation(want, live wire.Object, name string) {
 	want.SetAnnotations(annotations)
 }
 
-// Remapped waits until the side has assigned the addresses at which it sees the other's.
+// Remapped waits until the side has assigned local addresses to the other side's ranges.
 func (c Connection) Remapped(side Side) Step {
 	s := Step{ID: IDOf(side, "cidrs"), Side: side, Action: Wait, Title: "addresses of " + string(c.Facts.Sides[side.Other()].ID), Status: Waiting}
 	conf := c.Peers[side].Configuration
@@ -362,7 +362,7 @@ func (c Connection) GatewayServer(side Side) Step {
 		now := peer.Server.DeepCopy()
 		now.Spec.MTU = want.Spec.MTU
 		if want.Spec.Endpoint.NodePort == nil && want.Spec.Endpoint.ServiceType == now.Spec.Endpoint.ServiceType {
-			now.Spec.Endpoint.NodePort = nil // Kubernetes leaves the Service its port
+			now.Spec.Endpoint.NodePort = nil // the Service keeps its node port
 		}
 		s.Interrupts = c.changeInterrupts(side, peer.Server, now, want)
 	}
@@ -409,9 +409,9 @@ func (c Connection) Dial(server Side) (addresses []string, port uint16, reason s
 	return addresses, port, reason
 }
 
-// endpointGrace is how long after a change an unexpected endpoint counts as the old one. After
-// that, it counts as the template's choice: the template's Service may use another port. If the
-// admin chose a node port, only that port counts.
+// endpointGrace is the time after a change in which an unexpected endpoint counts as the old
+// endpoint. After that, it counts as the template's choice: the template's Service may use another
+// port. If the admin chose a node port, only that port counts.
 const endpointGrace = 15 * time.Second
 
 // outdated returns a text if an endpoint is older than the last change of the server's type or
@@ -499,7 +499,7 @@ func (c Connection) PublicKey(side Side) Step {
 	if peer.PublicKey != nil && bytes.Equal(peer.PublicKey.Spec.PublicKey, want.Spec.PublicKey) {
 		keepAnnotation(want, peer.PublicKey, wire.AnnotationNextPublicKey)
 		if len(peer.PublicKey.OwnerReferences) == 0 {
-			want.OwnerReferences = nil // made by hand: no gateway's deletion removes it, disconnect does
+			want.OwnerReferences = nil // made by hand: only disconnect deletes it, no gateway owns it
 		}
 	}
 	return Ensure(side, stepKey, peer.PublicKey, want)

@@ -36,7 +36,7 @@ func (s State) Works() bool { return s == StateConnected || s == StateDegraded }
 func (s State) Healthy() bool { return s == StateConnected || s == StateNotConnected }
 
 // degradedLoss is the share of lost pings above which a connection is degraded. A minute has thirty
-// pings: two lost ones are more than this share, a single one is not.
+// pings: two lost pings are more than this share, one lost ping is not.
 const degradedLoss = 0.05
 
 // FabricPort is the UDP port between nodes and gateways of our operator.
@@ -55,8 +55,8 @@ const (
 	RoleClient Role = "client" // dials
 )
 
-// Reading is one cluster's report on its connection with one other. It has small plain values only,
-// so that two readings can be compared with ==.
+// Reading is one cluster's report on its connection with one other cluster. It has small plain
+// values only, so that two readings can be compared with ==.
 type Reading struct {
 	Peer      wire.ClusterID
 	Namespace string    // the tenant's
@@ -68,13 +68,13 @@ type Reading struct {
 	Relayed  bool // Endpoint is a relay's, which the server dials
 	// CIDRs reports whether the peer's ranges are mapped to local ones.
 	CIDRs bool
-	// Waiting is what keeps the gateway's pod from running, with the pod's name.
+	// Waiting is the reason why the gateway's pod does not run, with the pod's name.
 	Waiting string
 	// Unreached names the nodes that can't reach the gateway, as text; "" if all can, or if it is
 	// unknown.
 	Unreached string
-	// NodeProblem is the first problem of a node that doesn't lead to the peer as it should, as
-	// text; "" if there is none, or if it is unknown.
+	// NodeProblem is the first problem of a node with a faulty path to the peer, as text; "" if
+	// there is none, or if it is unknown.
 	NodeProblem string
 
 	// Exists reports whether there is a Connection. The fields below come from it.
@@ -94,7 +94,7 @@ type Reading struct {
 	Handshake      time.Time
 	Loss           float64       // share of pings, 0 to 1; see Lost
 	Received, Sent uint64        // bytes since the tunnel was made
-	Lately         wire.Movement // since pings have not been answered
+	Lately         wire.Movement // the traffic since the last answered ping
 	// PodTraffic is when packets of pods were last seen in both directions; zero if never, or if
 	// the gateway does not look for them.
 	PodTraffic time.Time
@@ -102,14 +102,14 @@ type Reading struct {
 	// valid if CountsRefused is set: older gateways and Liqo's don't count them.
 	Refused        uint64
 	CountsRefused  bool
-	PeerAddress    string // from which the peer was last heard, address:port
+	PeerAddress    string // address:port from which the peer was last heard
 	Implementation string
 	MTU            int // bytes
 	PathMTU        int // bytes, the longest packet that came through; 0 if unknown
-	// Generation of the gateway's object that was in force when the peer last answered; 0 if
-	// unknown.
+	// Generation is the generation of the gateway's object that was in force when the peer last
+	// answered; 0 if unknown.
 	Generation int64
-	// NextKey is the peer's next public key for which the gateway is prepared, in base64.
+	// NextKey is the peer's next public key, in base64, if the gateway is prepared for it.
 	NextKey string
 }
 
@@ -219,7 +219,7 @@ func (r Reading) lossText() string {
 	return fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
 }
 
-// Recovering reports whether pings that were lost before the latest outage ended still count.
+// Recovering reports whether pings lost in the latest outage still count as lost.
 func (r Reading) Recovering() bool { return !r.Since.IsZero() && r.At.Sub(r.Since) < lossWindow }
 
 // meaning explains the value of a gateway that reports nothing else: Liqo's.
@@ -277,7 +277,7 @@ func (p Peer) Reading() Reading {
 	return r
 }
 
-// waiting is what keeps the gateway's pod from running; "" if nothing does.
+// waiting is the reason why the gateway's pod does not run; "" if there is none.
 func (p Peer) waiting() string {
 	if p.Pod == nil || p.Pod.Waiting == "" {
 		return ""

@@ -17,7 +17,7 @@ import (
 // REJECT_AFTER_TIME). An older handshake proves nothing.
 const handshakeLife = 180 * time.Second
 
-// longestWindow is the longest time between two observations that are compared. In a longer one,
+// longestWindow is the longest time between two observations that are compared. In a longer time,
 // packets may have moved long ago.
 const longestWindow = time.Minute
 
@@ -33,7 +33,7 @@ type movement struct {
 const leastSilence = 3
 
 // sinceSilent returns the movements that both gateways have counted since the last answered ping.
-// ok is false if a gateway does not report this: its problem may be another, such as a pod that is
+// ok is false if a gateway does not report this: it may have another problem, such as a pod that is
 // gone.
 func (in diagnosis) sinceSilent() (moved [2]movement, ok bool) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -46,9 +46,9 @@ func (in diagnosis) sinceSilent() (moved [2]movement, ok bool) {
 	return moved, true
 }
 
-// movements returns the movements of both gateways since they report silence, or else between the
-// earlier observation and this one. ok is false if neither is usable. Totals since the start are
-// not used: they hide that a tunnel has stopped.
+// movements returns the movements of both gateways since their last answered pings, or else between
+// two observations, the earlier one and this one. ok is false if neither is usable. Totals since
+// the start are not used: they hide that a tunnel has stopped.
 func (in diagnosis) movements() (moved [2]movement, ok bool) {
 	if moved, ok = in.sinceSilent(); ok {
 		return moved, true
@@ -98,10 +98,10 @@ func (in diagnosis) path(from flows.Side) Result {
 	return r
 }
 
-// clientBehind is another reason that a server sends no answer: WireGuard refuses a handshake with
-// a time not later than that of the client's last one, and does not count the packet. Facts have
-// only the clocks of the API servers, not those of the gateways' nodes, and not the server's
-// memory. "" if the client's clock is not behind.
+// clientBehind is another reason that a server sends no answer: WireGuard refuses a handshake whose
+// time is not later than that of the client's last handshake, and does not count the packet. Facts
+// have only the API servers' clocks, not the gateway nodes', and not the time that the server
+// remembers. Both texts are "" if the client's clock is not behind.
 func (in diagnosis) clientBehind() (fact, fix string) {
 	server, client := in.cluster(in.server()), in.cluster(in.server().Other())
 	behind := server.ClockAhead - client.ClockAhead
@@ -142,7 +142,7 @@ func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
 	return in.closed(text)
 }
 
-// closed is the result for a path that loses packets, with its own advice first, and then others.
+// closed is the result for a path that loses packets. Its own advice comes first, then the others.
 func (in diagnosis) closed(text string, others ...command.Hint) Result {
 	server, client := in.server(), in.server().Other()
 	address, port := in.dialled()
@@ -190,8 +190,8 @@ func (in diagnosis) silent(reports func(flows.Reading) bool) string {
 	return strings.Join(names, " and ")
 }
 
-// NoHandshake describes since when there was no handshake: a client that dials anew forgets earlier
-// ones.
+// NoHandshake describes the time without a handshake: a client that dials again forgets earlier
+// handshakes.
 func NoHandshake(r flows.Reading) string {
 	if r.Role == flows.RoleClient {
 		return "no handshake since it dialled last"

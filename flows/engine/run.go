@@ -21,8 +21,8 @@ type Event struct {
 	Started time.Time // when the run began
 	Plan    flows.Plan
 	Changes []flows.Change // since the last event
-	// Again marks steps that wait for a reason which was reported a short time ago, with another
-	// one in between: of two reasons that take turns, each is reported once.
+	// Again marks steps whose reason to wait was reported a short time ago already, before another
+	// reason. So two reasons that alternate are reported once each.
 	Again map[flows.StepID]bool
 }
 
@@ -116,7 +116,7 @@ type runner struct {
 	waits    map[flows.StepID]wait
 	heard    map[heard]time.Time // when each text was emitted last
 	again    map[flows.StepID]bool
-	tries    int // of measuring
+	tries    int // how often packets were sent
 	answers  Answers
 
 	mu sync.Mutex // guards applied: both sides write to it
@@ -209,9 +209,9 @@ func (r *runner) failure(p flows.Plan) error {
 	return &flows.StepError{Step: *f, Cluster: p.ID(f.Side), Changed: r.changed, Cause: f.Cause}
 }
 
-// measureTries is how often packets are sent before they count as lost. When a gateway has moved,
-// nodes learn it later than the other gateway: with Liqo up to ten seconds. A try takes about two
-// seconds.
+// measureTries is how often packets are sent before they count as lost. A try takes about two
+// seconds. When a gateway has moved, nodes learn it after the other gateway does, with Liqo up to
+// 10 s later.
 const measureTries = 5
 
 // measure sends packets. The plan judges the result.
@@ -248,8 +248,8 @@ func (r *runner) send(p flows.Plan, at time.Time, changes []flows.Change) {
 }
 
 // approve asks the clusters and then the admin, before the first change and before changes that the
-// admin has not seen. A plan is made again after every change, and may then delete or replace more
-// than it announced.
+// admin has not seen. A plan is made again after every change. It may then delete or replace more
+// than the plan before it announced.
 func (r *runner) approve(ctx context.Context, p flows.Plan, f flows.Facts) (asked bool, err error) {
 	if p.Empty() || r.approved != nil && r.approved.Foresaw(p) {
 		return false, nil

@@ -23,8 +23,8 @@ import (
 )
 
 // PlanInvite makes cluster A's end of a connection with peer, as far as that needs nothing
-// of the peer. After it, [NewInvitation] has all its values. The nonce is random; a server
-// that has one keeps it.
+// of the peer. After it, [NewInvitation] has what it needs. The nonce is random; a server
+// that has a nonce keeps it.
 func PlanInvite(p flows.Params, peer wire.ClusterID, nonce string, f flows.Facts) flows.Plan {
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
 	f.Sides[flows.B] = flows.ClusterFacts{ID: peer, Described: true}
@@ -112,8 +112,8 @@ func PlanAccept(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// described returns the facts of a cluster from its admin's description for peer: those
-// that plans for the peer's side use.
+// described makes facts of a cluster from its admin's description: only the facts that
+// plans of its peer need.
 func described(d peerfile.Description, peer wire.ClusterID) flows.ClusterFacts {
 	f := flows.ClusterFacts{
 		ID: d.ClusterID, UID: d.UID, Described: true, Software: flows.Operator, HasCRDs: true,
@@ -211,7 +211,7 @@ func newFile(c flows.Connection, kind peerfile.Kind, mtu int, valid time.Duratio
 }
 
 // Expired returns an error if a file is too old to be used. Its endpoint and key may have
-// changed since.
+// changed meanwhile.
 func Expired(l peerfile.File, now time.Time) error {
 	if !now.After(l.Expires) {
 		return nil
@@ -222,8 +222,8 @@ func Expired(l peerfile.File, now time.Time) error {
 	return &flows.StepError{Step: s, Cluster: l.For}
 }
 
-// WrongFingerprint returns an error if a file does not have the fingerprint told by its
-// writer. It returns nil if told is "".
+// WrongFingerprint returns an error if a file does not have the fingerprint that its writer
+// has told. It returns nil if that is "".
 func WrongFingerprint(l peerfile.File, told string) error {
 	if told == "" || peerfile.SameFingerprint(told, l.Fingerprint) {
 		return nil
@@ -237,7 +237,7 @@ func WrongFingerprint(l peerfile.File, told string) error {
 // misdirected returns a failed step if the file is for another cluster.
 func misdirected(l peerfile.File, local flows.ClusterFacts) *flows.Step {
 	if local.Problem != nil || local.ID == "" || local.ID == l.For {
-		return nil // or another step reports the problem of the cluster
+		return nil // for this cluster; or another step reports the cluster's problem
 	}
 	return new(flows.Refuse(flows.A, flows.CodeInvitation, strings.ToLower(string(l.Kind))+" is for this cluster", flows.FailedPreflight,
 		fmt.Sprintf("%s wrote it for %s, and this is %s", l.From.ClusterID, l.For, local.ID), command.Text("choose the context of "+string(l.For))))

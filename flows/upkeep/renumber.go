@@ -20,8 +20,8 @@ import (
 
 // RenumberParams are the admin's choices for a renumbering.
 type RenumberParams struct {
-	// LocalOnly does not touch cluster B, which need not answer: the addresses at which A sees it
-	// have no effect on B.
+	// LocalOnly changes only cluster A, and B need not answer: the addresses at which A sees B have
+	// no effect on B.
 	LocalOnly bool
 	// Peer is the cluster ID of B; "" means the ID that B reports, or else the only peer of A.
 	Peer wire.ClusterID
@@ -29,8 +29,8 @@ type RenumberParams struct {
 	Keep time.Duration
 }
 
-// Renumbering has the ranges to leave. It is decided once, at the start of a run: if the peer is
-// now seen at another range, the change is done.
+// Renumbering has the ranges to leave. They are chosen once, at the start of a run: when the peer
+// is seen at none of them, the change is done.
 type Renumbering struct {
 	Peer  wire.ClusterID // "" while unknown
 	Leave [2][]netip.Prefix
@@ -99,8 +99,8 @@ func (p RenumberParams) connection(r Renumbering, f flows.Facts) flows.Connectio
 }
 
 // Renumber moves the peer to other ranges, as each cluster sees it, without a gap: nodes and
-// gateways know both ranges for a while. Packets in the tunnel carry real addresses, so the cluster
-// that is seen notices only the new addresses of its clients.
+// gateways know both ranges for a while. Packets in the tunnel carry real addresses, so each
+// cluster notices only the change of its own view of the peer.
 func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if plan.Steps = p.unfit(r, f); len(plan.Steps) > 0 {
@@ -226,8 +226,8 @@ func (r renumbering) policies(becomes []check.Becomes) string {
 	return text
 }
 
-// outdated lists the NetworkPolicies that name a range to leave but not the next one, and the
-// ranges that they need.
+// outdated lists the NetworkPolicies that name a range to leave but not the new range. It also
+// lists the new ranges that they need.
 func (r renumbering) outdated(becomes []check.Becomes) (names []string, next []netip.Prefix) {
 	f := r.c.Facts.Sides[r.side].Policies.Value()
 	if f == nil {
@@ -302,7 +302,7 @@ func (r renumbering) ask(becomes []check.Becomes) flows.Step {
 }
 
 // change waits until the operator has switched to the new ranges. It does so when nodes and gateway
-// have both.
+// have both ranges.
 func (r renumbering) change(becomes []check.Becomes) flows.Step {
 	s := flows.Step{
 		ID: flows.IDOf(r.side, stepChange), Side: r.side, Action: flows.Wait, Status: flows.Waiting, Code: flows.CodeRemapping,
