@@ -30,8 +30,8 @@ func watchFrom(version string) *metav1.ListOptions {
 	return &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}
 }
 
-// stores returns a store for each watch of the table that the options ask for: those of one tenant
-// namespace, or all others if tenant is "".
+// stores returns a store for each watch in [kinds.All] that the options ask for: the watches of
+// one tenant namespace, or, if tenant is "", the rest.
 func (c *Cluster) stores(tenant string) (all []*store) {
 	uses := []kinds.Use{kinds.Connections}
 	if c.options.Lending != LendingIgnored {
@@ -74,7 +74,7 @@ func (c *Cluster) storeOf(k kinds.Kind, w kinds.Watch, tenant string) *store {
 		options.FieldSelector = fields.OneTermEqualSelector(w.Field, w.Value)
 	}
 	if err != nil {
-		panic(err) // of the table
+		panic(err) // a selector of the table can't be parsed
 	}
 	s := newStore(k.Kind, func() client.ObjectList { return c.newList(k) }, c.notify, &options)
 	s.watch, s.narrow = w, c.narrow(w.Narrow)
@@ -128,7 +128,7 @@ func (c *Cluster) tenantNamespace() (client.ListOption, bool) {
 	return client.InNamespace(c.tenant()), c.tenant() != ""
 }
 
-// facts say how the cluster is reached.
+// facts returns the facts that say how the cluster is reached.
 func (c *Cluster) facts() flows.ClusterFacts {
 	f := flows.ClusterFacts{Context: c.options.Context, ContextNamespace: c.standard, Server: c.server, Namespace: c.namespace}
 	f.Instead.Cluster, f.Instead.User = c.options.Cluster, c.options.User
@@ -141,7 +141,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	if c.options.Delegation {
 		facts.Delegation = &flows.DelegationFacts{CA: c.ca}
 	}
-	// A login may take a person minutes: the bounds of requests begin after it.
+	// A login may take a person minutes: the time limits of requests begin after it.
 	if err := c.transport.Ready(ctx); err != nil {
 		facts.Problem = c.problem("get credentials", err)
 		return facts, ctx.Err()
@@ -248,7 +248,7 @@ func eventsOnOurClock(events []flows.EventFacts, ahead time.Duration) {
 	}
 }
 
-// resourceOf is the resource name, as the API server writes it, of a kind that it does not serve.
+// resourceOf names the resource of a kind that is not served, in the API server's notation.
 func resourceOf(kind string) string {
 	k, _ := kinds.Named(kind)
 	return fmt.Sprintf("%s.%s/%s", k.Resource(), k.Group, k.Version)
@@ -259,7 +259,7 @@ func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flow
 	c.identityOnce.Lock()
 	defer c.identityOnce.Unlock()
 	if c.version == "" {
-		// An API server may take the connection and say nothing.
+		// An API server may take the connection and not answer.
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
 		version, err := c.discovery.ServerVersionWithContext(ctx)

@@ -33,15 +33,15 @@ type connectFlags struct {
 	params    flows.Params
 	flags     []*flags.Flag[flows.Params]
 	install   bool
-	operators [2]render.InstallParams // the clusters where they are installed
+	operators [2]render.InstallParams // what to install on each side
 	operator  []*flags.Flag[render.InstallParams]
 	probe     bool         // test pods try the ways between the clusters first
-	reach     *trial.Reach // what the test pods found; nil before
+	reach     *trial.Reach // what the test pods found; nil before they ran
 }
 
 func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaults()} }
 
-// add adds the settings that takes accepts; nil accepts all.
+// add adds the settings for which takes returns true; if takes is nil, all settings.
 func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting) bool) {
 	for _, s := range connectionSettings {
 		if takes == nil || takes(s) {

@@ -1,7 +1,7 @@
-// Package offload decides what a provider runs for consumers: which remote pod is made from a ShadowPod,
-// what the pod counts, and which requests are refused. It is pure.
+// Package offload decides what a provider runs for consumers: which pod a ShadowPod becomes, how much it
+// takes of the grant, and which requests are refused. It is pure.
 //
-// A mapped namespace is the provider's namespace that stands for one of the consumer's.
+// A mapped namespace is the provider's namespace that stands for a namespace of the consumer.
 package offload
 
 import (
@@ -83,7 +83,8 @@ func foreign(key string) bool {
 	})
 }
 
-// passed are the annotations that the remote pod gets. Others may steer pod networks, meshes and webhooks.
+// passed are the annotations that the remote pod gets. Other annotations may steer pod networks, meshes
+// and webhooks.
 var passed = []string{"kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container", "kubectl.kubernetes.io/restartedAt"}
 
 // Annotations returns the annotations of the remote pod.
@@ -98,7 +99,7 @@ func Annotations(asked map[string]string) map[string]string {
 }
 
 // Phase returns the phase that the ShadowPod reports: the phase of the remote pod. If the pod ends because
-// it is being deleted, its work is not done, and the phase before stays: the pod is created again.
+// it is being deleted, its work is not done and it is created again: the earlier phase stays.
 func Phase(before corev1.PodPhase, p *corev1.Pod) corev1.PodPhase {
 	if p.Status.Phase == "" || p.DeletionTimestamp != nil && Ended(p.Status.Phase) {
 		return before

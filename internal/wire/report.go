@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Report is a gateway's report about its tunnel. It adds to the two fields of a
-// Connection's status. It is stored as JSON in [AnnotationStatus]. Fields are only
-// ever added.
+// Report is a gateway's report about its tunnel, stored as JSON in [AnnotationStatus]. A
+// Connection's own status has only two fields. Fields of a Report are only ever added.
 type Report struct {
 	// At is when the report was written, by the clock of the gateway's node.
 	At time.Time `json:"at"`
@@ -18,7 +17,7 @@ type Report struct {
 	// Reason is one word for machines, Message one sentence for people.
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
-	// Since is when the Connection's value last changed, by the same clock; nil from a
+	// Since is when the Connection's value last changed, by the node's clock; nil from a
 	// gateway that doesn't keep this time.
 	Since *time.Time `json:"since,omitempty"`
 	// Handshake is the time of the last WireGuard handshake.
@@ -39,11 +38,12 @@ type Report struct {
 	// Refused counts the peer's packets to nodes or to the gateway itself since the gateway's
 	// pod started; nil from a gateway that does not count them.
 	Refused *uint64 `json:"refused,omitempty"`
-	// Endpoint is the peer's address: the source of its last packet, or the one being dialled.
+	// Endpoint is the peer's address: the source of its last packet, or the address being
+	// dialled.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Implementation is "kernel" or "userspace".
 	Implementation string `json:"implementation,omitempty"`
-	// MTU of the tunnel's interface, in bytes.
+	// MTU is the MTU of the tunnel's interface, in bytes.
 	MTU int `json:"mtu,omitempty"`
 	// PathMTU is the longest packet that was seen to pass through the tunnel, in bytes;
 	// 0 if that is not known, for example because the peer does not answer such tests.
@@ -54,8 +54,8 @@ type Report struct {
 	// Also are the peer's former and next ranges during a renumbering, as far as the
 	// gateway has routes to them.
 	Also []netip.Prefix `json:"also,omitempty"`
-	// Generation of the GatewayServer or GatewayClient that was in force when the
-	// peer last answered a ping; 0 if it never did, or if that is not known.
+	// Generation is the generation of the GatewayServer or GatewayClient that was in force
+	// when the peer last answered a ping; 0 if it never did, or if that is not known.
 	Generation int64 `json:"generation,omitempty"`
 }
 

@@ -45,8 +45,8 @@ type plugin struct {
 
 	mu      sync.Mutex
 	current *credential
-	running *run          // nil if none is
-	err     error         // of the last run; nil if it gave credentials
+	running *run          // the present run; nil if there is none
+	err     error         // the error of the last run; nil if it gave credentials
 	pause   time.Duration // the pause after the last run; 0 if it did not fail
 	next    time.Time     // after a failure, the time of the next run
 }
@@ -121,7 +121,7 @@ type run struct {
 	err    error
 
 	mu     sync.Mutex
-	stderr []byte // the end of it
+	stderr []byte // the last part of the program's stderr
 	told   string // the last words that were passed on
 }
 
@@ -164,7 +164,7 @@ type credential struct {
 type PluginError struct {
 	Command string
 	Reason  string
-	Word    string // the reason in a list
+	Word    string // the reason in short, for lists
 	hint    string
 }
 
@@ -208,9 +208,9 @@ type pluginTransport struct {
 	base   *http.Transport
 
 	mu      sync.Mutex
-	refused *credential   // this API server refused it; others may accept it
-	pause   time.Duration // after it refused new ones
-	next    time.Time     // when to ask the plug-in for others
+	refused *credential   // this API server refused it; other API servers may accept it
+	pause   time.Duration // the pause after the API server refused new credentials
+	next    time.Time     // when to ask the plug-in for other credentials
 }
 
 // certificate returns the certificate for a handshake of crypto/tls.
@@ -257,8 +257,8 @@ func (t *pluginTransport) RoundTrip(request *http.Request) (*http.Response, erro
 }
 
 // refuse notes that the API server does not accept the credentials. Old ones are replaced at the next
-// request. If it refuses new ones, further ones will hardly be better: then the plug-in gets the same pauses
-// as one that fails.
+// request. If it refuses new credentials, further ones will hardly be better: then the plug-in gets the same
+// pauses as a plug-in that fails.
 func (t *pluginTransport) refuse(c *credential) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -279,9 +279,9 @@ func longer(pause time.Duration) time.Duration {
 	return min(max(2*pause, firstPause), longestPause)
 }
 
-// credential returns the plug-in's last credentials while they are valid, unless they are the refused ones.
-// Requests that need new ones at the same time share one run. Each waits no longer than its own context
-// allows.
+// credential returns the plug-in's last credentials while they are valid, unless the API server has refused
+// them. Requests that need new credentials at the same time share one run. Each waits no longer than its own
+// context allows.
 func (p *plugin) credential(ctx context.Context, refused *credential) (*credential, error) {
 	c, r, err := p.begin(refused) //nolint:contextcheck // the run is shared: it outlives whoever asked first
 	if r == nil {
@@ -341,7 +341,7 @@ func (p *plugin) refresh(ctx context.Context, r *run) {
 	close(r.done)
 }
 
-// slow is how long a plug-in may take before its wait is reported: those of cloud providers take a few
+// slow is how long a plug-in may take before its wait is reported: plug-ins of cloud providers take a few
 // seconds.
 const slow = 3 * time.Second
 
@@ -408,7 +408,7 @@ func (p *plugin) execute(ctx context.Context, r *run) (*credential, error) {
 	cmd.Env = append(cmd.Env, "KUBERNETES_EXEC_INFO="+p.info)
 	var stdout bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, r
-	cmd.WaitDelay = time.Second // for children of it that keep its output open
+	cmd.WaitDelay = time.Second // for the program's children that keep its output open
 	detach(cmd)
 	if err := cmd.Run(); err != nil {
 		return nil, p.runError(ctx, err, r.lastWords())
@@ -468,7 +468,7 @@ func (p *plugin) parse(stdout []byte) (*credential, error) {
 }
 
 // Transport reaches one cluster. When the API server refuses the credentials, Transport reads the kubeconfig
-// again: a login in another program changes that, and a program that runs for weeks goes on.
+// again: a login elsewhere changes that file, and this program goes on without a restart.
 type Transport struct {
 	reload func() (*rest.Config, error)
 
@@ -479,16 +479,16 @@ type Transport struct {
 	looked time.Time
 }
 
-// lookAgainAfter is how often the kubeconfig is read while the API server
-// refuses the credentials.
+// lookAgainAfter is the least time between two reads of the kubeconfig while the API server refuses the
+// credentials.
 const lookAgainAfter = 2 * time.Second
 
 // dialTimeout limits the wait for an API server that drops packets.
 const dialTimeout = 5 * time.Second
 
 // NewTransport reaches the API server as config describes. When the API server refuses the credentials,
-// reload reads them again; nil if they are not from a file. The error is about config, and may be a
-// [PluginError]; so may errors of requests.
+// reload reads them again; nil if they are not from a file. The error is about config. It and requests'
+// errors may be a [PluginError].
 func NewTransport(config *rest.Config, reload func() (*rest.Config, error)) (*Transport, error) {
 	rt, plugin, err := newTransport(config)
 	return &Transport{reload: reload, config: config, rt: rt, plugin: plugin}, err

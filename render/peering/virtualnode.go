@@ -240,8 +240,8 @@ func (p NodeProgram) Lent() *corev1.Node {
 	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: p.Name, Labels: labels}}
 }
 
-// Address has the fields of a Node that the operator writes: the address at which the virtual kubelet
-// answers API servers; "" for none.
+// Address has the fields of a Node that the operator writes: ip, at which the virtual kubelet answers API
+// servers, and its port. If ip is "", the Node has neither.
 func (p NodeProgram) Address(ip string) *corev1.Node {
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: p.Name}}
 	if ip != "" {
