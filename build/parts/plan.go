@@ -185,13 +185,26 @@ func stamps() map[string]bool {
 // lacking returns the reason that this machine can't run a part; "" if it can.
 func lacking(need string) string {
 	switch need {
-	case "root":
+	case "root", "bpf":
 		if os.Geteuid() != 0 {
 			return "not root, so there is no lab"
+		}
+		if need == "bpf" {
+			return withoutBPF()
 		}
 	case "vm":
 		if out, err := exec.CommandContext(context.Background(), "uname", "-m").Output(); err == nil && strings.TrimSpace(string(out)) != "x86_64" {
 			return "the virtual machine is for x86_64"
+		}
+	}
+	return ""
+}
+
+// withoutBPF says why Cilium can't run here, or nothing.
+func withoutBPF() string {
+	for file, needed := range map[string]string{"/proc/filesystems": "bpf", "/proc/self/mounts": "cgroup2"} {
+		if text, err := os.ReadFile(file); err != nil || !slices.Contains(strings.Fields(string(text)), needed) {
+			return "no " + needed + " in " + file + ", so there is no Cilium"
 		}
 	}
 	return ""

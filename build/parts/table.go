@@ -23,7 +23,7 @@ type part struct {
 
 	programs []string       // targets of make that its tests use, besides those of every lab
 	sources  []string       // files that only this part uses, besides those of its tests
-	needs    string         // "root", or "vm"
+	needs    string         // "root", "bpf", or "vm"
 	tests    *regexp.Regexp // names of its tests, in the program's module; nil: the part takes the rest, by its name
 	cases    string         // the -run expression for a test whose cases are separate parts
 }
@@ -83,6 +83,10 @@ func parts(minors []string) []part {
 		part{
 			name: "nat", title: "end-to-end tests of clusters behind routers that translate addresses", needs: "root", group: 2,
 			programs: lab, tests: names(`TestBehindNAT`),
+		},
+		part{ // to be of a group once it has passed there: its program takes 16 minutes of a processor
+			name: "cilium", title: "end-to-end tests of a cluster with Cilium", needs: "bpf", allOnly: true,
+			programs: append([]string{"bin/cilium"}, lab...), sources: []string{"testdata/cilium"}, tests: names(`TestCilium`),
 		},
 	)
 }

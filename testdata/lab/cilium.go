@@ -68,6 +68,9 @@ func (n nodeSpec) ciliumSettings() map[string]string {
 		"routing-mode": "tunnel", "tunnel-protocol": "vxlan", "kube-proxy-replacement": "false",
 		"enable-l7-proxy": "false", "enable-hubble": "false", "enable-health-checking": "false",
 		"cgroup-root": ciliumCgroup,
+		// On a busy machine an API server may not answer for more than the 10 s after
+		// which the operator would end.
+		"leader-election-lease-duration": "60s", "leader-election-renew-deadline": "50s",
 		// All nodes share the memory of this machine.
 		"bpf-map-dynamic-size-ratio": "0.0005",
 	}

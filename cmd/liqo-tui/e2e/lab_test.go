@@ -622,12 +622,13 @@ func (l lab) kernels(t *testing.T) map[string]string {
 	return out
 }
 
-// normalize drops lines of pods' interfaces, which Calico calls cali..., empty ones, and the order, which the
-// kernel does not promise.
+// normalize drops lines of pods' interfaces, which Calico calls cali... and Cilium lxc..., empty ones, and the
+// order, which the kernel does not promise.
 func normalize(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "veth") && !strings.Contains(line, "cali") {
+		ofPod := slices.ContainsFunc([]string{"veth", "cali", "lxc"}, func(name string) bool { return strings.Contains(line, name) })
+		if line = strings.TrimSpace(line); line != "" && !ofPod {
 			lines = append(lines, line)
 		}
 	}

@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+)
+
+// ciliumModes are those of milan's pod network, with the largest packet between pods of
+// both clusters. Of 1500 bytes the tunnel takes 60, and what leaves it in Cilium's VXLAN
+// 50 more. Pools of several ranges (multipool) are not there: the operator does not read
+// them.
+var ciliumModes = []struct {
+	cni     string
+	largest int
+}{
+	{"cilium", 1390},
+	{"cilium:kpr", 1390},
+	{"cilium:native+nodecidr", 1440},
+	{"cilium:kpr+native", 1440},
+}
+
+// TestCilium connects rome, whose pods are on a bridge, with milan, whose pod network is
+// Cilium. Milan's NodePort is dialled.
+func TestCilium(t *testing.T) {
+	mayMakeLab(t)
+	for _, mode := range some(t, ciliumModes, 1) {
+		t.Run(mode.cni, func(t *testing.T) {
+			l := makeShape(t, "--nodes", "2", "--cni", "milan="+mode.cni, "--load", "../../../bin/images/liqo-gateway.tar")
+			l.testCilium(t, connection{"rome", "milan"}, mode.largest)
+		})
+	}
+}
+
+func (l lab) testCilium(t *testing.T, c connection, largest int) {
+	for _, cluster := range l.clusters {
+		install := []string{"install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster, "--image", labImage}
+		if cluster == c.a { // where nothing in Kubernetes says it; Cilium's is found
+			install = append(install, "--pod-cidr", labPodCIDR)
+		}
+		l.tui(install...).want(t, exit.OK)
+		for _, node := range l.nodes(t, cluster) {
+			l.apply(t, cluster, webPod(t, node))
+			l.apply(t, cluster, hostPod(node))
+		}
+	}
+	for _, cluster := range l.clusters {
+		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app in (web, host)", "--timeout=180s")
+	}
+	before := l.kernels(t)
+	l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exit.OK)
+	t.Run("pods, nodes and pods in their node's network reach pods", func(t *testing.T) {
+		for _, way := range c.ways() {
+			l.testReach(t, way)
+		}
+	})
+	t.Run("large answers arrive", func(t *testing.T) {
+		for _, way := range c.ways() {
+			for path, err := range l.askAll(t, way, 300_000) {
+				if err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+			}
+		}
+	})
+	t.Run("a NodePort leads to a remote pod from every node", func(t *testing.T) { l.testNodePort(t, connection{"milan", "rome"}) })
+	t.Run("policies of Cilium see a peer's pods as outside of the cluster", func(t *testing.T) { l.testIdentity(t, c) })
+	t.Run("verify finds the largest packet", func(t *testing.T) {
+		var v report.Verification
+		out := l.between(c, "verify", "-o", "json").want(t, exit.OK).out
+		if err := json.Unmarshal([]byte(out), &v); err != nil {
+			t.Fatal(err)
+		}
+		for _, way := range []report.Way{v.AToB, v.BToA} {
+			if !v.Verified || way.LargestPacket != largest {
+				t.Errorf("%s to %s: verified %t, largest packet %d, want %d", way.From, way.To, v.Verified, way.LargestPacket, largest)
+			}
+		}
+	})
+	t.Run("check finds nothing wrong", func(t *testing.T) { l.both(c, "check").want(t, exit.OK) })
+	t.Run("Cilium does not take our device for one of the node's", l.testDevices)
+	t.Run("reset leaves nothing in any kernel", func(t *testing.T) {
+		l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)
+		l.waitForNamespacesGone(t)
+		eventually(t, 30*time.Second, func() error {
+			if diff := cmp.Diff(before, l.kernels(t)); diff != "" {
+				return fmt.Errorf("the nodes' kernels differ (-before +after):\n%s", diff)
+			}
+			return nil
+		})
+	})
+}
+
+// askAll has the pods of a, those in their node's network too, ask for that many bytes from
+// a pod on each node of b, all at once.
+func (l lab) askAll(t *testing.T, way connection, bytes int) map[string]error {
+	t.Helper()
+	seen := l.translations(t, way.a, way.b)
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	paths := map[string]error{}
+	for _, peerNode := range l.nodes(t, way.b) {
+		url := fmt.Sprintf("http://%s:8080/?bytes=%d", seen.of(t, l.podIP(t, way.b, web(peerNode))), bytes)
+		for _, node := range l.nodes(t, way.a) {
+			for _, pod := range []string{web(node), "host-" + node} {
+				wait.Go(func() {
+					answer, err := l.try(t, "kubectl", way.a, "exec", pod, "--", "/pod", "get", "--timeout", "5s", url)
+					if err == nil && len(answer) < bytes {
+						err = fmt.Errorf("got %d bytes, want %d", len(answer), bytes)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					paths[pod+" to "+web(peerNode)] = err
+				})
+			}
+		}
+	}
+	wait.Wait()
+	return paths
+}
+
+// testIdentity tries policies of b that know a's ranges, and ones that let in all of b
+// itself. On the node of b's gateway, a's packets come out of a packet of the gateway's pod,
+// and must not be taken for that pod's.
+func (l lab) testIdentity(t *testing.T, way connection) {
+	policy := func(rules ...string) {
+		l.apply(t, way.b, fmt.Sprintf(`
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: identity, namespace: default}
+spec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: [{from: [%s]}]}
+`, strings.Join(rules, ", ")))
+	}
+	defer l.must(t, "kubectl", way.b, "delete", "networkpolicy", "identity")
+	seen := l.translations(t, way.b, way.a)
+	var peer []string
+	for _, p := range append(slices.Clone(seen.remapped), seen.remappedExternal) {
+		peer = append(peer, fmt.Sprintf("{ipBlock: {cidr: %s}}", p))
+	}
+	policy(peer...)
+	eventually(t, 20*time.Second, func() error {
+		var errs []error
+		for path, err := range l.askAll(t, way, 0) {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s, with %v let in: %w", path, peer, err))
+			}
+		}
+		return errors.Join(errs...)
+	})
+	policy("{namespaceSelector: {}}")
+	eventually(t, 20*time.Second, func() error {
+		var errs []error
+		for path, err := range l.askAll(t, way, 0) {
+			if err == nil {
+				errs = append(errs, fmt.Errorf("%s passes, where only pods of %s may", path, way.b))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// testDevices asks milan's agents which devices are the node's. An agent that took
+// liqo-fabric for one would make all MTUs smaller, again and again, and masquerade what
+// leaves there.
+func (l lab) testDevices(t *testing.T) {
+	for _, node := range l.nodes(t, "milan") {
+		out := l.must(t, "exec", "milan", node, "--", "cilium-dbg", "shell", "--", "db/show", "--columns=Name,Selected", "devices")
+		selected := map[string]string{}
+		for line := range strings.Lines(out) {
+			if words := strings.Fields(line); len(words) == 2 {
+				selected[words[0]] = words[1]
+			}
+		}
+		if selected["eth0"] != "true" || selected["liqo-fabric"] != "false" {
+			t.Errorf("%s: got these devices, want eth0 selected and liqo-fabric not:\n%s", node, out)
+		}
+	}
+}
