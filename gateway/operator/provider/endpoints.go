@@ -144,8 +144,11 @@ func (r *endpoints) shadowsIn(ctx context.Context, namespace string, which ...cl
 func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	mapped := &corev1.Namespace{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: req.Namespace}, mapped); err != nil || !peering.IsMapped(mapped) || mapped.DeletionTimestamp != nil {
-		r.release(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		err = client.IgnoreNotFound(err)
+		if err == nil {
+			r.release(req.NamespacedName)
+		}
+		return ctrl.Result{}, err
 	}
 	s := &offloadingv1beta1.ShadowEndpointSlice{}
 	switch err := r.client.Get(ctx, req.NamespacedName, s); {
