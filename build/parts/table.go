@@ -34,7 +34,7 @@ var lab = []string{"lab"}
 // parts are in the order in which they run. The groups take about the same time. Other
 // projects' programs take minutes to build on an empty cache. Besides those of each run,
 // each group needs two of them: an API server and Liqo (with its liqoctl), Calico and
-// flannel, another API server and the registry. Each run has API servers of one minor.
+// flannel, another API server and Cilium. Each run has API servers of one minor.
 func parts(minors []string) []part {
 	all := []part{
 		{name: "unit", title: "unit tests, golden files, the command line, kernel tests in network namespaces", always: true, programs: []string{"deps"}},
@@ -84,8 +84,8 @@ func parts(minors []string) []part {
 			name: "nat", title: "end-to-end tests of clusters behind routers that translate addresses", needs: "root", group: 2,
 			programs: lab, tests: names(`TestBehindNAT`),
 		},
-		part{ // to be of a group once it has passed there: its program takes 16 minutes of a processor
-			name: "cilium", title: "end-to-end tests of a cluster with Cilium", needs: "bpf", allOnly: true,
+		part{
+			name: "cilium", title: "end-to-end tests of a cluster with Cilium", needs: "bpf", group: 2,
 			programs: append([]string{"bin/cilium"}, lab...), sources: []string{"testdata/cilium"}, tests: names(`TestCilium`),
 		},
 	)

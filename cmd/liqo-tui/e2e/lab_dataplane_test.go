@@ -83,7 +83,7 @@ func TestThreeClusters(t *testing.T) {
 	t.Run("a NodePort leads to a remote pod from every node", func(t *testing.T) {
 		for _, c := range connections {
 			for _, way := range c.ways() {
-				l.testNodePort(t, way)
+				l.testNodePort(t, way, fromOutside(t))
 			}
 		}
 	})
@@ -312,9 +312,9 @@ spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
 	}
 }
 
-// testNodePort makes a Service in a whose only endpoint is a pod of b, and asks it from
-// outside through every node of a. None of these nodes has the pod.
-func (l lab) testNodePort(t *testing.T, way connection) {
+// testNodePort makes a Service in a whose only endpoint is a pod of b, and asks it through
+// every node of a. None of these nodes has the pod. ask gets a URL.
+func (l lab) testNodePort(t *testing.T, way connection, ask func(url string) ([]byte, error)) {
 	t.Helper()
 	pod := web(way.b + "-2")
 	l.apply(t, way.a, fmt.Sprintf(`
@@ -336,10 +336,9 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 		`jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))
 	for address := range addresses {
 		eventually(t, 20*time.Second, func() error { // until kube-proxy has the Service
-			answer, err := exec.CommandContext(t.Context(), "curl", "--silent", "--show-error", "--max-time", "5",
-				fmt.Sprintf("http://%s:%s/", address, port)).CombinedOutput()
+			answer, err := ask(fmt.Sprintf("http://%s:%s/", address, port))
 			if err != nil {
-				return fmt.Errorf("this machine to node %s of %s, for a pod of %s: %w: %s", address, way.a, way.b, err, answer)
+				return fmt.Errorf("to node %s of %s, for a pod of %s: %w: %s", address, way.a, way.b, err, answer)
 			}
 			var who struct{ Hostname string }
 			if err := json.Unmarshal(answer, &who); err != nil || who.Hostname != pod {
@@ -347,6 +346,13 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 			}
 			return nil
 		})
+	}
+}
+
+// fromOutside asks from this machine, which is in none of the clusters.
+func fromOutside(t *testing.T) func(string) ([]byte, error) {
+	return func(url string) ([]byte, error) {
+		return exec.CommandContext(t.Context(), "curl", "--silent", "--show-error", "--max-time", "5", url).CombinedOutput()
 	}
 }
 
