@@ -72,7 +72,7 @@ func (c *Cluster) StartProbe(ctx context.Context, r engine.ProbeRequest, progres
 	if image = cmp.Or(image, c.options.Image); image == "" {
 		return nil, engine.ErrNoImage
 	}
-	p, err := c.runProbe(ctx, render.ProbeParams{Tenant: r.Tenant, Image: image, Pods: pods, Token: r.Token, Owner: r.Owner})
+	p, err := c.runProbe(ctx, render.ProbeParams{Tenant: r.Tenant, Image: image, Pods: pods, Token: r.Token, Owner: r.Owner, Node: r.Node})
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,10 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -119,6 +121,9 @@ type ProbeParams struct {
 	Token  string      // a secret of both probes, in hexadecimal digits
 	Owner  wire.Object // Kubernetes deletes the probe with it; has its kind set; nil for none
 	Pods   PodSettings
+	// Node is the node that the probe has to run on, whatever its taints are; "" leaves the
+	// choice to the scheduler, which avoids nodes of gateways.
+	Node string
 }
 
 // ProbeLabels are the labels of a probe's pod for a peer, without those that the Job adds.
@@ -147,6 +152,9 @@ func Probe(p ProbeParams) *batchv1.Job {
 			},
 		},
 	}
+	affinity, tolerations := probeNode(p.Node)
+	p.Pods.Affinity = cmp.Or(p.Pods.Affinity, affinity)
+	p.Pods.Tolerations = append(slices.Clip(p.Pods.Tolerations), tolerations...)
 	p.Pods.Apply(&job.Spec.Template.ObjectMeta, &job.Spec.Template.Spec)
 	if p.Owner != nil {
 		job.OwnerReferences = []metav1.OwnerReference{OwnerReference(p.Owner)}
@@ -172,6 +180,23 @@ func ProbeService(job *batchv1.Job, p ServerParams) *corev1.Service {
 			}},
 		},
 	}
+}
+
+// probeNode leads a probe to this node, or away from the gateway's node. There its packets would
+// pass no other node's filters, and a path that only that node has would count as good.
+func probeNode(node string) (*corev1.Affinity, []corev1.Toleration) {
+	if node == "" {
+		gateways := metav1.LabelSelector{MatchLabels: map[string]string{wire.LabelComponent: "gateway"}}
+		return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+			Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{LabelSelector: &gateways, TopologyKey: corev1.LabelHostname},
+		}}}}, nil
+	}
+	only := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{
+		Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+	}}}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{only}},
+	}}, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 }
 
 // probePod needs no rights at all: it passes the strictest Pod Security Standard.

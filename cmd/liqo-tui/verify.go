@@ -17,6 +17,7 @@ import (
 // verifyFlags select the measurements, and the output.
 type verifyFlags struct {
 	throughput bool
+	allNodes   bool
 	timeout    time.Duration
 	output     string
 	strict     bool
@@ -32,8 +33,10 @@ func verifyCommand(io streams, pair *pairFlags) *cobra.Command {
 largest packet that passes, and with --throughput the throughput.
 
 It runs a short-lived pod in the tenant namespace of each cluster, from the
-image of the gateways, and removes it again. If a cluster can't run the pod, it
-shows the gateways' own pings instead, which does not count as verified.
+image of the gateways, and removes it again. The pod avoids the gateway's node,
+and the result names the nodes: the path of another node may still be closed.
+--all-nodes runs a pod on each node. If a cluster can't run the pod, it shows
+the gateways' own pings instead, which does not count as verified.
 On clusters with Liqo, the pod has the image of this release, or --image.
 
 Exit code 0: packets of pods pass both ways. 8: they don't, or it is unknown.`,
@@ -43,9 +46,11 @@ Exit code 0: packets of pods pass both ways. 8: they don't, or it is unknown.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&v.throughput, "throughput", false, "also measure the throughput; this fills the path for some seconds in each direction")
-	f.DurationVar(&v.timeout, "timeout", 30*time.Second, "how long it may take")
+	f.BoolVar(&v.allNodes, "all-nodes", false, "run a pod on each node of both clusters, whatever its taints are")
+	f.DurationVar(&v.timeout, "timeout", 30*time.Second, "how long it may take, for each path")
 	f.StringVarP(&v.output, "output", "o", report.Text, report.FormatHelp)
 	f.StringVar(&v.image, "image", "", "image of the test pod (default: that of the liqo-tui operator, and of this release where Liqo runs)")
+	cmd.MarkFlagsMutuallyExclusive("throughput", "all-nodes")
 	f.BoolVar(&v.strict, "strict", false, "exit code 8 also if some packets are lost, or not everything could be measured")
 	return cmd
 }
@@ -67,7 +72,7 @@ func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error
 			return err
 		}
 		defer closeBoth()
-		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{Throughput: o.throughput, Timeout: o.timeout, Image: o.image, Seen: s.Observed}, tell)
+		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{Throughput: o.throughput, AllNodes: o.allNodes, Timeout: o.timeout, Image: o.image, Seen: s.Observed}, tell)
 		if err != nil {
 			return stopped(ctx, err)
 		}

@@ -38,6 +38,7 @@ type ProbeRequest struct {
 	Token  string      // shared by the two probes
 	Owner  wire.Object // the probe is deleted with it
 	Image  string      // "" means that of our operator
+	Node   string      // "" leaves the choice to the scheduler, which avoids the gateway's node
 }
 
 // Probe is a pod that answers, and measures on request.
@@ -59,7 +60,9 @@ type ProbePod struct {
 type VerifyRequest struct {
 	// Throughput also fills the path for a few seconds in each direction.
 	Throughput bool
-	// Timeout bounds the whole measurement; 0 means 30 seconds.
+	// AllNodes measures from each node of each cluster that can run a pod.
+	AllNodes bool
+	// Timeout bounds the measurement of one path; 0 means 30 seconds.
 	Timeout time.Duration
 	// Image is the probes' image; "" means that of our operator, where it runs.
 	Image string
@@ -74,10 +77,14 @@ const (
 	removeTimeout = 10 * time.Second
 	// policiesTimeout is for reads that only add to a result.
 	policiesTimeout = 5 * time.Second
+	// pathsAtOnce bounds the pods of one measurement of all nodes.
+	pathsAtOnce = 4
 )
 
 // VerifyPair measures the path from pod to pod, both ways, with a short-lived pod in
-// each cluster. If pods can't be made, the result has the gateways' own pings instead.
+// each cluster, or on each node. The pods avoid the gateways' nodes: packets of all other
+// nodes pass their filters as well as those of the gateway's node.
+// If pods can't be made, the result has the gateways' own pings instead.
 // The error is for clusters that can't be observed or are not connected. A path that
 // does not work is a result.
 func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress func(flows.Side, string)) (verify.Result, error) {
@@ -98,14 +105,14 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 		return verify.Result{}, err
 	}
 	v := verify.Result{A: f.Sides[flows.A].ID, B: f.Sides[flows.B].ID, At: f.At}
-	limited, cancel := context.WithTimeout(ctx, r.Timeout)
-	defer cancel()
-	v.Directions, err = probePair(limited, f, [2]Cluster{a, b}, r, progress)
-	switch {
-	case ctx.Err() != nil:
+	ends, err := ends(f, r.AllNodes, &v)
+	if err != nil {
+		return verify.Result{}, err
+	}
+	if err = probePairs(ctx, f, [2]Cluster{a, b}, ends, r, progress, &v); ctx.Err() != nil {
 		return v, ctx.Err()
-	case err == nil:
-		v.Between = verify.Pods
+	}
+	if v.Between == verify.Pods {
 		blamePolicies(ctx, f, [2]Cluster{a, b}, &v)
 		return v, nil
 	}
@@ -123,6 +130,61 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 		v.Directions[side] = verify.GatewayPings(f, side)
 	}
 	return v, nil
+}
+
+// ends are the nodes of the two pods of each path; "" is any node. With allNodes each node is
+// the end of a path.
+func ends(f flows.Facts, allNodes bool, v *verify.Result) ([][2]string, error) {
+	var nodes [2][]string
+	for side, c := range f.Sides {
+		for _, n := range c.Nodes {
+			if n.Ready && n.Unfit == "" {
+				nodes[side] = append(nodes[side], n.Name)
+			}
+		}
+		v.Nodes[side] = len(nodes[side])
+		if allNodes && len(nodes[side]) == 0 {
+			return nil, &flows.Problem{Kind: flows.Forbidden, Message: fmt.Sprintf("%s %s: its nodes may not be listed, or none is ready", flows.Side(side), c.Name())}
+		}
+	}
+	if !allNodes {
+		return [][2]string{{}}, nil
+	}
+	var all [][2]string
+	for i := range max(len(nodes[flows.A]), len(nodes[flows.B])) {
+		all = append(all, [2]string{nodes[flows.A][i%len(nodes[flows.A])], nodes[flows.B][i%len(nodes[flows.B])]})
+	}
+	return all, nil
+}
+
+// probePairs measures the paths between these nodes. The error is of a path, if none could be
+// measured.
+func probePairs(ctx context.Context, f flows.Facts, clusters [2]Cluster, ends [][2]string, r VerifyRequest, progress func(flows.Side, string), v *verify.Result) error {
+	paths, errs := make([]verify.Path, len(ends)), make([]error, len(ends))
+	var g errgroup.Group
+	g.SetLimit(pathsAtOnce)
+	for i, nodes := range ends {
+		g.Go(func() error {
+			limited, cancel := context.WithTimeout(ctx, r.Timeout)
+			defer cancel()
+			paths[i], errs[i] = probePair(limited, f, clusters, nodes, r, progress)
+			return errs[i]
+		})
+	}
+	first := g.Wait()
+	var measured []verify.Path
+	for i, err := range errs {
+		if err == nil {
+			measured = append(measured, paths[i])
+		} else if r.AllNodes {
+			v.Unmeasured = append(v.Unmeasured, fmt.Sprintf("%s to %s: %v", ends[i][flows.A], ends[i][flows.B], err))
+		}
+	}
+	if len(measured) == 0 {
+		return first
+	}
+	v.SetPaths(measured)
+	return nil
 }
 
 // blamePolicies names the NetworkPolicies that block packets to a probe, as far as
@@ -146,8 +208,8 @@ func blamePolicies(ctx context.Context, f flows.Facts, clusters [2]Cluster, v *v
 	}
 }
 
-// probePair runs a probe on each side. The two probes measure each other.
-func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, r VerifyRequest, progress func(flows.Side, string)) (ways [2]verify.Direction, err error) {
+// probePair runs a probe on each side, on these nodes. The two probes measure each other.
+func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, nodes [2]string, r VerifyRequest, progress func(flows.Side, string)) (ways verify.Path, err error) {
 	var token [16]byte
 	if _, err := rand.Read(token[:]); err != nil {
 		return ways, err
@@ -157,7 +219,7 @@ func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, r Verify
 	var starting errgroup.Group
 	for side, cluster := range clusters {
 		starting.Go(func() (err error) {
-			probes[side], err = startProbe(ctx, f, flows.Side(side), cluster, ProbeRequest{Token: hex.EncodeToString(token[:]), Image: r.Image}, progress)
+			probes[side], err = startProbe(ctx, f, flows.Side(side), cluster, ProbeRequest{Token: hex.EncodeToString(token[:]), Image: r.Image, Node: nodes[side]}, progress)
 			return err
 		})
 	}
@@ -223,6 +285,7 @@ func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Prob
 		return verify.Direction{}, result, fmt.Errorf("%s %s: %w", side, here, err)
 	}
 	way := verify.DirectionOf(result)
+	way.Node = from.Node
 	way.From = fmt.Sprintf("pod %s on node %s of %s", from.Address, from.Node, here)
 	way.To = fmt.Sprintf("%s, pod %s on node %s of %s", seen, to.Address, to.Node, there)
 	return way, result, nil

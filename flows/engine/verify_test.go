@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -28,6 +29,8 @@ type probing struct {
 	refuses error              // to make a pod
 	finds   render.ProbeResult // what its probe measures
 	fails   error              // to measure
+	silent  string             // the node from which no packet is answered
+	lacks   string             // the node that has no room for a pod
 
 	mu      sync.Mutex
 	targets []render.ProbeTarget
@@ -41,22 +44,31 @@ func (p *probing) StartProbe(_ context.Context, r engine.ProbeRequest, progress 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if r.Node != "" && r.Node == p.lacks {
+		return nil, errors.New("no room")
+	}
 	p.pods++
 	p.tokens = append(p.tokens, r.Token)
 	progress("the pod starts")
-	return testProbe{p}, nil
+	return testProbe{p, cmp.Or(r.Node, "node-1")}, nil
 }
 
-type testProbe struct{ *probing }
+type testProbe struct {
+	*probing
+	node string
+}
 
 func (p testProbe) Pod() engine.ProbePod {
-	return engine.ProbePod{Namespace: "n", Name: "probe", Node: "node-1", Address: p.address}
+	return engine.ProbePod{Namespace: "n", Name: "probe", Node: p.node, Address: p.address}
 }
 
 func (p testProbe) Measure(_ context.Context, t render.ProbeTarget) (render.ProbeResult, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.targets = append(p.targets, t)
+	if p.node == p.silent {
+		return render.ProbeResult{Sent: p.finds.Sent}, p.fails
+	}
 	return p.finds, p.fails
 }
 
@@ -96,7 +108,7 @@ func TestVerifyMeasuresBothWaysBetweenPods(t *testing.T) {
 B milan → A rome: latency 1.20 ms (0.90 ms to 3.10 ms), no loss in 40 packets, largest packet 1340 bytes, throughput 610 Mbit/s (pod to pod)
   from pod 10.244.1.7 on node node-1 of rome to 253.18.0.5, pod 10.244.0.5 on node node-1 of milan
   from pod 10.244.0.5 on node node-1 of milan to 240.160.1.7, pod 10.244.1.7 on node node-1 of rome
-verified: packets pass between pods both ways`
+verified from node-1 of rome, node-1 of milan: packets pass between pods both ways`
 	if got := strings.Join(v.Lines(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -108,6 +120,48 @@ verified: packets pass between pods both ways`
 	}
 	if !c[0].targets[0].Throughput || c[1].targets[0].Throughput {
 		t.Error("want exactly one side to measure the throughput")
+	}
+	if c[0].pods != 0 || c[1].pods != 0 {
+		t.Errorf("%d and %d pods are left", c[0].pods, c[1].pods)
+	}
+}
+
+// A path that works for one node may be closed for another, by that node's own filters.
+func TestVerifyOfAllNodesMeasuresFromEach(t *testing.T) {
+	p, c := probingPair(t)
+	nodes := func(names ...string) (all []flows.NodeFacts) {
+		for _, name := range names {
+			all = append(all, flows.NodeFacts{Name: name, Ready: true})
+		}
+		return all
+	}
+	p.A.Be(func(f *flows.ClusterFacts) {
+		f.Nodes = append(nodes("rome-1", "rome-2", "rome-3"), flows.NodeFacts{Name: "rome-4"}, flows.NodeFacts{Name: "virtual", Ready: true, Unfit: "is virtual"})
+	})
+	p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = nodes("milan-1", "milan-2") })
+	v, err := verifyPair(t, p, c, engine.VerifyRequest{})
+	if want := "verified from 2 of 5 nodes (node-1 of rome, node-1 of milan): packets pass between pods both ways"; err != nil || v.Measurement().Result != want {
+		t.Errorf("one path: got %q, %v, want %q", v.Measurement().Result, err, want)
+	}
+	v, err = verifyPair(t, p, c, engine.VerifyRequest{AllNodes: true})
+	if want := "verified from all 5 nodes: packets pass between pods both ways"; err != nil || v.Measurement().Result != want || len(v.Paths) != 3 {
+		t.Errorf("all nodes: got %q, %d paths, %v, want %q", v.Measurement().Result, len(v.Paths), err, want)
+	}
+	c[0].silent = "rome-2"
+	v, err = verifyPair(t, p, c, engine.VerifyRequest{AllNodes: true})
+	lines := strings.Join(v.Lines(), "\n")
+	if err != nil || v.Verified() || !strings.Contains(lines, "2 of 3 paths work, the worst: none of 40 packets was answered") {
+		t.Errorf("nothing from rome-2: verified %t, %v:\n%s", v.Verified(), err, lines)
+	}
+	c[0].silent, c[1].lacks = "", "milan-2"
+	v, err = verifyPair(t, p, c, engine.VerifyRequest{AllNodes: true})
+	lines = strings.Join(v.Lines(), "\n")
+	if err != nil || v.Verdict() != verify.Degraded || !strings.Contains(lines, "  not measured: rome-2 to milan-2: B milan: no room") || !strings.Contains(lines, "verified from 3 of 5 nodes") {
+		t.Errorf("no pod on milan-2: got %s, %v:\n%s", v.Verdict(), err, lines)
+	}
+	p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = nil })
+	if _, err = verifyPair(t, p, c, engine.VerifyRequest{AllNodes: true}); err == nil || !strings.Contains(err.Error(), "B milan: its nodes may not be listed") {
+		t.Errorf("unknown nodes: got %v", err)
 	}
 	if c[0].pods != 0 || c[1].pods != 0 {
 		t.Errorf("%d and %d pods are left", c[0].pods, c[1].pods)

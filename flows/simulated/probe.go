@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func (c Equipped) StartProbe(_ context.Context, r engine.ProbeRequest, progress 
 	}
 	c.ordinal++
 	p := &probe{cluster: c.Cluster, peer: r.Tenant.Remote}
-	p.pod = engine.ProbePod{Namespace: r.Tenant.Namespace, Name: render.ProbeName + "-" + r.Token[:8], Node: c.node()}
+	p.pod = engine.ProbePod{Namespace: r.Tenant.Namespace, Name: render.ProbeName + "-" + r.Token[:8], Node: cmp.Or(r.Node, c.node())}
 	if pods := c.identity.Networks.Pod; len(pods) > 0 {
 		if own, err := netip.ParsePrefix(string(pods[0])); err == nil {
 			b := own.Addr().As4()

@@ -5,6 +5,7 @@ package verify
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,9 +28,18 @@ type Result struct {
 	// that is known.
 	Reason string
 	Fix    command.Hint
-	// Directions: the first is from A to B.
+	// Directions: the first is from A to B. Of several paths it has the worst of each direction.
 	Directions [2]Direction
+	// Paths are the paths that pods have measured: one, or one for each node.
+	Paths []Path
+	// Unmeasured has, for each path that could not be measured, the reason.
+	Unmeasured []string
+	// Nodes counts the nodes of each side on which a pod could measure; 0 if they are unknown.
+	Nodes [2]int
 }
+
+// Path is the path between a pod of A and a pod of B, in both directions.
+type Path [2]Direction
 
 // Ends are the two ends of a measurement.
 type Ends string
@@ -43,6 +53,7 @@ const (
 // Direction is one of the two directions, measured by the sending side.
 type Direction struct {
 	From, To string // pods with their nodes and addresses, or clusters
+	Node     string // From's node; "" if no pod has measured
 	// Sent and Received count packets; both 0 if the gateways measured.
 	Sent, Received int
 	Loss           float64       // 0 to 1
@@ -72,16 +83,38 @@ func (v Result) Verdict() Verdict {
 	if v.Between == "" {
 		return Unknown
 	}
-	verdict := Works
-	for _, w := range v.Directions {
-		switch {
-		case w.Loss >= 1, w.Problem != "" && w.Received == 0:
-			return Broken
-		case w.Loss > 0, w.Problem != "":
-			verdict = Degraded
-		}
+	verdict := worse(v.Directions[flows.A].verdict(), v.Directions[flows.B].verdict())
+	if len(v.Unmeasured) > 0 {
+		return worse(verdict, Degraded)
 	}
 	return verdict
+}
+
+func (w Direction) verdict() Verdict {
+	switch {
+	case w.Loss >= 1, w.Problem != "" && w.Received == 0:
+		return Broken
+	case w.Loss > 0, w.Problem != "":
+		return Degraded
+	}
+	return Works
+}
+
+func worse(a, b Verdict) Verdict {
+	order := []Verdict{Works, Degraded, Broken}
+	return order[max(slices.Index(order, a), slices.Index(order, b))]
+}
+
+// SetPaths makes v the result of these paths. There is at least one.
+func (v *Result) SetPaths(paths []Path) {
+	v.Between, v.Paths, v.Directions = Pods, paths, paths[0]
+	for _, p := range paths[1:] {
+		for side, w := range p {
+			if has := v.Directions[side].verdict(); worse(has, w.verdict()) != has {
+				v.Directions[side] = w
+			}
+		}
+	}
 }
 
 // Verified reports whether packets of pods have passed in both directions. Pings
@@ -94,6 +127,11 @@ func (v Result) Verified() bool {
 func (v Result) Turned() Result {
 	v.A, v.B = v.B, v.A
 	v.Directions[flows.A], v.Directions[flows.B] = v.Directions[flows.B], v.Directions[flows.A]
+	v.Nodes[flows.A], v.Nodes[flows.B] = v.Nodes[flows.B], v.Nodes[flows.A]
+	v.Paths = slices.Clone(v.Paths)
+	for i, p := range v.Paths {
+		v.Paths[i] = Path{p[flows.B], p[flows.A]}
+	}
 	return v
 }
 
@@ -171,12 +209,23 @@ func (v Result) Lines() []string {
 	what := map[Ends]string{Pods: "pod to pod", Gateways: "ping between gateways, not pods"}[v.Between]
 	ids := [2]wire.ClusterID{v.A, v.B}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		lines = append(lines, fmt.Sprintf("%s %s → %s %s: %s (%s)", side, ids[side], side.Other(), ids[side.Other()], v.Directions[side], what))
-	}
-	for _, w := range v.Directions {
-		if v.Between == Pods {
-			lines = append(lines, fmt.Sprintf("  from %s to %s", w.From, w.To))
+		result := v.Directions[side].String()
+		if len(v.Paths) > 1 {
+			result = v.counted(side) + result
 		}
+		lines = append(lines, fmt.Sprintf("%s %s → %s %s: %s (%s)", side, ids[side], side.Other(), ids[side.Other()], result, what))
+	}
+	for _, p := range v.Paths {
+		for _, w := range p {
+			line := fmt.Sprintf("  from %s to %s", w.From, w.To)
+			if len(v.Paths) > 1 {
+				line += ": " + w.String()
+			}
+			lines = append(lines, line)
+		}
+	}
+	for _, reason := range v.Unmeasured {
+		lines = append(lines, "  not measured: "+reason)
 	}
 	if v.Reason != "" {
 		lines = append(lines, "pods could not measure: "+v.Reason)
@@ -198,14 +247,60 @@ func (v Result) conclusion() string {
 		return "not verified: packets do not pass both ways"
 	case Degraded:
 		if v.Between == Pods {
-			return "verified, but degraded: packets pass between pods both ways, but not as they should"
+			return "verified" + v.from() + ", but degraded: packets pass between pods both ways, but not as they should"
 		}
 	case Works:
 		if v.Between == Pods {
-			return "verified: packets pass between pods both ways"
+			return "verified" + v.from() + ": packets pass between pods both ways"
 		}
 	}
 	return "not verified: the gateways reach each other, but no pod has tested the path"
+}
+
+// counted is the beginning of a line about several paths.
+func (v Result) counted(side flows.Side) string {
+	works := 0
+	for _, p := range v.Paths {
+		if p[side].verdict() == Works {
+			works++
+		}
+	}
+	if works == len(v.Paths) {
+		return fmt.Sprintf("all %d paths work, such as: ", works)
+	}
+	return fmt.Sprintf("%d of %d paths work, the worst: ", works, len(v.Paths))
+}
+
+// from says on which nodes pods have measured: a path that works for one node may be closed
+// for another.
+func (v Result) from() string {
+	on := func(side flows.Side) []string {
+		var nodes []string
+		for _, p := range v.Paths {
+			nodes = append(nodes, p[side].Node)
+		}
+		slices.Sort(nodes)
+		return slices.Compact(nodes)
+	}
+	here, there := on(flows.A), on(flows.B)
+	measured := append(slices.Clone(here), there...)
+	if slices.ContainsFunc(here, func(node string) bool { return slices.Contains(there, node) }) {
+		for i := range measured {
+			if id := v.A; i < len(here) {
+				measured[i] += " of " + string(id)
+			} else {
+				measured[i] += " of " + string(v.B)
+			}
+		}
+	}
+	of := v.Nodes[flows.A] + v.Nodes[flows.B]
+	switch {
+	case v.Nodes[flows.A] == 0 || v.Nodes[flows.B] == 0:
+		return " from " + flows.Some(measured)
+	case len(measured) >= of:
+		return fmt.Sprintf(" from all %d nodes", of)
+	}
+	return fmt.Sprintf(" from %d of %d nodes (%s)", len(measured), of, flows.Some(measured))
 }
 
 // String is the measured values in words.

@@ -59,7 +59,7 @@ func TestLabWizard(t *testing.T) {
 		s.Press("Enter")
 		s.Wait(30*time.Second, "Apply", "done", "now:")
 		s.Wait(120*time.Second, "each gateway gets answers")
-		s.Wait(60*time.Second, "verified: packets pass between pods both ways")
+		s.Wait(60*time.Second, "verified from ")
 		s.Resize(120, 40)
 		s.Wait(30*time.Second, strings.Repeat("─", 100))
 		s.Press("q")

@@ -36,6 +36,26 @@ func TestLabVerify(t *testing.T) {
 		}
 		l.wantNoProbes(t)
 	})
+	t.Run("away from the gateways' nodes, and from all nodes", func(t *testing.T) {
+		v, _ := verifyPath(t, a, b, engine.VerifyRequest{})
+		for side, c := range []*kube.Cluster{a, b} {
+			f, err := c.Observe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, pod := range f.Pods {
+				if len(f.Nodes) > 1 && pod.Node == v.Directions[side].Node {
+					t.Errorf("%s measured from node %s, where the gateway is", f.ID, pod.Node)
+				}
+			}
+		}
+		v, took := verifyPath(t, a, b, engine.VerifyRequest{AllNodes: true})
+		if want := v.Nodes[flows.A] + v.Nodes[flows.B]; !v.Verified() || want != 4 || !strings.Contains(v.Measurement().Result, "verified from all 4 nodes") {
+			t.Errorf("got %s\n%s", v.Verdict(), strings.Join(v.Lines(), "\n"))
+		}
+		atMost(t, "verification from all nodes", took, 40*time.Second)
+		l.wantNoProbes(t)
+	})
 	t.Run("throughput", func(t *testing.T) {
 		v, _ := verifyPath(t, a, b, engine.VerifyRequest{Throughput: true})
 		for side, w := range v.Directions {

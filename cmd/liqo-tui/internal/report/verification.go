@@ -27,12 +27,25 @@ type Verification struct {
 	Verified bool `json:"verified"`
 	AToB     Way  `json:"aToB"`
 	BToA     Way  `json:"bToA"`
+	// Nodes counts the nodes of both clusters on which a pod could measure; absent if it is unknown.
+	Nodes int `json:"nodes,omitempty"`
+	// Paths are the paths that pods have measured; aToB and bToA are the worst of them.
+	Paths []Path `json:"paths,omitempty"`
+	// Unmeasured has the reason for each path that could not be measured.
+	Unmeasured []string `json:"unmeasured,omitempty"`
+}
+
+// Path is the path between a pod of each cluster.
+type Path struct {
+	AToB Way `json:"aToB"`
+	BToA Way `json:"bToA"`
 }
 
 // Way is the measurement from one cluster to the other.
 type Way struct {
 	From     string `json:"from"`
 	To       string `json:"to"`
+	Node     string `json:"node,omitempty"` // the node of the pod that measured
 	Sent     int    `json:"sent"`
 	Received int    `json:"received"`
 	// Loss is a share, 0 to 1; null if it was not measured, or Liqo's gateways
@@ -50,15 +63,22 @@ type Way struct {
 func VerificationOf(v verify.Result) Verification {
 	way := func(w verify.Direction) Way {
 		return Way{
-			From: w.From, To: w.To, Sent: w.Sent, Received: w.Received, Loss: Known(w.Loss, w.Counted),
+			From: w.From, To: w.To, Node: w.Node, Sent: w.Sent, Received: w.Received, Loss: Known(w.Loss, w.Counted),
 			MinMicros: w.Min.Microseconds(), AvgMicros: w.Avg.Microseconds(), MaxMicros: w.Max.Microseconds(),
 			LargestPacket: w.Largest, ThroughputBitsPS: w.Throughput, Problem: w.Problem,
 		}
 	}
-	return Verification{
+	d := Verification{
 		V: SchemaVersion, At: v.At.UTC(), A: v.A, B: v.B, Between: v.Between, Reason: v.Reason, Hint: v.Fix.String(), Commands: v.Fix.Commands(), Verdict: v.Verdict(),
-		Verified: v.Verified(), AToB: way(v.Directions[flows.A]), BToA: way(v.Directions[flows.B]),
+		Verified: v.Verified(), AToB: way(v.Directions[flows.A]), BToA: way(v.Directions[flows.B]), Unmeasured: v.Unmeasured,
 	}
+	if v.Nodes[flows.A] > 0 && v.Nodes[flows.B] > 0 {
+		d.Nodes = v.Nodes[flows.A] + v.Nodes[flows.B]
+	}
+	for _, p := range v.Paths {
+		d.Paths = append(d.Paths, Path{AToB: way(p[flows.A]), BToA: way(p[flows.B])})
+	}
+	return d
 }
 
 // WriteVerification writes v below checks.
