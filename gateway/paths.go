@@ -6,7 +6,7 @@ import (
 )
 
 // missesUntilLost is the number of unanswered questions in a row after which a gateway counts
-// as lost. A pod that is being replaced is away for a shorter time.
+// as lost: the first two may be lost on the way.
 const missesUntilLost = 3
 
 // Paths notes which gateways answer a node over the fabric.
@@ -30,4 +30,14 @@ func (p *Paths) Note(asked []Gateway, answered map[netip.Addr]bool) (lost []stri
 	p.missed = missed
 	slices.Sort(lost)
 	return lost
+}
+
+// Doubtful reports whether a gateway has not answered the last question, and is not lost yet.
+func (p *Paths) Doubtful() bool {
+	for _, n := range p.missed {
+		if n < missesUntilLost {
+			return true
+		}
+	}
+	return false
 }

@@ -36,5 +36,8 @@ func TestAGatewayIsLostAfterThreeQuestionsAndFoundByOneAnswer(t *testing.T) {
 		if got := p.Note(round.asked, answered); !slices.Equal(got, round.lost) {
 			t.Errorf("round %d: got %v, want %v", i, got, round.lost)
 		}
+		if got, want := p.Doubtful(), len(round.asked) > len(round.answered)+len(round.lost); got != want {
+			t.Errorf("round %d: doubtful: got %t, want %t", i, got, want)
+		}
 	}
 }
