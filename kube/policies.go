@@ -3,11 +3,19 @@ package kube
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/liqo-tui/liqo-tui/flows/kinds"
@@ -15,26 +23,42 @@ import (
 )
 
 // policyMakers have policies of their own besides Kubernetes', by the API group that
-// shows that they are there.
+// shows that they are there. Those of Cilium are read.
 var policyMakers = map[string]string{
-	"crd.projectcalico.org": "Calico", "projectcalico.org": "Calico", "cilium.io": "Cilium", "crd.antrea.io": "Antrea",
+	"crd.projectcalico.org": "Calico", "projectcalico.org": "Calico", "crd.antrea.io": "Antrea",
 	"policy.networking.k8s.io": "Kubernetes' admin network policies", "k8s.ovn.org": "OVN-Kubernetes",
 }
 
-// Policies reads which pods are isolated from incoming packets, by which NetworkPolicies, and which
+const cilium = "cilium.io"
+
+// Policies reads which pods are isolated from incoming packets, by which policies, and which
 // of these policies name addresses. Only few commands need it, so nothing is watched.
 func (c *Cluster) Policies(ctx context.Context) (policy.Facts, error) {
 	var f policy.Facts
-	groups, err := c.discovery.ServerGroupsWithContext(ctx)
-	if err == nil {
-		for _, g := range groups.Groups {
-			if maker := policyMakers[g.Name]; maker != "" && !slices.Contains(f.Others, maker) {
-				f.Others = append(f.Others, maker)
-			}
-		}
-		slices.Sort(f.Others)
+	err := c.readPolicies(ctx, &f)
+	if ctx.Err() != nil {
+		return f, ctx.Err()
 	}
-	var namespaces []string
+	if err != nil {
+		f.Unknown = cmp.Or(strings.TrimSpace(err.Error()), "no answer")
+	}
+	return f, nil
+}
+
+func (c *Cluster) readPolicies(ctx context.Context, f *policy.Facts) error {
+	groups, err := c.discovery.ServerGroupsWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("list API groups: %w", err)
+	}
+	hasCilium := false
+	for _, g := range groups.Groups {
+		hasCilium = hasCilium || g.Name == cilium
+		if maker := policyMakers[g.Name]; maker != "" && !slices.Contains(f.Others, maker) && c.hasPolicies(ctx, g.PreferredVersion.GroupVersion) {
+			f.Others = append(f.Others, maker)
+		}
+	}
+	slices.Sort(f.Others)
+	var namespaces []string // of pods that policies may select
 	err = eachPage(ctx, c.client, &networkingv1.NetworkPolicyList{}, func(list *networkingv1.NetworkPolicyList) {
 		for i := range list.Items {
 			p := &list.Items[i]
@@ -46,27 +70,119 @@ func (c *Cluster) Policies(ctx context.Context) (policy.Facts, error) {
 			}
 		}
 	})
-	slices.Sort(namespaces)
-	for _, namespace := range slices.Compact(namespaces) {
+	if err != nil {
+		return err
+	}
+	labels := map[string]map[string]string{}
+	if hasCilium {
+		if err := c.readCilium(ctx, f); err != nil {
+			return err
+		}
+	}
+	if len(f.Cilium) > 0 { // selectors may be about labels of namespaces
+		err = eachPage(ctx, c.client, &corev1.NamespaceList{}, func(list *corev1.NamespaceList) {
+			for i := range list.Items {
+				labels[list.Items[i].Name] = list.Items[i].Labels
+			}
+		})
 		if err != nil {
+			return err
+		}
+	}
+	for _, p := range f.Cilium {
+		if p.Namespace == "" {
+			namespaces = slices.Collect(maps.Keys(labels))
 			break
 		}
-		err = eachPage(ctx, c.client, &corev1.PodList{}, func(list *corev1.PodList) {
+		namespaces = append(namespaces, p.Namespace)
+	}
+	slices.Sort(namespaces)
+	for _, namespace := range slices.Compact(namespaces) {
+		err := eachPage(ctx, c.client, &corev1.PodList{}, func(list *corev1.PodList) {
 			for i := range list.Items {
 				// Pods in their node's network are not subject to policies.
 				if p := &list.Items[i]; !p.Spec.HostNetwork && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
-					f.Count(p.Namespace, p.Labels)
+					f.Count(policy.Pod{Namespace: p.Namespace, ServiceAccount: p.Spec.ServiceAccountName, Labels: p.Labels, NamespaceLabels: labels[p.Namespace]})
 				}
 			}
 		}, client.InNamespace(namespace))
+		if err != nil {
+			return err
+		}
 	}
-	if ctx.Err() != nil {
-		return f, ctx.Err()
+	return nil
+}
+
+// readCilium reads Cilium's policies, the groups of ranges that they name, and how Cilium
+// enforces policies. The latter two may be hidden: then policies that need a group are not
+// judged, and the default is assumed.
+func (c *Cluster) readCilium(ctx context.Context, f *policy.Facts) error {
+	for _, kind := range []string{"CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"} {
+		var broken error
+		err := c.eachOfCilium(ctx, kind, func(o *unstructured.Unstructured) {
+			text, err := o.MarshalJSON()
+			if err == nil {
+				var p policy.Cilium
+				if p, err = policy.ParseCilium(text); err == nil {
+					f.Cilium = append(f.Cilium, p)
+				}
+			}
+			broken = errors.Join(broken, err)
+		})
+		if err := errors.Join(err, broken); err != nil {
+			return err
+		}
 	}
+	f.CIDRGroups = map[string][]netip.Prefix{}
+	err := c.eachOfCilium(ctx, "CiliumCIDRGroup", func(o *unstructured.Unstructured) {
+		ranges, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "externalCIDRs")
+		f.CIDRGroups[o.GetName()] = policy.Prefixes(ranges)
+	})
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
+		return err
+	}
+	var settings corev1.ConfigMap
+	err = c.client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "cilium-config"}, &settings)
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
+		return err
+	}
+	f.CiliumMode = settings.Data["enable-policy"]
+	return nil
+}
+
+// eachOfCilium lists objects of a kind of Cilium's. A cluster whose Cilium does not have the
+// kind has no object of it.
+func (c *Cluster) eachOfCilium(ctx context.Context, kind string, do func(*unstructured.Unstructured)) error {
+	var list unstructured.UnstructuredList
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: cilium, Version: "v2", Kind: kind + "List"})
+	return client.IgnoreNotFound(eachPage(ctx, c.client, &list, func(list *unstructured.UnstructuredList) {
+		for i := range list.Items {
+			do(&list.Items[i])
+		}
+	}))
+}
+
+// hasPolicies reports whether there is a policy of one of the version's kinds, or it may be: who
+// may not list them does not know.
+func (c *Cluster) hasPolicies(ctx context.Context, version string) bool {
+	list, err := c.discovery.ServerResourcesForGroupVersionWithContext(ctx, version)
 	if err != nil {
-		f.Unknown = cmp.Or(strings.TrimSpace(err.Error()), "no answer")
+		return true
 	}
-	return f, nil
+	gv, err := schema.ParseGroupVersion(version)
+	if err != nil {
+		return true
+	}
+	for _, r := range list.APIResources {
+		if !strings.HasSuffix(r.Kind, "NetworkPolicy") || strings.Contains(r.Name, "/") || strings.HasPrefix(r.Kind, "Staged") {
+			continue
+		}
+		found, err := c.metadata.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil || len(found.Items) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // eachPage lists in pages, so that each request costs the API server of a large cluster little.

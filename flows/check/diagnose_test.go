@@ -260,8 +260,8 @@ func TestDiagnose(t *testing.T) {
 			}
 			found := policy.Facts{Policies: policies, Others: []string{"Calico"}}
 			for range 12 {
-				found.Count("shop", nil)
-				found.Count("bank", nil)
+				found.Count(policy.Pod{Namespace: "shop"})
+				found.Count(policy.Pod{Namespace: "bank"})
 			}
 			flows.Read(flows.AskPolicies{Side: flows.B}, found).Store(f, f.At)
 			flows.Read(flows.AskPolicies{Side: flows.A}, policy.Facts{Unknown: "you may not list networkpolicies"}).Store(f, f.At)

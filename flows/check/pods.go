@@ -147,31 +147,57 @@ func (in diagnosis) policies(side flows.Side) Result {
 			from = append(from, p)
 		}
 	}
-	var closed []policy.Group
+	if f.CiliumMode == "never" {
+		return pass("Cilium enforces no policy: enable-policy is never")
+	}
+	var closed, doubtful []policy.Group
 	var ranges []netip.Prefix
 	for _, p := range from {
-		if groups := f.Closed(p); len(groups) > 0 {
+		if groups := f.Groups(p, policy.No); len(groups) > 0 {
 			ranges = append(ranges, p)
 			closed = groups
 		}
+		doubtful = append(doubtful, f.Groups(p, policy.Unknown)...)
 	}
-	if len(ranges) == 0 {
-		return pass(fmt.Sprintf("no NetworkPolicy keeps %s's pods out", other) + others)
+	switch {
+	case len(ranges) > 0:
+	case len(doubtful) > 0:
+		r := result(Inconclusive, "not known: "+f.Names(doubtful[0])+" has rules that this program can't judge"+others)
+		r.Evidence = listed(f, doubtful)
+		return r
+	case f.CiliumMode == "always":
+		return result(Inconclusive, "not known: Cilium closes pods without a policy, too (enable-policy is always)"+others)
+	case len(f.Others) > 0:
+		return result(Inconclusive, fmt.Sprintf("no NetworkPolicy keeps %s's pods out", other)+others)
+	default:
+		return pass(fmt.Sprintf("no policy keeps %s's pods out", other))
+	}
+	rule := policy.Rule
+	if len(closed[0].Policies) == 0 {
+		rule = policy.CiliumRule
+	}
+	r := result(Warn, fmt.Sprintf("%s lets nothing in from %s's pods", f.Names(closed[0]), other),
+		command.Hintf("if %s is to reach them, add to spec.ingress: %s", other, rule(ranges)))
+	if len(closed) > 1 {
+		r.Summary = fmt.Sprintf("policies let nothing in from %s's pods, such as %s", other, f.Names(closed[0]))
 	}
 	pods := 0
-	var evidence []string
 	for _, g := range closed {
 		pods += g.Pods
-		evidence = append(evidence, fmt.Sprintf("%s: %s", g.Names(), count(g.Pods, "pod", "pods")))
-	}
-	r := result(Warn, fmt.Sprintf("NetworkPolicy %s lets nothing in from %s's pods", closed[0].Names(), other),
-		command.Hintf("if %s is to reach them, add to spec.ingress: %s", other, policy.Rule(ranges)))
-	if len(closed) > 1 {
-		r.Summary = fmt.Sprintf("NetworkPolicies let nothing in from %s's pods, such as %s", other, closed[0].Names())
 	}
 	r.Summary += fmt.Sprintf(": %s can't be reached", count(pods, "pod", "pods")) + others
-	if r.Evidence = evidence; len(evidence) > maxGroups {
-		r.Evidence = append(evidence[:maxGroups], fmt.Sprintf("and %d more", len(evidence)-maxGroups))
-	}
+	r.Evidence = listed(f, closed)
 	return r
+}
+
+// listed names groups of pods, and the policies that select them.
+func listed(f *policy.Facts, groups []policy.Group) []string {
+	var lines []string
+	for _, g := range groups {
+		lines = append(lines, fmt.Sprintf("%s: %s in namespace %s", f.Names(g), count(g.Pods, "pod", "pods"), g.Namespace))
+	}
+	if len(lines) > maxGroups {
+		return append(lines[:maxGroups], fmt.Sprintf("and %d more", len(lines)-maxGroups))
+	}
+	return lines
 }

@@ -293,7 +293,7 @@ func TestAFailedVerificationNamesThePolicyThatKeepsPodsOut(t *testing.T) {
 		policies policy.Facts
 		want     string
 	}{
-		"in the pod's namespace": {policy.Facts{Policies: []networkingv1.NetworkPolicy{deny}}, nothing + "; NetworkPolicy liqo-tenant-rome-by-liqoctl/default-deny drops it: no ipBlock has 240.160.0.0/16"},
+		"in the pod's namespace": {policy.Facts{Policies: []networkingv1.NetworkPolicy{deny}}, nothing + "; NetworkPolicy liqo-tenant-rome-by-liqoctl/default-deny drops it: no address range there has 240.160.0.0/16"},
 		"in another":             {policy.Facts{Policies: []networkingv1.NetworkPolicy{elsewhere}}, nothing},
 		"with the range":         {policy.Facts{Policies: []networkingv1.NetworkPolicy{open}}, nothing},
 		"unknown":                {policy.Facts{Unknown: "forbidden"}, nothing},

@@ -18,6 +18,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/collect"
@@ -25,6 +26,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
+
+func ofCilium(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "cilium.io", Version: "v2", Kind: kind}
+}
 
 // table has one row for each kind. The facts that are made from the objects are in flows/collect and
 // flows/lending, for delegations in kube.
@@ -92,6 +97,9 @@ var table = []Kind{
 	{GroupVersionKind: networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConnectionKind), Watches: ofPeers},
 	{GroupVersionKind: networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.InternalFabricKind)},
 	{GroupVersionKind: networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy")},
+	{GroupVersionKind: ofCilium("CiliumNetworkPolicy"), Untyped: true},
+	{GroupVersionKind: ofCilium("CiliumClusterwideNetworkPolicy"), Untyped: true, Root: true},
+	{GroupVersionKind: ofCilium("CiliumCIDRGroup"), Untyped: true, Root: true},
 	{GroupVersionKind: networkingv1.SchemeGroupVersion.WithKind("ServiceCIDR"), Root: true},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Event")},
 	{GroupVersionKind: batchv1.SchemeGroupVersion.WithKind("Job")},

@@ -17,7 +17,13 @@ import (
 type Facts struct {
 	// Policies are those that restrict ingress, or that name addresses.
 	Policies []networkingv1.NetworkPolicy
-	Pods     []Group // that such policies select
+	// Cilium are the policies of Cilium, and CIDRGroups the ranges that they name by a group.
+	Cilium     []Cilium
+	CIDRGroups map[string][]netip.Prefix
+	// CiliumMode is Cilium's enable-policy: "default", "always" or "never"; "" if Cilium does not
+	// run, or its settings may not be read.
+	CiliumMode string
+	Pods       []Group // that such policies select
 	// Others are makers of policies of their own kinds that the cluster has, too: we
 	// don't read those.
 	Others []string
@@ -47,6 +53,9 @@ func named(p *networkingv1.NetworkPolicy) [][]netip.Prefix {
 	return all
 }
 
+// Prefixes parses ranges, without those that are none.
+func Prefixes(texts []string) []netip.Prefix { return prefixes(texts...) }
+
 func prefixes(texts ...string) (all []netip.Prefix) {
 	for _, text := range texts {
 		if p, err := netip.ParsePrefix(text); err == nil {
@@ -72,6 +81,11 @@ func (f Facts) Outdated(left, next netip.Prefix) (names []string) {
 			names = append(names, p.Namespace+"/"+p.Name)
 		}
 	}
+	for _, p := range f.Cilium {
+		if slices.ContainsFunc(p.named(f.CIDRGroups), outdated) {
+			names = append(names, p.String())
+		}
+	}
 	slices.Sort(names)
 	return names
 }
@@ -79,8 +93,15 @@ func (f Facts) Outdated(left, next netip.Prefix) (names []string) {
 // Group are the pods of a namespace that the same policies select.
 type Group struct {
 	Namespace string
-	Policies  []string // names, sorted
+	Policies  []string // names of NetworkPolicies, sorted
+	Cilium    []Selection
 	Pods      int
+}
+
+// Pod is what selectors of policies look at.
+type Pod struct {
+	Namespace, ServiceAccount string
+	Labels, NamespaceLabels   map[string]string
 }
 
 // Isolates reports whether a policy restricts ingress. Without types, it does.
@@ -106,62 +127,102 @@ func Selecting(all []networkingv1.NetworkPolicy, namespace string, of map[string
 }
 
 // Count adds a pod to its group. A pod that no policy selects is in no group.
-func (f *Facts) Count(namespace string, of map[string]string) {
-	names := Selecting(f.Policies, namespace, of)
-	if len(names) == 0 {
+func (f *Facts) Count(pod Pod) {
+	g := f.GroupOf(pod)
+	if len(g.Policies)+len(g.Cilium) == 0 {
 		return
 	}
-	i := slices.IndexFunc(f.Pods, func(g Group) bool { return g.Namespace == namespace && slices.Equal(g.Policies, names) })
+	i := slices.IndexFunc(f.Pods, func(o Group) bool {
+		return o.Namespace == g.Namespace && slices.Equal(o.Policies, g.Policies) && slices.Equal(o.Cilium, g.Cilium)
+	})
 	if i < 0 {
-		i, f.Pods = len(f.Pods), append(f.Pods, Group{Namespace: namespace, Policies: names})
+		i, f.Pods = len(f.Pods), append(f.Pods, g)
 	}
 	f.Pods[i].Pods++
 }
 
-// Closed returns the groups of pods that nothing in a range reaches, the largest first.
-func (f Facts) Closed(from netip.Prefix) []Group {
-	var closed []Group
-	for _, g := range f.Pods {
-		if !f.Admits(g.Namespace, g.Policies, from) {
-			closed = append(closed, g)
-		}
-	}
-	slices.SortStableFunc(closed, func(a, b Group) int { return b.Pods - a.Pods })
-	return closed
+// GroupOf is the group of a pod, which counts no pods.
+func (f *Facts) GroupOf(pod Pod) Group {
+	return Group{Namespace: pod.Namespace, Policies: selecting(f.Policies, pod), Cilium: f.selections(pod)}
 }
 
-// Admits reports whether one of the policies lets a whole range in, at least at one port.
-// Without a policy, everything is let in.
-func (f Facts) Admits(namespace string, names []string, from netip.Prefix) bool {
-	if len(names) == 0 {
-		return true
+// selecting returns the names of the NetworkPolicies that select a pod, sorted.
+func selecting(all []networkingv1.NetworkPolicy, pod Pod) []string {
+	var names []string
+	for i := range all {
+		p := &all[i]
+		if p.Namespace != pod.Namespace || !Isolates(p) {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
+		if err == nil && selector.Matches(labels.Set(pod.Labels)) {
+			names = append(names, p.Name)
+		}
 	}
-	return slices.ContainsFunc(f.Policies, func(p networkingv1.NetworkPolicy) bool {
-		return p.Namespace == namespace && slices.Contains(names, p.Name) && slices.ContainsFunc(p.Spec.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool {
+	slices.Sort(names)
+	return names
+}
+
+// Groups returns the groups of pods of which this is the answer to whether packets of the whole
+// range reach them, at least at one port. The largest is first.
+func (f Facts) Groups(from netip.Prefix, answer Answer) []Group {
+	var all []Group
+	for _, g := range f.Pods {
+		if f.Admits(g, from) == answer {
+			all = append(all, g)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Group) int { return b.Pods - a.Pods })
+	return all
+}
+
+// Admits reports whether the policies let a whole range in to a group of pods, at least at one
+// port. Without a policy, everything is let in.
+func (f Facts) Admits(g Group, from netip.Prefix) Answer {
+	isolated, admits, refuses := f.ofCilium(g, from)
+	if len(g.Policies) > 0 {
+		isolated = Yes
+	}
+	if slices.ContainsFunc(f.Policies, func(p networkingv1.NetworkPolicy) bool {
+		return p.Namespace == g.Namespace && slices.Contains(g.Policies, p.Name) && slices.ContainsFunc(p.Spec.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool {
 			return len(r.From) == 0 || slices.ContainsFunc(r.From, func(peer networkingv1.NetworkPolicyPeer) bool { return contains(peer.IPBlock, from) })
 		})
-	})
+	}) {
+		admits = Yes
+	}
+	switch {
+	case refuses == Yes, isolated == Yes && admits == No:
+		return No
+	case refuses == Unknown, isolated != No && admits != Yes:
+		return Unknown
+	}
+	return Yes
 }
 
 func contains(b *networkingv1.IPBlock, from netip.Prefix) bool {
-	if b == nil {
-		return false
-	}
-	block, err := netip.ParsePrefix(b.CIDR)
-	if err != nil || block.Bits() > from.Bits() || !block.Overlaps(from) {
-		return false
-	}
-	return !slices.ContainsFunc(b.Except, func(text string) bool {
-		except, err := netip.ParsePrefix(text)
-		return err == nil && except.Overlaps(from)
-	})
+	return b != nil && covers(prefixes(b.CIDR), prefixes(b.Except...), from)
 }
 
-// Names returns the policies of a group as namespace/name.
-func (g Group) Names() string {
-	names := make([]string, len(g.Policies))
+// covers reports whether one of the ranges has all of from, and no exception has a part of it.
+func covers(ranges, except []netip.Prefix, from netip.Prefix) bool {
+	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Bits() <= from.Bits() && r.Overlaps(from) }) &&
+		!slices.ContainsFunc(except, from.Overlaps)
+}
+
+// Names returns the policies of a group with their kinds.
+func (f Facts) Names(g Group) string {
+	var names []string
 	for i, name := range g.Policies {
-		names[i] = g.Namespace + "/" + name
+		name = g.Namespace + "/" + name
+		if i == 0 {
+			name = "NetworkPolicy " + name
+		}
+		names = append(names, name)
+	}
+	for _, s := range g.Cilium {
+		if name := f.Cilium[s.Policy].String(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return strings.Join(names, ", ")
 }
@@ -173,4 +234,13 @@ func Rule(from []netip.Prefix) string {
 		blocks[i] = "{ipBlock: {cidr: " + p.String() + "}}"
 	}
 	return "- from: [" + strings.Join(blocks, ", ") + "]"
+}
+
+// CiliumRule returns an item of spec.ingress that lets ranges in, for a policy of Cilium.
+func CiliumRule(from []netip.Prefix) string {
+	ranges := make([]string, len(from))
+	for i, p := range from {
+		ranges[i] = p.String()
+	}
+	return "- fromCIDR: [" + strings.Join(ranges, ", ") + "]"
 }

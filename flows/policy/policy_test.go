@@ -46,12 +46,12 @@ func TestARemotePodIsAnAddressOfWhichOnlyIPBlocksSpeak(t *testing.T) {
 		for i, s := range test.policies {
 			f.Policies = append(f.Policies, networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(rune('a' + i))}, Spec: s})
 		}
-		f.Count("shop", map[string]string{"app": "web"})
-		f.Count("shop", map[string]string{"app": "db"})
-		f.Count("shop", nil)
-		f.Count("elsewhere", map[string]string{"app": "web"})
+		f.Count(policy.Pod{Namespace: "shop", Labels: map[string]string{"app": "web"}})
+		f.Count(policy.Pod{Namespace: "shop", Labels: map[string]string{"app": "db"}})
+		f.Count(policy.Pod{Namespace: "shop"})
+		f.Count(policy.Pod{Namespace: "elsewhere", Labels: map[string]string{"app": "web"}})
 		closed := 0
-		for _, g := range f.Closed(milan) {
+		for _, g := range f.Groups(milan, policy.No) {
 			closed += g.Pods
 		}
 		if closed != test.closed {

@@ -86,10 +86,14 @@ func verbsOf(a flows.Action) []string {
 // ToObserve are the rights to observe a cluster whose Liqo, or operator,
 // lives in namespace.
 func ToObserve(namespace string) []Permission {
-	policies, _ := kinds.Named("NetworkPolicy")
-	list := toObjects(policies) // for check
-	list.Verb = "list"
-	return append(toWatch(namespace, "", kinds.Connections), list)
+	all := toWatch(namespace, "", kinds.Connections)
+	for _, name := range []string{"NetworkPolicy", "CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy", "CiliumCIDRGroup"} { // for check
+		kind, _ := kinds.Named(name)
+		list := toObjects(kind)
+		list.Verb = "list"
+		all = append(all, list)
+	}
+	return all
 }
 
 // ToPeer are the rights to observe lending, in addition to [ToObserve]. Rights over

@@ -170,11 +170,11 @@ func ClosedBy(f policy.Facts, c *networkingv1beta1.Configuration, pod map[string
 	if c == nil || c.Status.Remote == nil {
 		return ""
 	}
-	names := policy.Selecting(f.Policies, namespace, pod)
+	group := f.GroupOf(policy.Pod{Namespace: namespace, Labels: pod})
 	for _, cidr := range c.Status.Remote.CIDR.Pod {
 		from, err := netip.ParsePrefix(string(cidr))
-		if err == nil && !f.Admits(namespace, names, from) {
-			return fmt.Sprintf("; NetworkPolicy %s drops it: no ipBlock has %s", policy.Group{Namespace: namespace, Policies: names}.Names(), from)
+		if err == nil && f.Admits(group, from) == policy.No {
+			return fmt.Sprintf("; %s drops it: no address range there has %s", f.Names(group), from)
 		}
 	}
 	return ""

@@ -14,6 +14,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
 // ciliumModes are those of milan's pod network, with the largest packet between pods of
@@ -87,6 +88,7 @@ func (l lab) testCilium(t *testing.T, c connection, largest int, nodePorts bool)
 		l.testNodePort(t, connection{c.b, c.a}, ask)
 	})
 	t.Run("policies of Cilium see a peer's pods as outside of the cluster", func(t *testing.T) { l.testIdentity(t, c) })
+	t.Run("check reads Cilium's policies as Cilium enforces them", func(t *testing.T) { l.testCiliumPolicies(t, c) })
 	t.Run("verify finds the largest packet", func(t *testing.T) {
 		var v report.Verification
 		out := l.between(c, "verify", "-o", "json").want(t, exit.OK).out
@@ -179,6 +181,82 @@ spec: {podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: 
 		}
 		return errors.Join(errs...)
 	})
+}
+
+// ciliumPolicies are specs of policies that select the pods with app: web, by whether these let
+// in another cluster's pods, whose range is %s. Those that check can't judge are in the tests of
+// flows/policy.
+var ciliumPolicies = []struct {
+	kind, spec string
+	opens      bool
+}{
+	{"CiliumNetworkPolicy", `ingress: [{}]`, false},
+	{"CiliumNetworkPolicy", `ingress: [{fromEndpoints: [{}]}]`, false},
+	{"CiliumNetworkPolicy", `ingress: [{fromEntities: [world]}]`, true},
+	{"CiliumClusterwideNetworkPolicy", `ingress: [{fromEndpoints: [{}]}]`, false},
+	{"CiliumNetworkPolicy", `ingress: [{fromEntities: [cluster]}]`, false},
+	{"CiliumNetworkPolicy", `ingress: [{fromCIDR: ["%s"]}]`, true},
+	{"CiliumClusterwideNetworkPolicy", `ingress: [{fromEntities: [world]}]`, true},
+	{"CiliumNetworkPolicy", `ingress: [{fromEntities: [all]}], ingressDeny: [{fromEntities: [world]}]`, false},
+	{"CiliumNetworkPolicy", `ingress: [{toPorts: [{ports: [{port: "8080", protocol: TCP}]}]}]`, true},
+	{"CiliumNetworkPolicy", `ingress: [{fromCIDRSet: [{cidr: 240.0.0.0/4}]}]`, true},
+	{"CiliumNetworkPolicy", `ingress: [{fromCIDRSet: [{cidr: 240.0.0.0/4, except: ["%s"]}]}]`, false},
+	{"CiliumNetworkPolicy", `ingress: [{fromCIDR: [203.0.113.0/24]}]`, false},
+	{"CiliumNetworkPolicy", `ingress: [{}], enableDefaultDeny: {ingress: false}`, true},
+	{"CiliumNetworkPolicy", `ingress: [{fromEndpoints: [{matchExpressions: [{key: "k8s:io.kubernetes.pod.namespace", operator: Exists}]}]}]`, false},
+	{"CiliumClusterwideNetworkPolicy", `ingress: [{fromCIDR: ["%s"]}]`, true},
+	{"CiliumNetworkPolicy", `ingress: [{icmps: [{fields: [{family: IPv4, type: 8}]}]}]`, false},
+	{"CiliumClusterwideNetworkPolicy", `ingress: [{fromEntities: [host, remote-node]}]`, false},
+	{"CiliumNetworkPolicy", `ingress: [{fromEntities: [all]}], ingressDeny: [{fromEndpoints: [{}]}]`, true},
+	{"CiliumNetworkPolicy", `ingress: [{fromEndpoints: []}]`, false},
+	{"CiliumNetworkPolicy", `egress: [{toEntities: [all]}]`, true},
+}
+
+// testCiliumPolicies compares check's reading of policies of b with packets of a's pods.
+func (l lab) testCiliumPolicies(t *testing.T, way connection) {
+	apply := func(kind, spec string) {
+		l.must(t, "kubectl", way.b, "delete", "ciliumnetworkpolicies,ciliumclusterwidenetworkpolicies", "--all", "--namespace", "default")
+		if kind == "" {
+			return
+		}
+		l.apply(t, way.b, fmt.Sprintf("apiVersion: cilium.io/v2\nkind: %s\nmetadata: {name: tried, namespace: default}\nspec: {endpointSelector: {matchLabels: {app: web}}, %s}\n", kind, spec))
+	}
+	defer apply("", "")
+	reached := func(policy string, want bool) {
+		t.Helper()
+		eventually(t, 20*time.Second, func() error {
+			var errs []error
+			for path, err := range l.askAll(t, way, 0) {
+				if strings.HasPrefix(path, "web-") && (err == nil) != want {
+					errs = append(errs, fmt.Errorf("%s: %s: answered: %t, want %t", policy, path, err == nil, want))
+				}
+			}
+			return errors.Join(errs...)
+		})
+	}
+	peer := l.translations(t, way.b, way.a).remapped[0].String()
+	for _, p := range some(t, ciliumPolicies, 3) {
+		// Before, the opposite holds, so that the packets show that Cilium knows the policy.
+		if p.opens {
+			apply("CiliumNetworkPolicy", `ingress: [{}]`)
+		} else {
+			apply("", "")
+		}
+		reached("before "+p.spec, !p.opens)
+		spec := strings.ReplaceAll(p.spec, "%s", peer)
+		apply(p.kind, spec)
+		reached(p.kind+" "+spec, p.opens)
+		var checked report.CheckDocument
+		out := l.both(way, "check", "-o", "json").out
+		if err := json.Unmarshal([]byte(out), &checked); err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(checked.Checks, func(c report.Check) bool { return c.ID == check.Policies && slices.Equal(c.Sides, []string{"b"}) })
+		want := map[bool]string{true: "pass", false: "warn"}[p.opens]
+		if i < 0 || checked.Checks[i].Result != want {
+			t.Errorf("%s %s: got %+v, want LT-D017 to be %s", p.kind, spec, checked.Checks, want)
+		}
+	}
 }
 
 // testDevices asks milan's agents which devices are the node's. An agent that took
