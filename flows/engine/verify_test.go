@@ -108,7 +108,7 @@ func TestVerifyMeasuresBothWaysBetweenPods(t *testing.T) {
 B milan → A rome: latency 1.20 ms (0.90 ms to 3.10 ms), no loss in 40 packets, largest packet 1340 bytes, throughput 610 Mbit/s (pod to pod)
   from pod 10.244.1.7 on node node-1 of rome to 253.18.0.5, pod 10.244.0.5 on node node-1 of milan
   from pod 10.244.0.5 on node node-1 of milan to 240.160.1.7, pod 10.244.1.7 on node node-1 of rome
-verified from node-1 of rome, node-1 of milan: packets pass between pods both ways`
+verified from node-1 of rome, node-1 of milan: packets pass both ways`
 	if got := strings.Join(v.Lines(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -140,11 +140,11 @@ func TestVerifyOfAllNodesMeasuresFromEach(t *testing.T) {
 	})
 	p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = nodes("milan-1", "milan-2") })
 	v, err := verifyPair(t, p, c, engine.VerifyRequest{})
-	if want := "verified from 2 of 5 nodes (node-1 of rome, node-1 of milan): packets pass between pods both ways"; err != nil || v.Measurement().Result != want {
+	if want := "verified from 2 of 5 nodes (node-1 of rome, node-1 of milan): packets pass both ways"; err != nil || v.Measurement().Result != want {
 		t.Errorf("one path: got %q, %v, want %q", v.Measurement().Result, err, want)
 	}
 	v, err = verifyPair(t, p, c, engine.VerifyRequest{AllNodes: true})
-	if want := "verified from all 5 nodes: packets pass between pods both ways"; err != nil || v.Measurement().Result != want || len(v.Paths) != 3 {
+	if want := "verified from all 5 nodes: packets pass both ways"; err != nil || v.Measurement().Result != want || len(v.Paths) != 3 {
 		t.Errorf("all nodes: got %q, %d paths, %v, want %q", v.Measurement().Result, len(v.Paths), err, want)
 	}
 	c[0].silent = "rome-2"

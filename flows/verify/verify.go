@@ -247,11 +247,11 @@ func (v Result) conclusion() string {
 		return "not verified: packets do not pass both ways"
 	case Degraded:
 		if v.Between == Pods {
-			return "verified" + v.from() + ", but degraded: packets pass between pods both ways, but not as they should"
+			return "verified" + v.from() + ", but degraded: packets pass both ways, but not as they should"
 		}
 	case Works:
 		if v.Between == Pods {
-			return "verified" + v.from() + ": packets pass between pods both ways"
+			return "verified" + v.from() + ": packets pass both ways"
 		}
 	}
 	return "not verified: the gateways reach each other, but no pod has tested the path"
