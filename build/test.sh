@@ -95,6 +95,11 @@ part_vm() {
 	grep -a '^vm: [0-9]* tests passed' bin/vm.log || true
 }
 
+part_old_vm() {
+	build/vm.sh bullseye 2>&1 | show || failed=1
+	grep -a '^vm: [0-9]* tests passed' "$part_log" || true
+}
+
 part_modules() {
 	# The image is for 32 bits, too, which one dependency forgets.
 	if ! GOARCH=arm GOARM=7 build/gobuild.sh . bin/arm/linux ./gateway/linux "-s -w" 2>&1 | tee -a "$part_log"; then
@@ -149,6 +154,7 @@ for i in "${!names[@]}"; do
 	fi
 	case $part in
 	unit | api | vm | modules) "part_$part" ;;
+	vm-5.10) part_old_vm ;;
 	api-*) part_minor "${part#api-}" ;;
 	two-clusters | lending | commands | faults | liqoctl) part_in_lab ;;
 	*) part_own_lab ;;

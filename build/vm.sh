@@ -1,12 +1,16 @@
 #!/bin/bash
-# vm.sh: the data plane's kernel tests again, in a virtual machine whose kernel
-# has WireGuard (Debian's cloud kernel; the machine that builds may have none).
+# vm.sh [SUITE]: the data plane's kernel tests again, in a virtual machine whose kernel
+# has WireGuard (Debian's cloud kernel; the machine that builds may have none). The kernel
+# is that of this machine's Debian, or of SUITE: bullseye has 5.10, the oldest one that the
+# programs promise to run on.
 #
 # qemu emulates (TCG), so it needs neither KVM nor root; everything is slower,
 # the kernel's code is the real one. The result is read from the serial console:
 # a machine that dies without having said "vm: exit 0" has failed.
 set -euo pipefail
-cache=$PWD/bin/vm
+suite=${1:-}
+tests=vm${suite:+-5.10} # the part of build/parts
+cache=$PWD/bin/vm${suite:+-$suite}
 deadline=${VM_DEADLINE:-2700} # seconds: a third of the tests takes 2 to 5 minutes on two cores, all of them 15
 
 skip() { # where the tests must run, it is a failure
@@ -21,8 +25,19 @@ for tool in qemu-system-x86_64 busybox cpio depmod modprobe apt-get dpkg-deb "${
 done
 mkdir -p "$cache"
 
+# apt with lists of its own, so that the machine does not get the packages of another release.
+apt=()
+if [ -n "$suite" ]; then
+	mkdir -p "$cache"/apt/{lists,archives}/partial
+	keys=/usr/share/keyrings/debian-archive-keyring.gpg
+	printf "deb [signed-by=$keys] http://deb.debian.org/%s main\n" "debian $suite" "debian-security $suite-security" >"$cache/apt/sources.list"
+	: >"$cache/apt/status"
+	apt=(-o "Dir::Etc::sourcelist=$cache/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$cache/apt/lists"
+		-o "Dir::Cache=$cache/apt" -o "Dir::State::status=$cache/apt/status" -o APT::Sandbox::User=root)
+fi
+
 # The metapackage knows the name of the kernel that Debian has today.
-today() { apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ {print $2; exit}'; }
+today() { apt-cache "${apt[@]}" depends linux-image-cloud-amd64 2>/dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ {print $2; exit}'; }
 download() { # into $kernel; old lists name packages that are gone
 	package=$(today)
 	kernel=$cache/${package#linux-image-}
@@ -30,10 +45,10 @@ download() { # into $kernel; old lists name packages that are gone
 	[ ! -e "$kernel/complete" ] || return 0
 	rm -rf "$kernel"
 	mkdir -p "$kernel"
-	(cd "$kernel" && apt-get download -qq "$package") >"$cache/apt.log" 2>&1
+	(cd "$kernel" && apt-get "${apt[@]}" download -qq "$package") >"$cache/apt.log" 2>&1
 }
 if ! download; then
-	((EUID == 0)) && apt-get update >"$cache/apt.log" 2>&1
+	((EUID == 0)) && apt-get "${apt[@]}" update >"$cache/apt.log" 2>&1
 	download || skip "no kernel package: $(tail -n 1 "$cache/apt.log")"
 fi
 release=${package#linux-image-}
@@ -60,7 +75,7 @@ while read -r _ _ run packages; do
 		[ ! -d "$package/testdata" ] || cp -r "$package/testdata" "$root/tests/"
 		printf "./%s.test -test.v -test.parallel 1 -test.timeout 40m -test.run '%s' || failed=1\n" "$name" "${VM_TESTS:-$run}"
 	done
-done <"$work/plan/vm" >"$work/tests"
+done <"$work/plan/$tests" >"$work/tests"
 
 # The tools that the tests call, with the libraries they are linked against.
 for tool in "${tools[@]}"; do
@@ -80,7 +95,7 @@ for path in "$kernel/lib/modules/$release"/kernel/net/{netfilter,ipv4/netfilter}
 	module=${path##*/}
 	modules+=("${module%%.ko*}")
 done
-for module in "${modules[@]}"; do
+for module in "${modules[@]}"; do # one of a newer kernel may be missing
 	modprobe -d "$kernel" -S "$release" --show-depends "$module"
 done | awk '$1 == "insmod" && !seen[$2]++ {print $2}' | while read -r path; do
 	name=${path##*/}

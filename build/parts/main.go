@@ -128,6 +128,7 @@ func (t *tree) divide(tests []test) {
 		for _, vm := range inVM {
 			if x.pkg == vm.pkg && vm.run.MatchString(x.name) && !vm.skip.MatchString(x.name) {
 				t.tests["vm"] = append(t.tests["vm"], x)
+				t.tests["vm-5.10"] = append(t.tests["vm-5.10"], x)
 			}
 		}
 	}
@@ -142,10 +143,12 @@ func (t *tree) namedElsewhere(name string) bool {
 }
 
 // listed is the name of a part in the list. The minors of Kubernetes have the same tests,
-// so these are listed once.
+// and so have the kernels, so these are listed once.
 func listed(part string) string {
-	if strings.HasPrefix(part, "api-") {
-		return "api"
+	for _, several := range []string{"api", "vm"} {
+		if strings.HasPrefix(part, several+"-") {
+			return several
+		}
 	}
 	return part
 }
@@ -241,7 +244,7 @@ func (t *tree) arguments(p part, w wish) string {
 // taken returns the lines of the list that a run takes from a part.
 func (t *tree) taken(p part, w wish) []string {
 	if p.thirds {
-		return w.third(t.lines(p.name))
+		return w.third(p, t.lines(p.name))
 	}
 	return t.lines(p.name)
 }

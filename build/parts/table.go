@@ -19,7 +19,7 @@ type part struct {
 	group   uint64 // with seeds that leave this remainder when divided by seeds
 	allOnly bool   // only in `make test-all`
 
-	thirds bool // each run takes a third of its tests
+	thirds bool // each run that takes the part takes a third of its tests
 
 	programs []string       // targets of make that its tests use, besides those of every lab
 	sources  []string       // files that only this part uses, besides those of its tests
@@ -49,6 +49,7 @@ func parts(minors []string) []part {
 	return append(all,
 		part{name: "modules", title: "tests of the lab, the image, the chart, the release and the alert rules", always: true, programs: []string{"bin/image"}},
 		part{name: "vm", title: "kernel tests again, in a virtual machine with the kernel's WireGuard", always: true, thirds: true, needs: "vm", programs: []string{"deps"}},
+		part{name: "vm-5.10", title: "kernel tests again, with the oldest kernel that is promised, Linux 5.10", group: 1, thirds: true, needs: "vm", programs: []string{"deps"}},
 		part{name: "two-clusters", title: "end-to-end tests in a lab of two clusters", always: true, needs: "root", programs: lab, tests: names(`TestLab.*`)},
 		part{name: "lending", title: "end-to-end tests of pods that run in the other of two clusters, and of the wizard", needs: "root", group: 0, programs: lab, tests: names(`TestLabLending|TestLabWizard`)},
 		part{name: "commands", title: "end-to-end tests of each command and each template in two clusters", needs: "root", group: 2, programs: lab, tests: names(`TestLabCommands|TestLabTemplates`)},
