@@ -2,8 +2,15 @@ package flows
 
 // Abilities are what the programs that connect a cluster, and lend for it, can do. Conditions ask for
 // an ability, so that they say why they differ. They ask for [ClusterFacts.Software] only where they
-// are about the programs themselves: their names, their installation, their logs.
+// are about the programs themselves: their names, their installation, their logs. aboutPrograms in the
+// test lists these.
 type Abilities struct {
+	// Connect is set if something is installed that connects the cluster.
+	Connect bool
+	// UseOurAgents is set if nodes reach gateways by our node agent.
+	UseOurAgents bool
+	// HaveImage is set if our image runs on the cluster: test pods run the same.
+	HaveImage bool
 	// ReportNodes is the ability of nodes to report about their agent, the gateways that they reach
 	// and the packets that they refuse. Liqo's nodes report nothing.
 	ReportNodes bool
@@ -19,6 +26,17 @@ type Abilities struct {
 	FindMTU bool
 	// DialIPv6 is the ability of gateways to dial an IPv6 address.
 	DialIPv6 bool
+	// DialRelay is the ability of a gateway that is a server to dial a relay.
+	DialRelay bool
+	// PublishKey is set if a gateway's public key is an annotation of it. Liqo keeps it in a Secret
+	// alone.
+	PublishKey bool
+	// RotateKey is the ability of a gateway to replace its key while packets flow.
+	RotateKey bool
+	// TakeNextKey is the ability of a gateway to learn the peer's next key before the peer uses it.
+	TakeNextKey bool
+	// Delegate is the ability of an operator to pass changes to the peer's cluster.
+	Delegate bool
 	// RunOurGateway is the ability to run a template of our gateway. It needs objects that only our
 	// operator writes.
 	RunOurGateway bool
@@ -31,6 +49,29 @@ type Abilities struct {
 	// Renumber is the ability to give a peer other ranges while packets flow.
 	Renumber bool
 
+	// Consume and Provide are the roles that the cluster has in lending.
+	Consume, Provide bool
+	// SendLabels is set if a consumer sends the labels and annotations of all objects along.
+	SendLabels bool
+	// TakeLabels is set if a provider takes them. Our admission policy takes none: they steer programs
+	// of the provider (render/provider.yaml).
+	TakeLabels bool
+	// SendMentioned is set if ConfigMaps and Secrets go to the provider because a pod mentions them.
+	SendMentioned bool
+	// LeaveToleration is set if pods have to bring the toleration of virtual nodes, or get it from
+	// Kubernetes. Liqo's webhook adds it.
+	LeaveToleration bool
+	// ReportUnowned is the ability of a consumer to report unowned objects on the provider.
+	ReportUnowned bool
+	// NeedSlices is set if a provider lets go of namespaces only if it has copies of the
+	// ResourceSlices, besides the map's.
+	NeedSlices bool
+	// EndAlone is set if a consumer does not wait for a provider that is gone.
+	EndAlone bool
+	// KeepForeignCluster is set if the peer's ForeignCluster stays after the end of all lending.
+	KeepForeignCluster bool
+	// InvitePeers is the ability of a provider to bound the account of a consumer's admin.
+	InvitePeers bool
 	// AnswerInCopy is set if the provider's copy of a ResourceSlice has the answer, before it arrives
 	// in the consumer's.
 	AnswerInCopy bool
@@ -54,15 +95,27 @@ type Abilities struct {
 
 // Can returns the abilities of the cluster's software. Where nothing is installed, a plan installs
 // our operator: only what needs a running program is missing.
-func (c ClusterFacts) Can() Abilities { return abilities[c.Software] }
+func (c ClusterFacts) Can() Abilities {
+	can := abilities[c.Software]
+	if c.Software == Operator {
+		can.Consume, can.Provide = c.Operator.Peering.Consumes(), c.Operator.Peering.Provides()
+	}
+	return can
+}
 
 var abilities = map[Software]Abilities{
 	// Whether the operator that is installed will dial IPv6 is asked when it is there.
-	NoSoftware: {ReportNodes: true, DialIPv6: true, RunOurGateway: true, Predictable: true, ReportOverlaps: true, Renumber: true},
+	NoSoftware: {ReportNodes: true, UseOurAgents: true, DialIPv6: true, RunOurGateway: true, Predictable: true, ReportOverlaps: true, Renumber: true},
 	Operator: {
-		ReportNodes: true, FabricPort: true, RouteByReadiness: true, ChangeInPlace: true, FindMTU: true, RunOurGateway: true,
+		Connect: true, UseOurAgents: true, HaveImage: true,
+		ReportNodes: true, FabricPort: true, RouteByReadiness: true, ChangeInPlace: true, FindMTU: true,
+		DialRelay: true, PublishKey: true, RotateKey: true, TakeNextKey: true, Delegate: true, RunOurGateway: true,
 		Predictable: true, ReportOverlaps: true, Renumber: true,
+		SendMentioned: true, LeaveToleration: true, ReportUnowned: true, NeedSlices: true, EndAlone: true, InvitePeers: true,
 		AnswerInCopy: true, DenyForGood: true, TakeNewKeys: true, LimitConsumers: true, MakeProxy: true, FindAPIServer: true, LendAnywhere: true,
 	},
-	Liqo: {DialIPv6: true, FarConfiguration: true},
+	Liqo: {
+		Connect: true, DialIPv6: true, FarConfiguration: true,
+		Consume: true, Provide: true, SendLabels: true, TakeLabels: true, KeepForeignCluster: true,
+	},
 }

@@ -95,15 +95,15 @@ func UnfitReasons(side Side, c ClusterFacts) (all []Step) {
 		all = append(all, Refuse(side, code, title, FailedPreflight, reason, fix))
 	}
 	switch {
-	case len(c.MissingKinds) > 0 && c.Software != NoSoftware:
+	case len(c.MissingKinds) > 0 && c.Can().Connect:
 		add(CodeSoftware, "Liqo's API",
 			fmt.Sprintf("%s runs %s, but its API server does not serve %s", c.Context, c.Software, strings.Join(c.MissingKinds, ", ")),
 			command.Hintf("these kinds came with Liqo v1.2: install or upgrade, with %s or Liqo's own installer", command.Ours("install")))
-	case c.Software == NoSoftware && c.Elsewhere.Software != NoSoftware:
+	case !c.Can().Connect && c.Elsewhere != ElsewhereFacts{}:
 		all = append(all, *InstalledElsewhere(side, c))
 	case (!c.HasCRDs || c.ID == "") && c.Unseen() != "":
 		add(CodeSoftware, "installation", fmt.Sprintf("whether Liqo or the liqo-tui operator is installed on %s is not known: %s", c.Context, c.Unseen()), c.Alone().SeeManagers())
-	case !c.HasCRDs || c.Software == NoSoftware && c.ID == "":
+	case !c.HasCRDs || !c.Can().Connect && c.ID == "":
 		add(CodeSoftware, "installation",
 			fmt.Sprintf("nothing is installed on %s yet, neither Liqo nor the liqo-tui operator", c.Context),
 			command.Hintf("add --install to %s, or run: %s", command.Ours("network", "connect"), c.Ours("install").Flag("--cluster-id", "NAME")))

@@ -78,13 +78,13 @@ type DefinitionFacts struct {
 // Installable reports whether a plan can begin with the installation of our operator:
 // neither Liqo nor our operator is installed in any namespace.
 func (c ClusterFacts) Installable() bool {
-	return c.Problem == nil && c.Software == NoSoftware && c.Elsewhere.Software == NoSoftware && c.Unseen() == ""
+	return c.Problem == nil && !c.Can().Connect && c.Elsewhere == ElsewhereFacts{} && c.Unseen() == ""
 }
 
 // Unseen returns the reason that nobody knows whether Liqo or our operator is installed;
 // "" if it is known.
 func (c ClusterFacts) Unseen() string {
-	if c.Software != NoSoftware || c.Elsewhere.Software != NoSoftware || !c.ManagersHidden {
+	if c.Can().Connect || c.Elsewhere != (ElsewhereFacts{}) || !c.ManagersHidden {
 		return ""
 	}
 	return "Deployments may not be read in all namespaces"

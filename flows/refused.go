@@ -115,7 +115,7 @@ func HintOf(err error) command.Hint {
 
 // refusedRelay refuses a relay that this server's gateway would not dial; nil if it would.
 func (c Connection) refusedRelay(server Side) *Step {
-	if f := c.Facts.Sides[server]; c.Params.Relay != "" && c.Params.Server == server && f.Software != Operator {
+	if f := c.Facts.Sides[server]; c.Params.Relay != "" && c.Params.Server == server && !f.Can().DialRelay {
 		return new(Refuse(server, CodeSoftware, "relay", FailedPreflight,
 			fmt.Sprintf("the gateway of %s is of %s, which dials no relay", f.Name(), f.Software),
 			command.Text("let the other cluster host the server, if liqo-tui's operator runs there: --server-location")))

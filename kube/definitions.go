@@ -31,7 +31,7 @@ type definitions struct {
 
 // addDefinitions finds the definitions that an installation would find on the cluster.
 func (c *Cluster) addDefinitions(ctx context.Context, f *flows.ClusterFacts) {
-	if f.Problem != nil || f.Software != flows.NoSoftware {
+	if f.Problem != nil || f.Can().Connect {
 		return
 	}
 	c.definitions.mu.Lock()

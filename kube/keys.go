@@ -37,7 +37,7 @@ func (c *Cluster) addKey(ctx context.Context, f *flows.ClusterFacts, gateway cli
 	var raw []byte
 	if text, ok := gateway.GetAnnotations()[wire.AnnotationPublicKey]; ok {
 		raw, _ = base64.StdEncoding.DecodeString(text) // a bad text gives no key of the right length
-	} else if ref != nil && f.Software != flows.Operator {
+	} else if ref != nil && !f.Can().PublishKey {
 		raw = c.secretKeys.of(ctx, c.client, gateway, ref.Name, connected(f, gateway))
 	}
 	if key, err := wgtypes.NewKey(raw); err == nil {

@@ -121,7 +121,7 @@ func (c *Cluster) startLending() {
 // skips clusters that can't have any: there are such objects only with Liqo, or if our operator has a role in
 // lending.
 func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) error {
-	if c.options.Lending == LendingIgnored || c.options.Lending != LendingPlanned && !lends(f) {
+	if c.options.Lending == LendingIgnored || c.options.Lending != LendingPlanned && !f.Can().Consume && !f.Can().Provide {
 		return nil
 	}
 	c.startLending()
@@ -150,11 +150,6 @@ func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) err
 		l.RequestProblem = fmt.Sprintf("Secret %s/%s does not exist, or may not be read", c.namespace, peering.KeysName)
 	}
 	return nil
-}
-
-func lends(f *flows.ClusterFacts) bool {
-	role := f.Operator.Peering
-	return f.Software == flows.Liqo || f.Software == flows.Operator && (role.Consumes() || role.Provides())
 }
 
 // evict asks Kubernetes to end a pod, as its PodDisruptionBudgets allow.

@@ -321,7 +321,7 @@ func podAddresses(c flows.ClusterFacts) Result {
 	}
 	told := joined(c.Networks.Pod)
 	switch {
-	case c.Software == flows.Liqo:
+	case !c.Can().ReportNodes:
 		return result(Inconclusive, "Liqo's nodes don't tell")
 	case c.AgentsUnknown:
 		return result(Inconclusive, "not known: InternalNodes may not be read")

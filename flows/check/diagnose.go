@@ -62,7 +62,7 @@ func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	in := inputs(f, earlier)
 	results := evaluate(diagnosisChecks(), in)
 	results = extend(results, lendingChecks(), in, in.uses)
-	return extend(results, leftChecks(), in, in.usesOurs)
+	return extend(results, leftChecks(), in, in.reportsUnowned)
 }
 
 // inputs makes the input of the checks from facts.
@@ -113,9 +113,9 @@ func (in diagnosis) operator(side flows.Side) Result {
 		return r
 	}
 	switch elsewhere := flows.InstalledElsewhere(side, c); {
-	case c.Software == flows.NoSoftware && elsewhere != nil:
+	case !c.Can().Connect && elsewhere != nil:
 		return result(Fail, elsewhere.Reason, elsewhere.Fix...)
-	case c.Software == flows.NoSoftware:
+	case !c.Can().Connect:
 		return result(Fail, "neither Liqo nor the liqo-tui operator is there", command.Hintf("run: %s", c.Ours("install")))
 	case c.Operator.Problem != "":
 		return result(Fail, c.Operator.Problem, command.Hintf("see: %s", c.SeeOperator("pods,events")))

@@ -69,9 +69,9 @@ func (in diagnosis) uses(sides []flows.Side) bool {
 	return l.consumer != nil || l.provider != nil
 }
 
-// usesOurs reports the same for a consumer with our operator.
-func (in diagnosis) usesOurs(sides []flows.Side) bool {
-	return in.uses(sides) && in.cluster(sides[0]).Software == flows.Operator
+// reportsUnowned reports the same for a consumer that reports unowned objects on the provider.
+func (in diagnosis) reportsUnowned(sides []flows.Side) bool {
+	return in.uses(sides) && in.cluster(sides[0]).Can().ReportUnowned
 }
 
 func (in diagnosis) access(con flows.Side) Result {

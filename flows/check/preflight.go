@@ -225,7 +225,7 @@ func (in preflight) agentNodes(side flows.Side) Result {
 	c := in.cluster(side)
 	unable := c.UnableNodes()
 	switch {
-	case c.Software == flows.Liqo:
+	case !c.Can().UseOurAgents:
 		return pass("Liqo has agents of its own")
 	case len(c.Nodes) == 0:
 		return result(Inconclusive, "nodes may not be read")
@@ -264,7 +264,7 @@ func (in preflight) operator(side flows.Side) Result {
 	if c.Operator.Problem != "" {
 		return result(Warn, c.Operator.Problem, command.Hintf("wait for it, or see: %s", c.SeeOperator("pods,events")))
 	}
-	if c.Software == flows.NoSoftware {
+	if !c.Can().Connect {
 		return result(Fail, "Liqo's API is there, but neither Liqo nor the liqo-tui operator", command.Hintf("run: %s", c.Ours("install").Flag("--cluster-id", string(cmp.Or(c.ID, "NAME")))))
 	}
 	return pass(c.Software.String() + " works")

@@ -141,7 +141,7 @@ func (t *reachTrial) start(ctx context.Context, side flows.Side, image string) e
 	if side == t.params.Server {
 		r.Service.LoadBalancerIP = t.params.LoadBalancerIP
 	}
-	if c := t.facts.Sides[side]; c.Software != flows.Operator {
+	if c := t.facts.Sides[side]; !c.Can().HaveImage {
 		if r.Image = image; image == "" {
 			r.Image = c.TriedImage() // the image that will be installed
 		}

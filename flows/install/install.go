@@ -141,7 +141,7 @@ func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flo
 	if steps = append(steps, i.operatorWorks(side, c)); slices.ContainsFunc(steps, func(s flows.Step) bool { return s.Status != flows.Done }) {
 		expected = promised(c, wanted)
 	}
-	return steps, expected, c.Software == flows.NoSoftware || broken
+	return steps, expected, !c.Can().Connect || broken
 }
 
 // installNamespace refuses a namespace whose pod security forbids our programs; nil if the
@@ -314,7 +314,7 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 	if why := c.Installation.Unknown(); why != "" {
 		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess, "what is installed is not known: "+why, seeInstallation()))
 	}
-	if c.Software == flows.NoSoftware || c.Installation.Value() != nil {
+	if !c.Can().Connect || c.Installation.Value() != nil {
 		for _, s := range []*flows.Step{flows.InstalledElsewhere(side, c), installNamespace(side, c, i.params.Namespace), i.newer(side, c), UnusableDefinition(side, c, i.others(c))} {
 			if s != nil {
 				return s

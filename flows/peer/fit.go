@@ -32,7 +32,7 @@ func (p pair) unfit() []flows.Step {
 			refuse(side, check.Lending, "Liqo", reason, hint)
 		} else if missing := p.missing(side); len(missing) > 0 {
 			hint := command.Text("install Liqo's CRDs completely, of v1.0 or later")
-			if p.ours(side) {
+			if p.runsOurs(side) {
 				hint = command.Hintf("bring the installation up to date: %s", c.Ours("install"))
 			}
 			refuse(side, check.Lending, "Liqo's API", fmt.Sprintf("%s does not serve %s", c.ID, strings.Join(missing, ", ")), hint)
@@ -74,25 +74,25 @@ func (p pair) unread() (steps []flows.Step) {
 	return steps
 }
 
-// unfitSoftware refuses pairs of programs that can't lend to each other. Liqo lends to Liqo and to
-// our operator; our operator lends only to our operator. Liqo as a consumer copies the labels and
-// annotations of all objects. An admission policy of ours accepts none: they steer programs of the
-// provider (render/provider.yaml).
+// accepts reports whether the provider's program takes the objects that the consumer's sends. So Liqo
+// lends to Liqo and to our operator, and our operator lends only to our operator.
+func accepts(provider, consumer flows.ClusterFacts) bool {
+	return provider.Can().TakeLabels || !consumer.Can().SendLabels
+}
+
+// unfitSoftware refuses pairs of programs that can't lend to each other.
 func (p pair) unfitSoftware(side flows.Side) (reason string, hint command.Hint) {
 	c, other := p.Facts.Sides[side], p.Facts.Sides[side.Other()]
-	role := c.Operator.Peering
 	switch {
-	case c.Software == flows.Liqo:
-		return "", command.Hint{}
-	case c.Software != flows.Operator:
+	case !c.Can().Connect:
 		return fmt.Sprintf("%s has no Liqo (%s)", c.ID, c.Software),
 			command.Hintf("%s connects the pods of these clusters; to lend resources, %s on both, or install Liqo on both", p.Facts.Ours("network", "connect"), command.Ours("install").Flag("--peering", string(render.PeeringBoth)))
-	case side == p.pro && other.Software == flows.Liqo:
+	case side == p.pro && !accepts(c, other):
 		return fmt.Sprintf("%s runs Liqo, which sends labels and annotations along with all that it asks for, and the operator on %s takes none of a consumer's", other.ID, c.ID),
 			command.Hintf("the other way round works, %s as the consumer; for this one, run Liqo on both clusters, or the operator on both", c.ID)
-	case side == p.con && !role.Consumes():
+	case side == p.con && !c.Can().Consume:
 		return fmt.Sprintf("the operator on %s is not told that the cluster is a consumer", c.ID), command.Hintf("%s", command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags()))
-	case side == p.pro && !role.Provides():
+	case side == p.pro && !c.Can().Provide:
 		return fmt.Sprintf("the operator on %s is not told that the cluster is a provider", c.ID), command.Hintf("%s", command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags()))
 	}
 	return "", command.Hint{}
@@ -102,12 +102,12 @@ func (p pair) unfitSoftware(side flows.Side) (reason string, hint command.Hint) 
 func (p pair) missing(side flows.Side) []string {
 	return slices.DeleteFunc(slices.Clone(p.lending(side).Missing), func(kind string) bool {
 		node := side == p.con && p.wants(p.params.Slice, true) && p.wantsNode() && strings.HasPrefix(kind, "virtualnodes.")
-		return p.ours(side) && !node && !strings.Contains(kind, "."+authv1beta1.GroupVersion.Group+"/")
+		return p.runsOurs(side) && !node && !strings.Contains(kind, "."+authv1beta1.GroupVersion.Group+"/")
 	})
 }
 
-// ours reports whether our operator runs on a side.
-func (p pair) ours(side flows.Side) bool { return p.Facts.Sides[side].Software == flows.Operator }
+// runsOurs reports whether our operator runs on a side.
+func (p pair) runsOurs(side flows.Side) bool { return p.Facts.Sides[side].Software == flows.Operator }
 
 func (p pair) can(side flows.Side) flows.Abilities { return p.Facts.Sides[side].Can() }
 
@@ -164,7 +164,7 @@ func (p pair) unfitNamespace(side flows.Side) (reason string, hint command.Hint)
 func (p pair) unfitKey() (reason string, hint command.Hint) {
 	l := p.lending(p.con)
 	if l.Request == nil {
-		if p.ours(p.con) {
+		if p.runsOurs(p.con) {
 			return l.RequestProblem, command.Hintf("the operator makes it; to read it takes the right to get secrets in namespace %s", p.Facts.Sides[p.con].Namespace)
 		}
 		return l.RequestProblem, command.Hintf("Liqo makes it when its authentication module is on; to read it takes the right to get secrets in namespace %s", p.Facts.Sides[p.con].Namespace)

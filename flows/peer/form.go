@@ -72,8 +72,7 @@ func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 
 // canUse reports whether the consumer's program can use resources that the provider's lends.
 func canUse(consumer, provider flows.ClusterFacts) bool {
-	return provider.Software == flows.Liqo && (consumer.Software == flows.Liqo || ours(consumer)) ||
-		ours(consumer) && provider.Software == flows.Operator && provider.Operator.Peering.Provides()
+	return consumer.Can().Consume && provider.Can().Provide && accepts(provider, consumer)
 }
 
 func consumerSetting() Setting { return Settings()[0] }

@@ -64,7 +64,7 @@ func (p pair) nonceMade() flows.Step {
 		s.Status = flows.Done
 	default:
 		s.Reason = fmt.Sprintf("waiting for %s to make the nonce", p.id(p.pro))
-		if p.age(p.pro, live) > controllerTime && !p.ours(p.pro) {
+		if p.age(p.pro, live) > controllerTime && !p.runsOurs(p.pro) {
 			s.Reason += "; is Liqo's authentication module on there (Helm value authentication.enabled)?"
 		}
 		s.Fix = []command.Hint{p.readLog(p.pro, manager)}
@@ -174,7 +174,7 @@ func (p pair) makeAccess() flows.Step {
 			command.Hintf("delete it, and %s makes a new one: %s; then run the same command again", p.id(p.pro), p.Kubectl(p.pro, "delete", "secret", peering.CertificateName)))
 	case loopback(live.Status.AuthParams.APIServer) && live.Status.AuthParams.ProxyURL == nil:
 		where := command.Text("set Liqo's Helm value apiServer.address there, or use --in-band")
-		if p.ours(p.pro) {
+		if p.runsOurs(p.pro) {
 			where = command.Hintf("say where it is: %s", p.sayWhere())
 		}
 		s.Fail(flows.FailedConflict, check.Identity, fmt.Sprintf("%s tells its consumers that its API server is %s, which they can't reach", p.id(p.pro), live.Status.AuthParams.APIServer),
@@ -272,7 +272,7 @@ func (p pair) makeReachable() flows.Step {
 			s.Reason += ": " + message
 		}
 		s.Fix = []command.Hint{command.Hintf("pods of %s have to reach it: open the firewall, set Helm value apiServer.address of Liqo on %s, or use --in-band", p.id(p.con), p.id(p.pro))}
-		if p.ours(p.pro) {
+		if p.runsOurs(p.pro) {
 			s.Fix = []command.Hint{command.Hintf("pods of %s have to reach it: open the firewall, or say where it is: %s", p.id(p.con), p.sayWhere())}
 		}
 	}

@@ -109,7 +109,7 @@ func (p pair) proxy() (url, missing string) {
 		return "", fmt.Sprintf("%s's proxy %s is not in its external range", p.id(p.pro), address)
 	}
 	missing = fmt.Sprintf("needs the address of %s's proxy: IP %s in its namespace %s", p.id(p.pro), peering.ProxyIPName, p.Facts.Sides[p.pro].Namespace)
-	if p.ours(p.pro) {
+	if p.runsOurs(p.pro) {
 		missing += fmt.Sprintf(", which the operator makes; one of a former release does not: %s", p.Facts.Sides[p.pro].Ours("install"))
 	}
 	return "", missing

@@ -108,18 +108,16 @@ func Offload(p OffloadParams, f flows.Facts) flows.Plan {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("pods that run in %s already stay where they are", name))
 		}
 	}
-	if ours(f.Sides[flows.A]) {
-		plan.Kept = append(plan.Kept, "ConfigMaps and Secrets that pods on a virtual node mention go along with them: the provider's admins can read them", tolerance(f.Sides[flows.A]))
+	if f.Sides[flows.A].Can().SendMentioned {
+		plan.Kept = append(plan.Kept, "ConfigMaps and Secrets that pods on a virtual node mention go along with them: the provider's admins can read them")
+	}
+	if f.Sides[flows.A].Can().LeaveToleration {
+		plan.Kept = append(plan.Kept, tolerance(f.Sides[flows.A]))
 		if p.Pods == string(offloadingv1beta1.RemotePodOffloadingStrategyType) && !tolerated(f.Sides[flows.A]) {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("nothing keeps pods from this cluster's own nodes but their own nodeSelector: {%s: %s}", peering.LabelNodeType, peering.NodeType))
 		}
 	}
 	return plan
-}
-
-// ours reports whether our operator offloads the cluster's namespaces.
-func ours(c flows.ClusterFacts) bool {
-	return c.Software == flows.Operator && c.Operator.Peering.Consumes()
 }
 
 // tolerated reports whether Kubernetes itself adds the toleration of virtual nodes to pods, by a
@@ -146,10 +144,10 @@ func unfitConsumer(f flows.Facts) []flows.Step {
 	}
 	c := f.Sides[flows.A]
 	switch {
-	case c.Software != flows.Liqo && !ours(c) || c.Lending == nil:
+	case !c.Can().Consume || c.Lending == nil:
 		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has no Liqo (%s), and no operator of ours that is told that the cluster is a consumer", c.Name(), c.Software),
 			command.Hintf("%s, or install Liqo", command.Ours("install").Flag("--peering", string(render.PeeringConsumer)).On(c.Flags())))}
-	case len(c.Lending.Missing) > 0 && ours(c):
+	case len(c.Lending.Missing) > 0 && c.Software == flows.Operator:
 		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), command.Hintf("bring the installation up to date: %s", c.Ours("install")))}
 	case len(c.Lending.Missing) > 0:
 		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), command.Text("install Liqo's CRDs completely"))}
@@ -183,7 +181,7 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 	switch phase := live.Status.OffloadingPhase; {
 	case live.Status.ObservedGeneration != live.Generation || phase == "" || phase == offloadingv1beta1.InProgressOffloadingPhaseType:
 		who := "Liqo"
-		if ours(f.Sides[flows.A]) {
+		if f.Sides[flows.A].Software == flows.Operator {
 			who = "the operators"
 		}
 		wait.Reason = fmt.Sprintf("waiting for %s to make it on the providers%s", who, failing(live))
@@ -332,7 +330,7 @@ func Offloaded(namespaces []string, f flows.Facts) string {
 			out = append(out, fmt.Sprintf("Pods of namespace %s may run on %s, in namespace %s.", name, strings.Join(ready(live), ", "), live.Status.RemoteNamespaceName))
 		}
 	}
-	if len(out) > 0 && ours(f.Sides[flows.A]) && !tolerated(f.Sides[flows.A]) {
+	if len(out) > 0 && f.Sides[flows.A].Can().LeaveToleration && !tolerated(f.Sides[flows.A]) {
 		out = append(out, "They need "+tolerations()+".")
 	}
 	return strings.Join(out, "\n")

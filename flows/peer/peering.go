@@ -197,7 +197,7 @@ func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows
 // readLog says where to look if a controller of Liqo, or of our operator, does nothing.
 func (p pair) readLog(side flows.Side, deployment string) command.Hint {
 	c := p.Facts.Sides[side]
-	if p.ours(side) {
+	if p.runsOurs(side) {
 		deployment = wire.OperatorName
 	}
 	return command.Hintf("read the log of %s on %s: %s", p.program(side), c.ID, c.KubectlIn(c.Namespace, "logs", "deployment/"+deployment))
@@ -205,7 +205,7 @@ func (p pair) readLog(side flows.Side, deployment string) command.Hint {
 
 // program is the program that handles a side's part of lending.
 func (p pair) program(side flows.Side) string {
-	if p.ours(side) {
+	if p.runsOurs(side) {
 		return "the operator"
 	}
 	return "Liqo"

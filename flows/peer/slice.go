@@ -97,7 +97,7 @@ func (p pair) makeGranted() flows.Step {
 	switch {
 	case denied(authentication):
 		hint := command.Hintf("if %s has another key than before: %s", p.id(p.con), p.Kubectl(p.pro, "delete", "secret", peering.SliceCertificateName(live.Name)))
-		if p.ours(p.pro) {
+		if p.runsOurs(p.pro) {
 			hint = p.readLog(p.pro, manager)
 		}
 		p.deny(&s, authentication, "does not accept the request for a certificate", hint)
@@ -162,7 +162,7 @@ func (p pair) denial(s *authv1beta1.ResourceSlice) command.Hint {
 		back := map[string]string{string(authv1beta1.TenantConditionCordoned): "uncordon", string(authv1beta1.TenantConditionDrained): "activate"}[state]
 		return command.Hintf("an admin of %s has set tenant %s to %s; to take that back: %s", p.id(p.pro), p.id(p.con), state, command.Of("liqoctl", back, "tenant", string(p.id(p.con))))
 	}
-	if p.ours(p.pro) {
+	if p.runsOurs(p.pro) {
 		return command.Hintf("ask for less, such as --cpu 1 --memory 1Gi; who may lend more on %s: %s, or %s", p.id(p.pro), p.Facts.Sides[p.pro].Ours("install").Add("--lend"),
 			p.Kubectl(p.pro, "annotate", "tenant", string(p.id(p.con)), peering.AnnotationLend+"=cpu=4,memory=8Gi"))
 	}
@@ -175,7 +175,7 @@ func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *a
 	switch {
 	case lending.Refused(live) != "":
 		return lending.Refused(live), p.readLog(p.con, replicator)
-	case copied == nil && p.ours(p.con):
+	case copied == nil && p.runsOurs(p.con):
 		return fmt.Sprintf("waiting for the ResourceSlice to arrive on %s", p.id(p.pro)), p.readLog(p.con, replicator)
 	case copied == nil && slow && !slices.Contains(live.Finalizers, peering.FinalizerReplicas):
 		return fmt.Sprintf("Liqo's crd-replicator on %s does nothing for the ResourceSlice", p.id(p.con)), p.readLog(p.con, replicator)

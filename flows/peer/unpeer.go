@@ -141,12 +141,12 @@ type removal struct {
 func (r removal) unasked() map[string]bool {
 	out := map[string]bool{}
 	copied := in(r.tenant(r.pro).Namespace, r.lending(r.pro).Slices, func(s *authv1beta1.ResourceSlice) bool { return r.copied(s) })
-	if r.asked(r.con) && len(r.maps()) > 0 && (len(r.slices()) > 0 || !r.ours(r.pro)) {
+	if r.asked(r.con) && len(r.maps()) > 0 && (len(r.slices()) > 0 || !r.can(r.pro).NeedSlices) {
 		return out // the copies are created again
 	}
 	asked := map[string]bool{}
 	for _, m := range r.lending(r.pro).Maps {
-		asked[peering.MapName(&m)] = len(copied) > 0 || !r.ours(r.pro)
+		asked[peering.MapName(&m)] = len(copied) > 0 || !r.can(r.pro).NeedSlices
 	}
 	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
 		if r.lent(&ns) && !asked[ns.Annotations[peering.AnnotationMapped]] {
@@ -173,8 +173,7 @@ func (r removal) asked(side flows.Side) bool { return side == flows.A || !r.loca
 func (r removal) unfit() []flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		c := r.Facts.Sides[side]
-		ours := c.Software == flows.Operator && (c.Operator.Peering.Consumes() || c.Operator.Peering.Provides())
-		if r.asked(side) && c.Software != flows.Liqo && !ours {
+		if r.asked(side) && !c.Can().Consume && !c.Can().Provide {
 			return []flows.Step{flows.Refuse(side, check.Lending, "Liqo", flows.FailedPreflight,
 				fmt.Sprintf("%s has no Liqo (%s), whose controllers have to let go of what they made", c.ID, c.Software), command.Hintf("to remove the network alone: %s", r.Facts.Ours("network", "reset")))}
 		}
@@ -268,7 +267,7 @@ func (r removal) dead() bool {
 // operator never waits for it.
 func (r removal) giveUp() *flows.Step {
 	c := r.cluster(r.con)
-	if !r.dead() || c == nil || !r.remains() || r.ours(r.con) {
+	if !r.dead() || c == nil || !r.remains() || r.can(r.con).EndAlone {
 		return nil
 	}
 	s := flows.Ensure(r.con, "give-up", c, peering.Unreachable(c.Name, true))
@@ -521,7 +520,7 @@ func (r removal) stays() []string {
 		}
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		if c := r.cluster(side); r.asked(side) && c != nil && !r.ours(side) {
+		if c := r.cluster(side); r.asked(side) && c != nil && r.can(side).KeepForeignCluster {
 			out = append(out, fmt.Sprintf("Liqo on %s keeps ForeignCluster %s, which says that there is no peering", r.id(side), c.Name))
 		}
 	}

@@ -39,7 +39,7 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 	}
 	given := p.delegation()
 	switch server := u.Server(f.Sides[flows.A]); {
-	case f.Sides[flows.A].Software != flows.Operator:
+	case !f.Sides[flows.A].Can().InvitePeers:
 		return refuse(flows.CodeSoftware, "operator", fmt.Sprintf("%s has %s, whose own program makes such users", p.id(p.pro), f.Sides[flows.A].Software),
 			command.Hintf("%s", command.Of("liqoctl", "generate", "peering-user", "--consumer-cluster-id", string(u.Consumer))))
 	case loopback(server):

@@ -63,7 +63,7 @@ func (d delegation) unfit(side flows.Side) *flows.Step {
 	c, peer := d.Facts.Sides[side], d.Peers[side]
 	var s flows.Step
 	switch host := hostOf(d.server(side)); {
-	case c.Software != flows.Operator:
+	case !c.Can().Delegate:
 		s = flows.Refuse(side, flows.CodeSoftware, "operator", flows.FailedPreflight,
 			fmt.Sprintf("%s is connected by %s, which can't pass changes to other clusters", c.ID, c.Software),
 			command.Text("both clusters need the liqo-tui operator for this"))

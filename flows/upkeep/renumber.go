@@ -162,7 +162,7 @@ func (p RenumberParams) unfit(r Renumbering, f flows.Facts) []flows.Step {
 func unrenumberable(c flows.Connection, side flows.Side) *flows.Step {
 	f, conf := c.Facts.Sides[side], c.Peers[side].Configuration
 	switch {
-	case f.Software == flows.Liqo:
+	case !f.Can().Renumber:
 		return new(flows.Refuse(side, flows.CodeSoftware, "operator", flows.FailedPreflight,
 			fmt.Sprintf("Liqo chooses under which ranges %s sees its peers, and can't change them in operation", f.ID),
 			command.Hintf("%s, then %s, chooses them again; traffic stops until the clusters are connected", c.Facts.Ours("network", "reset"), c.Facts.Ours("network", "connect"))))

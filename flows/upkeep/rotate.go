@@ -27,7 +27,7 @@ func StartRotation(f flows.Facts) Rotation {
 	var r Rotation
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		peer := c.Peers[side]
-		if peer.Key == nil || f.Sides[side].Software != flows.Operator {
+		if peer.Key == nil || !f.Sides[side].Can().RotateKey {
 			continue // only Liqo can replace the keys of its gateways
 		}
 		r.Old[side] = *peer.Key
@@ -121,7 +121,7 @@ func (r Rotation) keeps(side flows.Side) bool { return r.Old[side] == wgtypes.Ke
 // unrotatable is the reason against a rotation, as a failed step; nil if there is none.
 func unrotatable(c flows.Connection, r Rotation) *flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		if r.keeps(side) && c.Facts.Sides[side].Software == flows.Operator {
+		if r.keeps(side) && c.Facts.Sides[side].Can().RotateKey {
 			return new(flows.Refuse(side, flows.CodeKey, "key of the gateway", flows.FailedPreflight,
 				fmt.Sprintf("%s's gateway has not published its key yet", c.Facts.Sides[side].ID),
 				command.Hintf("try again in a few seconds; if the error remains, see the operator's log: %s",
@@ -191,7 +191,7 @@ func (r keyRotation) make() flows.Step {
 
 // prepared reports whether the peer can prepare for a key.
 func (r keyRotation) prepared() bool {
-	return r.c.Facts.Sides[r.side.Other()].Software == flows.Operator
+	return r.c.Facts.Sides[r.side.Other()].Can().TakeNextKey
 }
 
 // key is the PublicKey object on the other side, with this side's key k.

@@ -143,7 +143,7 @@ func (c scene) clusterStatus(k session.Member) status {
 	if why := k.Good.Unseen(); why != "" {
 		return status{draw.Warn, "not known", "Whether Liqo or the liqo-tui operator is installed is not known: " + why + withHint(k.Good.Alone().SeeManagers())}
 	}
-	if k.Good.Software == flows.NoSoftware {
+	if !k.Good.Can().Connect {
 		why := "It has neither Liqo nor the liqo-tui operator."
 		if c.options.Install != nil {
 			why += " When you choose it, installing the operator becomes a part of the plan."
@@ -163,7 +163,7 @@ func (c scene) clusterStatus(k session.Member) status {
 // was looked for. Only the command line can name another namespace.
 func misplaced(c session.Member) string {
 	s := flows.InstalledElsewhere(flows.A, c.Good)
-	if s == nil || c.Good.Software != flows.NoSoftware {
+	if s == nil || c.Good.Can().Connect {
 		return ""
 	}
 	where := c.Ref.Flags()
@@ -197,7 +197,7 @@ func (c scene) refusal(k session.Member) string {
 		return fmt.Sprintf("it is the same cluster as %s, seen through another context: both have the UID %s", other, k.Good.UID)
 	case c.chosen(other) && k.Good.ID != "" && taken.ID == k.Good.ID:
 		return fmt.Sprintf("it calls itself %q, as %s does: one of them needs another cluster ID", k.Good.ID, other)
-	case k.Good.Software == flows.NoSoftware && k.Good.ID == "" && c.options.Install == nil:
+	case !k.Good.Can().Connect && k.Good.ID == "" && c.options.Install == nil:
 		return fmt.Sprintf("it has neither Liqo nor the liqo-tui operator. To do: %s", command.Ours("install").On(k.Ref.Flags()))
 	}
 	return ""
@@ -575,7 +575,7 @@ func (s clustersScreen) text(c scene) []string {
 	case r.Good.Version == "":
 	case r.Good.Unseen() != "":
 		add("software", "not known: "+r.Good.Unseen())
-	case r.Good.Software == flows.NoSoftware:
+	case !r.Good.Can().Connect:
 		add("software", r.Good.Software.String())
 	default:
 		add("software", r.Good.Software.String()+", in namespace "+r.Good.Namespace)

@@ -65,7 +65,7 @@ func readable(f flows.Facts) flows.Facts {
 		c := &f.Sides[side]
 		if c.Problem != nil && c.Problem.Kind == flows.Forbidden {
 			c.Problem = nil
-			if c.Software == flows.NoSoftware {
+			if !c.Can().Connect {
 				c.Software = flows.Liqo
 			}
 		}

@@ -52,7 +52,7 @@ func softwareText(c flows.ClusterFacts) string {
 	if why := c.Unseen(); why != "" {
 		return "what connects it is not known: " + why
 	}
-	if c.Software == flows.NoSoftware {
+	if !c.Can().Connect {
 		return "nothing that connects it is installed"
 	}
 	return "connected by " + c.Software.String()
