@@ -10,6 +10,7 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/internal/command"
@@ -312,6 +313,12 @@ func ConditionOf(conf *networkingv1beta1.Configuration) string {
 		}
 	}
 	return ""
+}
+
+// NoFreeRange reports whether the operator has no range left for the peer.
+func NoFreeRange(conf *networkingv1beta1.Configuration) bool {
+	cond := meta.FindStatusCondition(conf.Status.Conditions, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured)
+	return cond != nil && cond.Status != metav1.ConditionTrue && cond.Reason == wire.ReasonNoFreeRange
 }
 
 // CIDRsConfigured reports whether every range of the peer has its remapped range. Older releases of

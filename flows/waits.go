@@ -92,7 +92,11 @@ func (c Connection) aboutWait(s Step) (kinds []string, fix []command.Hint) {
 	case CodeTunnel:
 		return []string{"Pod", "Deployment"}, c.tunnelFix(s.Side)
 	case CodeRemapping:
-		return []string{"Configuration", "Network"}, []command.Hint{command.Hintf("check the operator: %s", c.Facts.Sides[s.Side].SeeOperator("pods,events"))}
+		hint := command.Hintf("check the operator: %s", c.Facts.Sides[s.Side].SeeOperator("pods,events"))
+		if conf := c.Peers[s.Side].Configuration; conf != nil && NoFreeRange(conf) {
+			hint = c.Facts.Sides[s.Side].MoreRoom()
+		}
+		return []string{"Configuration", "Network"}, []command.Hint{hint}
 	case CodeKey:
 		return []string{kindServer, kindClient, "Secret"}, []command.Hint{command.Hintf("check the operator: %s", c.Facts.Sides[s.keyMaker()].SeeOperator("pods,events"))}
 	case CodeDeletion:

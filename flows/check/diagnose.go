@@ -146,6 +146,9 @@ func (in diagnosis) configured(side flows.Side) Result {
 		return result(Fail, "there is no Configuration for "+string(other), command.Hintf("run: %s", in.connect())).planned("make what is missing")
 	case !flows.CIDRsConfigured(conf):
 		r := result(Fail, "the operator has assigned no addresses to "+string(other)+flows.ConditionOf(conf), command.Text("see the operator's log and the Configuration's conditions"))
+		if flows.NoFreeRange(conf) {
+			r.Fix = []command.Hint{in.cluster(side).MoreRoom()}
+		}
 		for _, c := range conf.Status.Conditions {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
 		}

@@ -649,17 +649,23 @@ func TestAClientsClockThatIsBehindIsNamed(t *testing.T) {
 	}
 }
 
-// Where no range is left for a peer, the operator says what to do, and so does the check.
+// Where no range is left for a peer, the operator says why, and the check what to do. The message of an
+// operator of an earlier release, which says both, is shown as it is.
 func TestARangeThatIsNotGivenSaysWhy(t *testing.T) {
-	pair := flowtest.NewPair()
-	connect(t, pair)
-	f := factsOf(pair)
-	conf := &f.Sides[flows.A].Configurations[0]
-	conf.Status.Conditions = []metav1.Condition{{
-		Type: networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, Reason: "NoFreeRange", Message: "no free prefix; " + wire.MoreRoom,
-	}}
-	r := find(t, check.Diagnose(f, nil), check.Configured)
-	if want := "the operator has assigned no addresses to milan: no free prefix; " + wire.MoreRoom; r.State != check.Fail || r.Summary != want {
-		t.Errorf("got %s %q, want %q", r.State, r.Summary, want)
+	for _, message := range []string{"no free prefix", "no free prefix; give the operator more ranges: liqo-tui install --pools"} {
+		pair := flowtest.NewPair()
+		connect(t, pair)
+		f := factsOf(pair)
+		conf := &f.Sides[flows.A].Configurations[0]
+		conf.Status.Conditions = []metav1.Condition{{
+			Type: networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, Reason: wire.ReasonNoFreeRange, Message: message,
+		}}
+		r := find(t, check.Diagnose(f, nil), check.Configured)
+		if want := "the operator has assigned no addresses to milan: " + message; r.State != check.Fail || r.Summary != want {
+			t.Errorf("got %s %q, want %q", r.State, r.Summary, want)
+		}
+		if len(r.Fix) != 1 || !r.Fix[0].Equal(f.Sides[flows.A].MoreRoom()) {
+			t.Errorf("got advice %q", command.Join(r.Fix, "; "))
+		}
 	}
 }

@@ -136,7 +136,7 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	case errors.Is(err, ipam.ErrExhausted):
 		// Room comes from the removal of another peer, or from other settings. Neither is an event of this
 		// Configuration.
-		return ctrl.Result{RequeueAfter: roomAgain}, r.report(ctx, &conf, nil, reasonExhausted, err.Error()+"; "+wire.MoreRoom)
+		return ctrl.Result{RequeueAfter: roomAgain}, r.report(ctx, &conf, nil, wire.ReasonNoFreeRange, err.Error())
 	case err != nil:
 		return ctrl.Result{}, err
 	}
@@ -174,9 +174,8 @@ const roomAgain = time.Minute
 
 // Reasons why a Configuration has no ranges yet. The first reason is Liqo's.
 const (
-	reasonWaiting   = "WaitingForNetworks"
-	reasonInvalid   = "InvalidCIDR"
-	reasonExhausted = "NoFreeRange"
+	reasonWaiting = "WaitingForNetworks"
+	reasonInvalid = "InvalidCIDR"
 )
 
 func (r *configurations) remapAll(ctx context.Context, conf *networkingv1beta1.Configuration, m *ranges.Moves) (*networkingv1beta1.ClusterConfig, error) {

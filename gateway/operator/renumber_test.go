@@ -419,8 +419,8 @@ func TestAPeerWithoutRoomIsToldWhatToDo(t *testing.T) {
 	if len(seen) < most-1 || len(seen) > most+1 {
 		t.Errorf("%d peers have a range each, want about %d", len(seen), most)
 	}
-	const want = "remap pod CIDR 10.0.0.0/8 of %s: allocate 10.0.0.0/8: no free prefix of this length in any pool: [240.0.0.0/4]; reset peerings that are no longer needed, or give the operator more ranges: liqo-tui install --pools"
-	if said == nil || said.Status != metav1.ConditionFalse || said.Reason != reasonExhausted || said.Message != fmt.Sprintf(want, last.Name) {
+	const want = "remap pod CIDR 10.0.0.0/8 of %s: allocate 10.0.0.0/8: no free prefix of this length in any pool: [240.0.0.0/4]"
+	if said == nil || said.Status != metav1.ConditionFalse || said.Reason != wire.ReasonNoFreeRange || said.Message != fmt.Sprintf(want, last.Name) {
 		t.Fatalf("the next one is told %+v", said)
 	}
 	if result.RequeueAfter <= 0 || result.RequeueAfter > roomAgain {

@@ -238,9 +238,6 @@ func (id ClusterID) Validate() error {
 	return nil
 }
 
-// MoreRoom is the advice to an admin whose cluster has no range left for a peer.
-const MoreRoom = "reset peerings that are no longer needed, or give the operator more ranges: liqo-tui install --pools"
-
 // sliceUser matches the end of a slice user's name: see peering.SliceUser.
 var sliceUser = regexp.MustCompile(`-[0-9a-f]{12}$`)
 

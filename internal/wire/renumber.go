@@ -37,6 +37,10 @@ const (
 	AnnotationLeft = "liqo-tui.dev/left"
 )
 
+// ReasonNoFreeRange is the reason of a Configuration's condition NetworkCIDRsConfigured: no pool has a
+// free range for the peer.
+const ReasonNoFreeRange = "NoFreeRange"
+
 // Conditions of a Configuration. It has only those that are true.
 const (
 	// ConditionOverlap: the cluster needs addresses in the peer's ranges. The message
