@@ -83,6 +83,25 @@ func (c ClusterFacts) MoreRoom() command.Hint {
 	return command.Hintf("reset peerings that are no longer needed, or give the operator more ranges: %s", c.Ours("install").Add("--pools"))
 }
 
+// OperatorFix is the advice if the operator lacks a range that install has to state, or may not replace
+// one. In all other cases it is other.
+func (c ClusterFacts) OperatorFix(other command.Hint) command.Hint {
+	unstated, state := c.Operator.Unstated, c.Ours("install")
+	if unstated.Pods {
+		state = state.Flag("--pod-cidr", "CIDR")
+	}
+	if unstated.Services {
+		state = state.Flag("--service-cidr", "CIDR")
+	}
+	switch {
+	case c.Operator.KeepsRange:
+		return command.Hintf("run %s for each peer (%s lists them)", c.Ours("network", "reset"), c.Ours("info"))
+	case unstated.Pods || unstated.Services:
+		return command.Hintf("state it: %s", state)
+	}
+	return other
+}
+
 // SeeWriters is the command that shows which programs have written an object.
 func (c ClusterFacts) SeeWriters(o ObjectRef) command.Command {
 	return c.See(o).Add("--show-managed-fields")

@@ -191,6 +191,10 @@ type OperatorFacts struct {
 	Problem string
 	// Refuses is set if the operator runs but refuses to work here, for instance beside Liqo.
 	Refuses bool
+	// Unstated tells which ranges install has to state, because the cluster does not say them.
+	Unstated struct{ Pods, Services bool }
+	// KeepsRange is set if install has stated a range in place of one that peers know.
+	KeepsRange bool
 	// Peering is our operator's role in lending.
 	Peering render.PeeringRole
 	// APIServer is the URL that an admin has set for consumers; "" if none is set.

@@ -119,7 +119,7 @@ func UnfitReasons(side Side, c ClusterFacts) (all []Step) {
 		if c.Software == Operator {
 			fix = command.Hintf("if the image can't be pulled, run: %s; else %s", c.Ours("install").Flag("--image", "IMAGE"), fix)
 		}
-		add(CodeOperator, "operator", c.Operator.Problem, fix)
+		add(CodeOperator, "operator", c.Operator.Problem, c.OperatorFix(fix))
 	case len(c.Networks.Pod) == 0 || len(c.Networks.External) == 0:
 		add(CodeNetworks, "address ranges",
 			fmt.Sprintf("%s on %s has published no address ranges: namespace %s has no Network of type pod-cidr or external-cidr with a status", c.Software, c.Context, c.Namespace),

@@ -96,6 +96,16 @@ func TestWhatManagesConnectionsSaysHowItDoes(t *testing.T) {
 			flows.Operator,
 			flows.OperatorFacts{Version: "v1", Problem: "no pod range"},
 		},
+		"it lacks what install has to state": {
+			[]client.Object{manager(operator, "", "gw:v1", 1, `{"state": "NoNetworks", "message": "no Service range", "unstated": ["service-cidr", "x"]}`)},
+			flows.Operator,
+			flows.OperatorFacts{Version: "v1", Problem: "no Service range", Unstated: struct{ Pods, Services bool }{Services: true}},
+		},
+		"it keeps a range": {
+			[]client.Object{manager(operator, "", "gw:v1", 1, `{"state": "KeepsRange", "message": "peers were told it"}`)},
+			flows.Operator,
+			flows.OperatorFacts{Version: "v1", Problem: "peers were told it", KeepsRange: true},
+		},
 		"it has no room for a range": {
 			[]client.Object{manager(operator, "", "gw:v1", 1, `{"state": "Working"}`), &ipamv1alpha1.Network{
 				ObjectMeta: metav1.ObjectMeta{Namespace: wire.DefaultNamespace, Name: wire.NetworkExternalCIDR, Annotations: map[string]string{wire.AnnotationProblem: "no free prefix"}},

@@ -118,7 +118,7 @@ func (in diagnosis) operator(side flows.Side) Result {
 	case !c.Can().Connect:
 		return result(Fail, "neither Liqo nor the liqo-tui operator is there", command.Hintf("run: %s", c.Ours("install")))
 	case c.Operator.Problem != "":
-		return result(Fail, c.Operator.Problem, command.Hintf("see: %s", c.SeeOperator("pods,events")))
+		return result(Fail, c.Operator.Problem, c.OperatorFix(command.Hintf("see: %s", c.SeeOperator("pods,events"))))
 	}
 	return pass(c.Software.String() + " works")
 }

@@ -669,3 +669,22 @@ func TestARangeThatIsNotGivenSaysWhy(t *testing.T) {
 		}
 	}
 }
+
+// The operator says which ranges it lacks, and the check has the command for this cluster.
+func TestRangesThatInstallHasToStateAreInTheAdvice(t *testing.T) {
+	pair := flowtest.NewPair()
+	connect(t, pair)
+	for want, operator := range map[string]flows.OperatorFacts{
+		"install --context kind-rome --pod-cidr CIDR --service-cidr CIDR": {Unstated: struct{ Pods, Services bool }{true, true}},
+		"network reset --context kind-rome":                               {KeepsRange: true},
+		"get pods,events":                                                 {},
+	} {
+		f := factsOf(pair)
+		operator.Problem = "no ranges"
+		f.Sides[flows.A].Operator = operator
+		r := find(t, check.Diagnose(f, nil), check.Operator)
+		if r.Summary != "no ranges" || len(r.Fix) != 1 || !strings.Contains(r.Fix[0].String(), want) {
+			t.Errorf("got %q, %q, want %q", r.Summary, command.Join(r.Fix, "; "), want)
+		}
+	}
+}

@@ -262,7 +262,7 @@ func (in preflight) operator(side flows.Side) Result {
 		return result(Planned, "not yet: the plan installs it")
 	}
 	if c.Operator.Problem != "" {
-		return result(Warn, c.Operator.Problem, command.Hintf("wait for it, or see: %s", c.SeeOperator("pods,events")))
+		return result(Warn, c.Operator.Problem, c.OperatorFix(command.Hintf("wait for it, or see: %s", c.SeeOperator("pods,events"))))
 	}
 	if !c.Can().Connect {
 		return result(Fail, "Liqo's API is there, but neither Liqo nor the liqo-tui operator", command.Hintf("run: %s", c.Ours("install").Flag("--cluster-id", string(cmp.Or(c.ID, "NAME")))))

@@ -245,7 +245,8 @@ func (all *Collection) operator() flows.OperatorFacts {
 			o.Problem += ": " + why
 		}
 	case err == nil && ok && said.State != wire.OperatorWorking:
-		o.Problem, o.Refuses = said.Message, said.State == wire.OperatorRefusing
+		o.Problem, o.Refuses, o.KeepsRange = said.Message, said.State == wire.OperatorRefusing, said.State == wire.OperatorKeepsRange
+		o.Unstated.Pods, o.Unstated.Services = slices.Contains(said.Unstated, wire.NetworkPodCIDR), slices.Contains(said.Unstated, wire.NetworkServiceCIDR)
 	case all.undecided != "":
 		o.Problem = all.undecided
 	}

@@ -499,6 +499,9 @@ func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flow
 		s = *problem
 	case c.Operator.Problem != "":
 		s.Reason = c.Operator.Problem
+		if fix := c.OperatorFix(command.Hint{}); !fix.IsZero() {
+			s.Fix = []command.Hint{fix}
+		}
 	case i.rollout(c) != "":
 		s.Reason = i.rollout(c)
 	case problem != nil:

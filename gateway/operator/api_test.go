@@ -547,7 +547,7 @@ func TestDiscoversTheClustersRanges(t *testing.T) {
 	w.install(nil, "")
 	w.runOperator()
 	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.OperatorName}}
-	until(w, operator, "asking for the pods' range", says(wire.OperatorNoNetworks, "--pod-cidr"))
+	until(w, operator, "asking for the pods' range", says(wire.OperatorNoNetworks, "the installation has to state"))
 	w.node("node-a", "192.0.2.11") // joins later, as nodes do
 	for name, want := range map[string]string{
 		"pod-cidr":     "10.244.0.0/16 the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range",

@@ -68,23 +68,23 @@ func (r *discovery) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 		services, err = r.ensure(ctx, wire.NetworkServiceCIDR, ranges.Services(r.client, r.namespace))
 	}
 	if told, ok := errors.AsType[*toldError](err); ok {
-		return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, wire.OperatorNoNetworks, told.Error())
+		return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, told.state, told.why, told.unstated...)
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	message := ""
+	message, unstated := "", []string{wire.NetworkPodCIDR, wire.NetworkServiceCIDR}
 	switch {
 	case pods && services:
 		return ctrl.Result{}, r.status.say(ctx, wire.OperatorWorking, "works")
 	case pods:
-		message = "the cluster does not say its Services' address range: run install with --service-cidr"
+		message, unstated = "the cluster does not say its Services' address range: the installation has to state it", unstated[1:]
 	case services:
-		message = "the cluster does not say its pods' address range: run install with --pod-cidr"
+		message, unstated = "the cluster does not say its pods' address range: the installation has to state it", unstated[:1]
 	default:
-		message = "the cluster says neither its pods' nor its Services' address range: run install with --pod-cidr and --service-cidr"
+		message = "the cluster says neither its pods' nor its Services' address range: the installation has to state both"
 	}
-	return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, wire.OperatorNoNetworks, message)
+	return ctrl.Result{RequeueAfter: lookAgain}, r.status.say(ctx, wire.OperatorNoNetworks, message, unstated...)
 }
 
 // ensure reports whether all Networks of this kind exist now.
@@ -102,7 +102,8 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []ranges
 	}
 	found, err := ranges.First(ctx, r.reader, statements)
 	if err == nil && found.Contradiction != "" {
-		err = &toldError{"the cluster's statements about its pods' addresses are wrong (" + found.Contradiction + "): run install with --" + kind}
+		why := "the cluster's statements about its pods' addresses are wrong (" + found.Contradiction + "): the installation has to state them"
+		err = &toldError{why, wire.OperatorNoNetworks, []string{kind}}
 	}
 	if err != nil || len(found.CIDRs) == 0 {
 		return false, err
@@ -135,7 +136,8 @@ func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefi
 		if n.Labels[wire.LabelManagedBy] != wire.ManagedBy && slices.ContainsFunc(want, func(o wire.Object) bool {
 			return o.GetName() == n.Name && o.(*ipamv1alpha1.Network).Spec.CIDR != n.Spec.CIDR
 		}) {
-			return &toldError{fmt.Sprintf("Network %s is another program's, with %s: state that range, or remove the Network", n.Name, n.Spec.CIDR)}
+			why := fmt.Sprintf("Network %s is another program's, with %s: state that range, or remove the Network", n.Name, n.Spec.CIDR)
+			return &toldError{why, wire.OperatorNoNetworks, nil}
 		}
 	}
 	for i := range live {
@@ -170,13 +172,18 @@ func (r *discovery) mayReplace(ctx context.Context, n *ipamv1alpha1.Network) err
 		return fmt.Errorf("list Configurations: %w", err)
 	}
 	if len(peers.Items) > 0 {
-		return &toldError{fmt.Sprintf("Network %s stays %s, which %d peers were told: run liqo-tui network reset for each peer first", n.Name, n.Spec.CIDR, len(peers.Items))}
+		why := fmt.Sprintf("Network %s stays %s, which %d peers were told: their connections have to be removed first", n.Name, n.Spec.CIDR, len(peers.Items))
+		return &toldError{why, wire.OperatorKeepsRange, nil}
 	}
 	return nil
 }
 
-// toldError means that a range stays although an admin states another one.
-type toldError struct{ why string }
+// toldError is a problem with ranges that an admin has to solve.
+type toldError struct {
+	why      string
+	state    wire.OperatorState
+	unstated []string
+}
 
 func (e *toldError) Error() string { return e.why }
 

@@ -102,7 +102,7 @@ func TestRangesInWhichNoPodIsAreNotPublished(t *testing.T) {
 	cl := clusterWith(t)
 	r := &discovery{client: cl, reader: cl, namespace: "liqo"}
 	ok, err := r.ensure(t.Context(), wire.NetworkPodCIDR, []ranges.Statement{stated})
-	if told, is := errors.AsType[*toldError](err); ok || !is || !strings.Contains(told.Error(), "pod kube-system/dns has 10.50.0.7") || !strings.Contains(told.Error(), "--pod-cidr") {
+	if told, is := errors.AsType[*toldError](err); ok || !is || !strings.Contains(told.Error(), "pod kube-system/dns has 10.50.0.7") || !slices.Equal(told.unstated, []string{wire.NetworkPodCIDR}) {
 		t.Errorf("got %v, %v", ok, err)
 	}
 	var made ipamv1alpha1.NetworkList
@@ -168,7 +168,7 @@ func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := r.ensure(t.Context(), wire.NetworkPodCIDR, nil)
-	if _, ok := errors.AsType[*toldError](err); !ok || !slices.Equal(networks(), before) {
+	if told, ok := errors.AsType[*toldError](err); !ok || told.state != wire.OperatorKeepsRange || !slices.Equal(networks(), before) {
 		t.Errorf("a peer was told of them: got %v, and %q", err, networks())
 	}
 	if err := cl.Delete(t.Context(), peer); err != nil {

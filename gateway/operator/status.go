@@ -28,13 +28,13 @@ type reporter struct {
 	last wire.OperatorStatus
 }
 
-func (r *reporter) say(ctx context.Context, state wire.OperatorState, message string) error {
+func (r *reporter) say(ctx context.Context, state wire.OperatorState, message string, unstated ...string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last.State == state && r.last.Message == message {
 		return nil
 	}
-	now := wire.OperatorStatus{State: state, Message: message, Since: time.Now().UTC().Truncate(time.Second)}
+	now := wire.OperatorStatus{State: state, Message: message, Unstated: unstated, Since: time.Now().UTC().Truncate(time.Second)}
 	r.log.Info(message, "state", state)
 	if err := r.publish(ctx, now); err != nil {
 		return err

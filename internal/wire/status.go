@@ -10,8 +10,11 @@ import (
 // [AnnotationOperatorStatus] of its Deployment. Fields are only ever added.
 type OperatorStatus struct {
 	State OperatorState `json:"state"`
-	// Message is one sentence for people: the reason, and what to do.
+	// Message is one sentence for people: the reason.
 	Message string `json:"message"`
+	// Unstated lists the kinds of Networks whose ranges the installation has to state:
+	// [NetworkPodCIDR], [NetworkServiceCIDR].
+	Unstated []string `json:"unstated,omitempty"`
 	// Since is when the operator first reported this State and Message, by its node's clock.
 	Since time.Time `json:"since"`
 }
@@ -24,6 +27,7 @@ const (
 	OperatorWorking    OperatorState = "Working"
 	OperatorRefusing   OperatorState = "Refusing"   // Liqo's controller-manager runs on the cluster
 	OperatorNoNetworks OperatorState = "NoNetworks" // the ranges of pods or of Services are not known
+	OperatorKeepsRange OperatorState = "KeepsRange" // peers were told a range, and the installation states another one
 )
 
 // ParseOperatorStatus reads the status from the annotations of the operator's Deployment. ok

@@ -151,7 +151,8 @@ func (c scene) clusterStatus(k session.Member) status {
 		return status{draw.Warn, "nothing installed", why}
 	}
 	if why := k.Good.Operator.Problem; why != "" {
-		return status{draw.Warn, "operator not ready", why + ". Connections can be planned once it runs."}
+		why += ". Connections can be planned once it runs"
+		return status{draw.Warn, "operator not ready", why + cmp.Or(withHint(k.Good.OperatorFix(command.Hint{})), ".")}
 	}
 	if c.isProtected(k.Ref) {
 		return status{draw.OK, "ready, protected", "It is protected by your configuration: to change it, you type its name."}
