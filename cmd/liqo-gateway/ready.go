@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
@@ -72,7 +73,7 @@ func unready(ctx context.Context, c client.Reader, namespace string) error {
 		return fmt.Errorf("read the operator's Deployment: %w", err)
 	}
 	if d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 1 || d.Status.AvailableReplicas < 1 {
-		return errors.New("the operator does not run yet: kubectl describe pods -l app.kubernetes.io/name=" + wire.OperatorName + " says why")
+		return fmt.Errorf("the operator does not run yet: %s says why", describe(namespace, wire.OperatorName))
 	}
 	var s appsv1.DaemonSet
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: wire.FabricName}, &s); err != nil {
@@ -80,7 +81,11 @@ func unready(ctx context.Context, c client.Reader, namespace string) error {
 	}
 	wanted := s.Status.DesiredNumberScheduled
 	if s.Status.ObservedGeneration < s.Generation || wanted == 0 || s.Status.UpdatedNumberScheduled < wanted || s.Status.NumberReady < wanted {
-		return fmt.Errorf("the node agent runs on %d of %d nodes: kubectl describe pods -l app.kubernetes.io/name=%s says why", s.Status.NumberReady, wanted, wire.FabricName)
+		return fmt.Errorf("the node agent runs on %d of %d nodes: %s says why", s.Status.NumberReady, wanted, describe(namespace, wire.FabricName))
 	}
 	return nil
+}
+
+func describe(namespace, program string) command.Command {
+	return command.Kubectl(command.Cluster{}, "-n", namespace, "describe", "pods", "-l", wire.LabelAppName+"="+program)
 }

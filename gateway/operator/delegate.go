@@ -186,7 +186,7 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		case !peer.access.Expires.IsZero():
 			return ctrl.Result{RequeueAfter: r.retries.When(req)}, r.tell(ctx, gateway, peer.cannot("renew its token at", err))
 		case apierrors.IsForbidden(err): // an earlier release has made the account
-			unsafe = "; its token does not expire until liqo-tui network delegate is run again"
+			unsafe = "; its token does not expire, as an earlier release has made the account"
 		}
 	}
 	says := said(gateway)

@@ -51,14 +51,14 @@ func (g *Guards) missing(ctx context.Context, name string) (string, error) {
 	for _, o := range []client.Object{p, b} {
 		err := g.Reader.Get(ctx, client.ObjectKey{Name: name}, o)
 		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-			return fmt.Sprintf("there is no %s (Kubernetes 1.30 and later): run liqo-tui install --peering %s", apply.Name(named(o, name)), g.Role), nil
+			return fmt.Sprintf("there is no %s (Kubernetes 1.30 and later): an installation with role %s brings it", apply.Name(named(o, name)), g.Role), nil
 		}
 		if err != nil {
 			return "", fmt.Errorf("read %s: %w", apply.Name(named(o, name)), err)
 		}
 	}
 	if b.Spec.PolicyName != name || b.Spec.MatchResources != nil || !slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny) {
-		return fmt.Sprintf("ValidatingAdmissionPolicyBinding %s does not deny everything that its policy refuses: run liqo-tui install --peering %s", name, g.Role), nil
+		return fmt.Sprintf("ValidatingAdmissionPolicyBinding %s does not deny everything that its policy refuses: an installation with role %s repairs it", name, g.Role), nil
 	}
 	return "", nil
 }

@@ -84,7 +84,7 @@ func TestAGuardIsMissed(t *testing.T) {
 				name + " does not deny everything":                 func(i *installed) { i.bindings[name].Spec.MatchResources = &admissionregistrationv1.MatchResources{} },
 				name + " does not deny everything that its policy": func(i *installed) { i.bindings[name].Spec.PolicyName = "x" },
 			} {
-				if why, err := missing(change); err != nil || !strings.Contains(why, what) || !strings.Contains(why, "install --peering "+string(role)) {
+				if why, err := missing(change); err != nil || !strings.Contains(why, what) || !strings.Contains(why, "an installation with role "+string(role)) {
 					t.Errorf("%s: got %q, %v, want %q", role, why, err, what)
 				}
 			}

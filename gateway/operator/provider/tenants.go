@@ -272,7 +272,7 @@ func (r *tenants) server(ctx context.Context) (string, error) {
 	if server := serverURL(&slice); server != "" {
 		return server, nil
 	}
-	return "", errors.New("the API server does not state its address: run liqo-tui install --api-server URL")
+	return "", errors.New("the API server does not state its address: the installation has to state one")
 }
 
 // revoke deletes the binding of a Tenant. Its certificate can't be revoked, but gives no rights without the
