@@ -86,11 +86,11 @@ type Watchdog struct {
 	mute    bool      // the peer answers no pings, and works
 }
 
-// CalmInterval is the time until the next call of Judge if that may be later than usual.
+// CalmInterval is the time until the next call of Advise if that may be later than usual.
 const CalmInterval = 500 * time.Millisecond
 
-// Calm reports whether Judge may be called as late as after CalmInterval: no answer is awaited, and until
-// then no answer to a ping can be so overdue that Judge would advise a redial before it has advised a
+// Calm reports whether Advise may be called as late as after CalmInterval: no answer is awaited, and until
+// then no answer to a ping can be so overdue that Advise would advise a redial before it has advised a
 // ping.
 func (w *Watchdog) Calm(now time.Time, pings Status) bool {
 	const late = 100 * time.Millisecond // of a timer
@@ -98,21 +98,21 @@ func (w *Watchdog) Calm(now time.Time, pings Status) bool {
 	return w.since.IsZero() && !pings.LastReply.IsZero() && (w.mute || overdue < redialAfter)
 }
 
-// Judge has to be called often: every 100 ms unless [Watchdog.Calm]. pings is their last known status;
+// Advise has to be called often: every 100 ms unless [Watchdog.Calm]. pings is their last known status;
 // without a latency, the path's latency is unknown. handshake is the time of the last one; zero: none
 // since the last redial.
-func (w *Watchdog) Judge(now time.Time, t Traffic, pings Status, handshake time.Time) Advice {
+func (w *Watchdog) Advise(now time.Time, t Traffic, pings Status, handshake time.Time) Advice {
 	w.mute = pings.Mute(now, handshake)
-	advice := w.judgeTraffic(now, t, pings.Latency)
+	advice := w.adviseOnTraffic(now, t, pings.Latency)
 	if advice != Fine || w.mute {
 		return advice
 	}
-	return w.judgePings(now, pings)
+	return w.adviseOnPings(now, pings)
 }
 
-// judgePings finds a path that works only towards us: packets arrive, but no answers. A peer may also
+// adviseOnPings finds a path that works only towards us: packets arrive, but no answers. A peer may also
 // answer no pings and work all the same. The handshake after one redial distinguishes the two.
-func (w *Watchdog) judgePings(now time.Time, pings Status) Advice {
+func (w *Watchdog) adviseOnPings(now time.Time, pings Status) Advice {
 	if pings.LastReply.IsZero() {
 		return Fine
 	}
@@ -127,7 +127,7 @@ func (w *Watchdog) judgePings(now time.Time, pings Status) Advice {
 	return Fine
 }
 
-func (w *Watchdog) judgeTraffic(now time.Time, t Traffic, latency time.Duration) Advice {
+func (w *Watchdog) adviseOnTraffic(now time.Time, t Traffic, latency time.Duration) Advice {
 	if t.Received < w.last.Received || t.Sent < w.last.Sent {
 		w.last = Traffic{} // another device, or a redial: counts begin anew
 	}

@@ -20,7 +20,7 @@ func watch(letters string, latency time.Duration) string {
 		if l == 'h' || l == 'b' {
 			t.Received += 100
 		}
-		advice += string("-?.R"[w.Judge(now, t, Status{Latency: latency}, time.Time{})])
+		advice += string("-?.R"[w.Advise(now, t, Status{Latency: latency}, time.Time{})])
 		now = now.Add(100 * time.Millisecond)
 	}
 	return advice
@@ -62,7 +62,7 @@ func TestWatchdogLeavesTimeForAnAnswerFromFarAway(t *testing.T) {
 		start, longest := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), time.Duration(0)
 		for ms := range within {
 			now := start.Add(time.Duration(ms) * time.Millisecond)
-			if w.Judge(now, Traffic{Sent: 148}, Status{Latency: latency}, time.Time{}) == Redial {
+			if w.Advise(now, Traffic{Sent: 148}, Status{Latency: latency}, time.Time{}) == Redial {
 				if !last.IsZero() {
 					longest = max(longest, now.Sub(last))
 				}
@@ -87,7 +87,7 @@ func TestWatchdogHearsAnAnswerThatTakesASecond(t *testing.T) {
 			if !last.IsZero() && now.Sub(last) >= time.Second {
 				carried.Received = 92
 			}
-			advice := w.Judge(now, carried, Status{Latency: latency}, time.Time{})
+			advice := w.Advise(now, carried, Status{Latency: latency}, time.Time{})
 			if advice == Redial {
 				last = now
 				if first.IsZero() {
@@ -110,15 +110,15 @@ func TestWatchdogSurvivesNewCounters(t *testing.T) {
 	var w Watchdog
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	at := func(ms int) time.Time { return now.Add(time.Duration(ms) * time.Millisecond) }
-	w.Judge(at(0), Traffic{Sent: 1000, Received: 1000}, Status{}, time.Time{})
-	w.Judge(at(100), Traffic{Sent: 1100, Received: 1000}, Status{}, time.Time{})
-	if got := w.Judge(at(600), Traffic{Sent: 1200, Received: 1000}, Status{}, time.Time{}); got != Redial {
+	w.Advise(at(0), Traffic{Sent: 1000, Received: 1000}, Status{}, time.Time{})
+	w.Advise(at(100), Traffic{Sent: 1100, Received: 1000}, Status{}, time.Time{})
+	if got := w.Advise(at(600), Traffic{Sent: 1200, Received: 1000}, Status{}, time.Time{}); got != Redial {
 		t.Fatalf("silence: got %v, want Redial", got)
 	}
-	if got := w.Judge(at(700), Traffic{Sent: 148}, Status{}, time.Time{}); got == Fine {
+	if got := w.Advise(at(700), Traffic{Sent: 148}, Status{}, time.Time{}); got == Fine {
 		t.Error("a handshake that nobody answered counts as life")
 	}
-	if got := w.Judge(at(800), Traffic{Sent: 148, Received: 92}, Status{}, time.Time{}); got != Fine {
+	if got := w.Advise(at(800), Traffic{Sent: 148, Received: 92}, Status{}, time.Time{}); got != Fine {
 		t.Errorf("an answer: got %v, want Fine", got)
 	}
 }
@@ -131,7 +131,7 @@ func TestWatchdogNoticesAPathInOneDirection(t *testing.T) {
 	var redials []time.Duration
 	for i := range uint64(120) {
 		now := start.Add(time.Duration(i) * 100 * time.Millisecond)
-		if w.Judge(now, Traffic{Sent: i, Received: i}, pings, time.Time{}) == Redial {
+		if w.Advise(now, Traffic{Sent: i, Received: i}, pings, time.Time{}) == Redial {
 			redials = append(redials, now.Sub(start))
 		}
 	}
@@ -158,7 +158,7 @@ func TestNobodyIsRedialledUnasked(t *testing.T) {
 				if heard {
 					carried.Received += uint64(now.Sub(reply)/DefaultInterval) * 150
 				}
-				advice := dog.Judge(now, carried, pings, time.Time{})
+				advice := dog.Advise(now, carried, pings, time.Time{})
 				asked = asked || advice == Doubt
 				if advice == Redial {
 					if !asked {
@@ -195,7 +195,7 @@ func TestPeerThatOnlyStopsAnsweringPingsIsLeftAlone(t *testing.T) {
 		for i := range uint64(1200) {
 			now, carried := start.Add(time.Duration(i)*100*time.Millisecond), carries(i)
 			carried.Received += 92 * uint64(len(redials)) // answers to handshakes
-			if dog.Judge(now, carried, pings, handshake) == Redial {
+			if dog.Advise(now, carried, pings, handshake) == Redial {
 				redials, handshake = append(redials, now.Sub(start)), now.Add(time.Millisecond)
 			}
 		}
@@ -215,7 +215,7 @@ func TestPeerThatAnswersNoPingsAndIsGoneIsDialled(t *testing.T) {
 	var dog Watchdog
 	for i := range uint64(400) {
 		now := start.Add(5*time.Second + time.Duration(i)*100*time.Millisecond)
-		if dog.Judge(now, Traffic{Sent: 1000 * i, Received: 1000}, pings, handshake) == Redial {
+		if dog.Advise(now, Traffic{Sent: 1000 * i, Received: 1000}, pings, handshake) == Redial {
 			if silent := time.Duration(i) * 100 * time.Millisecond; silent < 15*time.Second || silent > 16*time.Second {
 				t.Errorf("got a redial after %s of silence, want 15s", silent)
 			}
@@ -229,7 +229,7 @@ func TestPeerThatAnswersNoPingsAndIsGoneIsDialled(t *testing.T) {
 // a second.
 func dialledInVain(w *Watchdog, start time.Time, latency, during time.Duration) (redials []time.Time) {
 	for now := start; now.Before(start.Add(during)); now = now.Add(100 * time.Millisecond) {
-		if w.Judge(now, Traffic{Sent: 148}, Status{Latency: latency}, time.Time{}) == Redial {
+		if w.Advise(now, Traffic{Sent: 148}, Status{Latency: latency}, time.Time{}) == Redial {
 			redials = append(redials, now)
 		}
 	}
@@ -265,8 +265,8 @@ func TestNewsOfASilentPeerHasItDialledAtOnce(t *testing.T) {
 	for name, news := range map[string]func(*Watchdog, time.Time){
 		"told": func(w *Watchdog, now time.Time) { w.Hurry(now) },
 		"heard": func(w *Watchdog, now time.Time) {
-			w.Judge(now, Traffic{Sent: 148, Received: 92}, Status{}, time.Time{})
-			w.Judge(now, Traffic{Sent: 296, Received: 92}, Status{}, time.Time{})
+			w.Advise(now, Traffic{Sent: 148, Received: 92}, Status{}, time.Time{})
+			w.Advise(now, Traffic{Sent: 296, Received: 92}, Status{}, time.Time{})
 			w.last = Traffic{Sent: 148}
 		},
 	} {

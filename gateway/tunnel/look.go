@@ -63,7 +63,7 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 		t.redial(1)
 		return rotateInterval
 	}
-	advice := w.dog.Judge(now, w.carried, pings, peer.Handshake)
+	advice := w.dog.Advise(now, w.carried, pings, peer.Handshake)
 	switch advice {
 	case ping.Fine:
 		// A packet alone is no answer: the server may dial, too, without hearing this end.
