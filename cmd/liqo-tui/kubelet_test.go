@@ -250,7 +250,7 @@ func (k *kubelet) report(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		value, r := k.judge(ctx, c)
+		value, r := k.reportOf(ctx, c)
 		if ok && value == c.Status.Value && r.NextKey == old.NextKey && slices.Equal(r.Also, old.Also) && time.Since(old.At) < 5*time.Second {
 			continue
 		}
@@ -273,9 +273,9 @@ func (k *kubelet) report(ctx context.Context) error {
 	return nil
 }
 
-// judge is what the gateway would find: whether each end has the other's key,
+// reportOf is what the gateway would find: whether each end has the other's key,
 // and a pod.
-func (k *kubelet) judge(ctx context.Context, c *networkingv1beta1.Connection) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
+func (k *kubelet) reportOf(ctx context.Context, c *networkingv1beta1.Connection) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	r := wire.Report{At: time.Now(), Interval: 10, Reason: wire.ReasonNoKey, Message: "the peer's public key is not known yet", MTU: wire.DefaultMTU}
 	if !ready(ctx, k.client, c.Namespace) {
 		return networkingv1beta1.Connecting, r

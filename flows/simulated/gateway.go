@@ -110,7 +110,7 @@ func (c *Cluster) report(o wire.Object, g *gateway) bool {
 	if w.hasKey {
 		g.ping(now, o.GetGeneration(), w, c.world.chance.Float64)
 	}
-	value, r := c.judge(now, o, g, w)
+	value, r := c.reportOf(now, o, g, w)
 	r.Refused = new(uint64)
 	last, known, _ := wire.ParseReport(conn.Annotations) // we wrote it
 	r.Since = last.Since
@@ -279,9 +279,9 @@ func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() floa
 	}
 }
 
-// judge derives a gateway's state. TestSimulatedGatewaysSayWhatOursSay, of package agent,
+// reportOf derives a gateway's state. TestSimulatedGatewaysSayWhatOursSay, of package agent,
 // compares it with our gateways.
-func (c *Cluster) judge(now time.Time, o wire.Object, g *gateway, w way) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
+func (c *Cluster) reportOf(now time.Time, o wire.Object, g *gateway, w way) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	r := wire.Report{
 		At: now, Interval: wire.Seconds(reportInterval / time.Second), NextKey: w.nextKey,
 		ReceivedBytes: g.traffic.Received, SentBytes: g.traffic.Sent, PodTraffic: g.podTraffic,

@@ -267,7 +267,7 @@ func TestUnfitMachineIsReported(t *testing.T) {
 	if _, err := agent.Reconcile(t.Context(), ctrl.Request{}); err != nil {
 		t.Errorf("got %v, want no retry: nothing that changes would help", err)
 	}
-	value, r := judge(time.Now(), gateway.Server, agent.setup, tunnel.Status{})
+	value, r := reportOf(time.Now(), gateway.Server, agent.setup, tunnel.Status{})
 	if value == networkingv1beta1.Connected || r.Reason != wire.ReasonMisconfigured || !strings.Contains(r.Message, "kernel 4.19.0 is older than 5.10") {
 		t.Errorf("got %s, %s: %q", value, r.Reason, r.Message)
 	}

@@ -159,11 +159,11 @@ func (g *gatewayAgent) observe(now time.Time) (networkingv1beta1.ConnectionStatu
 	g.mu.Lock()
 	s := g.setup
 	g.mu.Unlock()
-	return judge(now, g.options.Role, s, g.status(now))
+	return reportOf(now, g.options.Role, s, g.status(now))
 }
 
-// judge derives a tunnel's state, and the reason for it, from its setup and its status.
-func judge(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
+// reportOf derives a tunnel's state, and the reason for it, from its setup and its status.
+func reportOf(now time.Time, role gateway.Role, s setup, t tunnel.Status) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	r := wire.Report{
 		At: now, Interval: wire.Seconds(reportInterval / time.Second), Loss: t.Pings.Loss, LatencyMicros: t.Pings.Latency.Microseconds(),
 		ReceivedBytes: t.Peer.Received, SentBytes: t.Peer.Sent, Implementation: string(t.Peer.Implementation),

@@ -68,7 +68,7 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 		"one of two names has no address": {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; no such host", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			value, r := judge(now, c.role, c.setup, tunnel.Status{Pings: ping.Status{Value: c.pings}, Peer: c.stats, Strangers: c.strangers})
+			value, r := reportOf(now, c.role, c.setup, tunnel.Status{Pings: ping.Status{Value: c.pings}, Peer: c.stats, Strangers: c.strangers})
 			if value != c.value || r.Reason != c.reason || !strings.Contains(r.Message, c.says) {
 				t.Errorf("got %s, %s: %q; want %s, %s, with %q", value, r.Reason, r.Message, c.value, c.reason, c.says)
 			}
@@ -96,7 +96,7 @@ func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
 			Pings: ping.Status{Value: ping.Error, LastReply: cut}, Heard: cut.Add(c.heard),
 			Peer: linux.PeerStats{Handshake: cut.Add(-time.Minute), Received: 5000},
 		}
-		_, r := judge(cut.Add(c.now), gateway.Server, setup{hasKey: true, port: 51840}, status)
+		_, r := reportOf(cut.Add(c.now), gateway.Server, setup{hasKey: true, port: 51840}, status)
 		if r.Reason != wire.ReasonPeerSilent || !strings.HasSuffix(r.Message, c.says) {
 			t.Errorf("%s: got %s: %q, want it to end with %q", c.name, r.Reason, r.Message, c.says)
 		}
@@ -105,11 +105,11 @@ func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
 		Pings: ping.Status{Value: ping.Error, LastReply: cut}, Heard: cut.Add(59 * time.Second),
 		Peer: linux.PeerStats{Handshake: cut.Add(30 * time.Second), Received: 5000},
 	}
-	if _, r := judge(cut.Add(time.Minute), gateway.Server, setup{hasKey: true}, mute); r.Reason != wire.ReasonPeerSilent || !strings.Contains(r.Message, "WireGuard works") {
+	if _, r := reportOf(cut.Add(time.Minute), gateway.Server, setup{hasKey: true}, mute); r.Reason != wire.ReasonPeerSilent || !strings.Contains(r.Message, "WireGuard works") {
 		t.Errorf("a handshake since the last answer: got %s: %q", r.Reason, r.Message)
 	}
 	s := setup{hasKey: true, endpoint: "UDP 192.0.2.7 port 31840"}
-	if _, r := judge(cut.Add(time.Minute), gateway.Client, s, tunnel.Status{Pings: ping.Status{Value: ping.Error, LastReply: cut}}); !strings.HasSuffix(r.Message, "nothing comes back from UDP 192.0.2.7 port 31840") {
+	if _, r := reportOf(cut.Add(time.Minute), gateway.Client, s, tunnel.Status{Pings: ping.Status{Value: ping.Error, LastReply: cut}}); !strings.HasSuffix(r.Message, "nothing comes back from UDP 192.0.2.7 port 31840") {
 		t.Errorf("a client: got %q", r.Message)
 	}
 }
@@ -119,24 +119,24 @@ func TestReportNamesTheRangesThatAreInForce(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	both := []netip.Prefix{netip.MustParsePrefix("10.60.0.0/16"), netip.MustParsePrefix("240.5.0.0/16")}
 	connected := tunnel.Status{Pings: ping.Status{Value: ping.Connected, LastReply: now}}
-	value, before := judge(now, gateway.Client, setup{}, connected)
+	value, before := reportOf(now, gateway.Client, setup{}, connected)
 	h := history{last: before, value: value, written: now}
-	if value, r := judge(now, gateway.Client, setup{also: both}, connected); !slices.Equal(r.Also, both) || !h.news(now, value, r) {
+	if value, r := reportOf(now, gateway.Client, setup{also: both}, connected); !slices.Equal(r.Also, both) || !h.news(now, value, r) {
 		t.Errorf("got %v, want %v, and at once", r.Also, both)
 	}
-	if _, r := judge(now, gateway.Client, setup{also: both, problem: errors.New("refused")}, connected); r.Also != nil {
+	if _, r := reportOf(now, gateway.Client, setup{also: both, problem: errors.New("refused")}, connected); r.Also != nil {
 		t.Errorf("got %v, which is not in force", r.Also)
 	}
 	broken := connected
 	broken.Problem = errors.New("the table can't be changed")
-	if _, r := judge(now, gateway.Client, setup{also: both}, broken); r.Also != nil {
+	if _, r := reportOf(now, gateway.Client, setup{also: both}, broken); r.Also != nil {
 		t.Errorf("got %v, which the kernel does not have", r.Also)
 	}
 }
 
 func TestReportCarriesWhatWasMeasured(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	_, r := judge(now, gateway.Client, setup{generation: 7, since: now.Add(-time.Second)}, tunnel.Status{
+	_, r := reportOf(now, gateway.Client, setup{generation: 7, since: now.Add(-time.Second)}, tunnel.Status{
 		LinkMTU: 1340, PathMTU: 1328, Fights: []string{"missing: a rule (5 times in the last minute)"},
 		Pings: ping.Status{Value: ping.Connected, Latency: 1500 * time.Microsecond, Loss: 0.25, LastReply: now},
 		Peer: linux.PeerStats{
@@ -165,7 +165,7 @@ func TestReportConfirmsAGenerationWithAPing(t *testing.T) {
 	report := func(after time.Duration, generation int64, inForce, reply time.Duration) wire.Report {
 		s := setup{generation: generation, since: start.Add(inForce)}
 		pings := ping.Status{Value: ping.Connected, LastReply: start.Add(reply)}
-		value, r := h.complete(judge(start.Add(after), gateway.Client, s, tunnel.Status{Pings: pings}))
+		value, r := h.complete(reportOf(start.Add(after), gateway.Client, s, tunnel.Status{Pings: pings}))
 		h = history{last: r, value: value, written: r.At}
 		return r
 	}
@@ -215,7 +215,7 @@ func TestReportConfirmsNoGenerationThatIsNotInForce(t *testing.T) {
 		s = c.setup
 		// The ping before: it was answered when the last setup was in force.
 		status := tunnel.Status{Pings: ping.Status{Value: ping.Connected, LastReply: now.Add(-time.Millisecond)}, Problem: c.problem}
-		if _, r := judge(now, gateway.Client, s, status); r.Generation != c.want {
+		if _, r := reportOf(now, gateway.Client, s, status); r.Generation != c.want {
 			t.Errorf("%s: got generation %d, want %d", c.name, r.Generation, c.want)
 		}
 		start = now

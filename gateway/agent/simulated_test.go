@@ -81,7 +81,7 @@ func TestSimulatedGatewaysSayWhatOursSay(t *testing.T) {
 				if said.Endpoint != "" {
 					status.Peer.Endpoint = netip.MustParseAddrPort(said.Endpoint)
 				}
-				value, want := judge(said.At, role, s, status)
+				value, want := reportOf(said.At, role, s, status)
 				want.Since = said.Since     // which depends on the reports before
 				want.Refused = said.Refused // of the kernel's counters
 				if want.Generation == 0 {
