@@ -91,10 +91,10 @@ func (v Verdict) Title() string {
 	return v.State.String()
 }
 
-// Judge combines the reports of both ends. The worse state counts. If one end can't be
+// Together combines the reports of both ends. The worse state counts. If one end can't be
 // asked, the present measurements of the other still count. tested is the last test from
 // pod to pod, nil if none is known.
-func Judge(ends [2]End, tested *verify.Result, now time.Time) Verdict {
+func Together(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 	worst := Verdict{State: Connected}
 	said := 0
 	for i, e := range ends {

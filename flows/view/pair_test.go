@@ -81,7 +81,7 @@ func TestTheStateOfAPeeringComesFromBothSides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for order, ends := range map[string][2]End{"": {test.a, test.b}, ", the other way round": {test.b, test.a}} {
-				got := Judge(ends, test.tested, now)
+				got := Together(ends, test.tested, now)
 				if got.State != test.want || !strings.Contains(got.Why, test.why) {
 					t.Errorf("got %s: %q; want %s, with %q%s", got.State, got.Why, test.want, test.why, order)
 				}

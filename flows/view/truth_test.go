@@ -55,7 +55,7 @@ func TestNoVerdictClaimsWhatWasNotMeasured(t *testing.T) {
 				continue // nothing is shown of them
 			}
 			for n, tested := range tests {
-				v := Judge(ends, tested, now)
+				v := Together(ends, tested, now)
 				if wrong := overstated(v, ends, tested, began, now); wrong != "" {
 					t.Fatalf("%s: got %s: %q, with test %d of\n%+v\n%+v", wrong, v.State, v.Why, n, a, b)
 				}

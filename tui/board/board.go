@@ -410,7 +410,7 @@ func (b *board) refresh(id pairID) {
 	}
 	was := p.State
 	p.tested = b.tests[id]
-	p.Verdict = p.judge(b.now)
+	p.Verdict = p.together(b.now)
 	p.expires = view.Expires(p.both(), b.now)
 	b.expiresAt(p.expires)
 	b.counts[p.State]++

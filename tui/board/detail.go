@@ -43,7 +43,7 @@ const (
 // lines are at most width cells. Charts and events have what is left of the height.
 func (d detail) lines(width, height int) []string {
 	t := d.t
-	v := d.p.judge(d.now) // anew: its words tell the time
+	v := d.p.together(d.now) // anew: its words tell the time
 	head := t.Glyphs[draw.PairMarks[v.State]] + " " + v.State.String()
 	if since := d.p.began(); !since.IsZero() {
 		head += " for " + draw.Minutes(d.now.Sub(since))

@@ -46,7 +46,7 @@ func (s Screen) saveReport(e session.Env, msg handoverMsg) {
 		s.looks = check.Looks{}.With(s.factsOf(e, p))
 	}
 	results, _ := s.checked(e, p)
-	v := p.judge(s.Board.now)
+	v := p.together(s.Board.now)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s: %s\n\n%s\n\n", s.Board.names(p.ID), v.State, check.Headline(results))
 	fmt.Fprintf(&b, "Written by liqo-tui at %s. Times are of that zone. Nothing here is newer, and no Secret is in it.\n", e.Now.Format(time.RFC3339))

@@ -50,8 +50,8 @@ type peering struct {
 	show bool   // the filter lets it through
 }
 
-// judge is what both ends mean at a time.
-func (p *peering) judge(now time.Time) view.Verdict { return view.Judge(p.both(), p.tested, now) }
+// together is what both ends mean at a time.
+func (p *peering) together(now time.Time) view.Verdict { return view.Together(p.both(), p.tested, now) }
 
 func (p *peering) both() [2]view.End { return [2]view.End{p.ends[flows.A].End, p.ends[flows.B].End} }
 

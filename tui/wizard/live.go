@@ -62,7 +62,7 @@ func (s liveScreen) commands(c scene) []keys.Command {
 		}
 	}
 	first := []keys.Command{{Binding: k.Verify, Msg: session.VerifyMsg{Pair: c.pair}}, {Binding: k.Diagnose, Msg: c.diagnosis()}}
-	if s.judge(c).State.Broken() { // packets would only say so again
+	if s.together(c).State.Broken() { // packets would only say so again
 		slices.Reverse(first)
 	}
 	return append(first, []keys.Command{
@@ -87,7 +87,7 @@ func (s liveScreen) text(c scene) []string {
 	width, lines := c.Width, s.verdict(c)
 	var measured []string
 	if both := c.peer(flows.A).Connection != nil && c.peer(flows.B).Connection != nil; both {
-		measured = s.verify.Lines(c.Theme, c.pair, s.judge(c), c.Now, draw.Age, width)
+		measured = s.verify.Lines(c.Theme, c.pair, s.together(c), c.Now, draw.Age, width)
 		lines = append(lines, measured[0])
 		measured = measured[1:]
 	}
@@ -148,7 +148,7 @@ func (s liveScreen) chart(c scene, room int) []string {
 // verdict sums both sides up.
 func (s liveScreen) verdict(c scene) []string {
 	a, b := c.status(flows.A), c.status(flows.B)
-	v := s.judge(c)
+	v := s.together(c)
 	text := fmt.Sprintf("A says %s, B says %s", a.word, b.word)
 	if a.word == b.word {
 		text = "both sides say: " + a.word
@@ -165,9 +165,9 @@ func (s liveScreen) verdict(c scene) []string {
 	return lines
 }
 
-// judge is what both sides mean together.
-func (s liveScreen) judge(c scene) view.Verdict {
-	return view.Judge([2]view.End{c.end(flows.A), c.end(flows.B)}, s.verify.Of(c.pair), c.Now)
+// together is what both sides mean.
+func (s liveScreen) together(c scene) view.Verdict {
+	return view.Together([2]view.End{c.end(flows.A), c.end(flows.B)}, s.verify.Of(c.pair), c.Now)
 }
 
 // end is the side of the connection, as the dashboard sees it, too.
@@ -207,7 +207,7 @@ func (s liveScreen) side(c scene, side flows.Side, width int) []string {
 	t, now, peer := c.Theme, c.status(side), c.peer(side)
 	mark := now.mark
 	if mark == draw.OK {
-		mark = draw.EndMark(flows.StateConnected, s.judge(c).State)
+		mark = draw.EndMark(flows.StateConnected, s.together(c).State)
 	}
 	lines := []string{
 		t.Title.Render(t.Side(side, string(c.id(side)), 0)) + "  " + t.Faint.Render(cmp.Or(string(peer.Reading().Role), "no gateway")) + "  " + t.State(mark, now.word, 0),
