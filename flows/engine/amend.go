@@ -16,9 +16,9 @@ type wait struct {
 	since  time.Time
 }
 
-// judge adds what only the run knows: that a cluster which answered before and
+// amend adds what only the run knows: that a cluster which answered before and
 // doesn't now may come back, and that time is up.
-func (r *runner) judge(p flows.Plan, f flows.Facts) flows.Plan {
+func (r *runner) amend(p flows.Plan, f flows.Facts) flows.Plan {
 	if p.Failure() == nil {
 		r.last = p
 	} else if len(r.last.Steps) > 0 {
