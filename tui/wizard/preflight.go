@@ -46,8 +46,8 @@ type reviewMsg struct {
 	errs    [2]error
 }
 
-// judge makes the checks with the latest facts.
-func (s preflightScreen) judge(c scene) preflightScreen {
+// evaluate makes the checks with the latest facts.
+func (s preflightScreen) evaluate(c scene) preflightScreen {
 	s.results = check.Preflight(c.wanted, c.facts(), s.reviews)
 	if shown := s.shown(); s.index() < 0 && len(shown) > 0 {
 		// Failed checks come first.
@@ -69,7 +69,7 @@ func (s preflightScreen) ask(c scene) (preflightScreen, tea.Cmd) {
 	s.watches, s.reviews, s.errs = watches, [2]*rights.Review{}, [2]error{}
 	id, ctx := s.asked, c.Ctx
 	needs := rights.OfBoth(c.Current)
-	return s.judge(c), func() tea.Msg {
+	return s.evaluate(c), func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, session.AskTimeout)
 		defer cancel()
 		msg := reviewMsg{asked: id}
@@ -83,7 +83,7 @@ func (s preflightScreen) update(c scene, msg tea.Msg) preflightScreen {
 	case reviewMsg:
 		if msg.asked == s.asked {
 			s.reviews, s.errs = msg.reviews, msg.errs
-			return s.judge(c)
+			return s.evaluate(c)
 		}
 	case keys.MoveMsg:
 		if shown := s.shown(); len(shown) > 0 {
@@ -96,7 +96,7 @@ func (s preflightScreen) update(c scene, msg tea.Msg) preflightScreen {
 			s.explain = !s.explain
 		case actProblems:
 			s.problems = !s.problems
-			return s.judge(c)
+			return s.evaluate(c)
 		case actPass:
 			return s.pass(c)
 		default:

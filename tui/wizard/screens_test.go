@@ -45,7 +45,7 @@ func TestEveryScreenIsDrawnWithoutTheProgram(t *testing.T) {
 			want  string
 		}{
 			"clusters":  {w.clusters.view(c), "kind-rome"},
-			"preflight": {w.preflight.judge(c).view(c), "passed"},
+			"preflight": {w.preflight.evaluate(c).view(c), "passed"},
 			"settings":  {w.form.open(c).view(c), "Gateway server on"},
 			"plan":      {w.plan.view(c), "Apply: 8 changes"},
 			"apply":     {applyScreen{phase: phaseRunning}.view(c), "Looking at both clusters"},

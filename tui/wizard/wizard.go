@@ -235,7 +235,7 @@ func (w Wizard) back(c scene) Wizard {
 			return w.toLive(c.Env)
 		}
 		w.Step = Preflight
-		w.preflight = w.preflight.judge(c)
+		w.preflight = w.preflight.evaluate(c)
 	case Plan:
 		switch {
 		case w.plan.afterRun: // what can be done after it is still to be chosen
@@ -291,7 +291,7 @@ func (w Wizard) meet(e session.Env) Wizard {
 	w.Step = Plan
 	if w = w.replan(e); w.Step == Plan {
 		w.Step, w.preflight.selected = Preflight, checkKey{}
-		w.preflight = w.preflight.judge(w.scene(e))
+		w.preflight = w.preflight.evaluate(w.scene(e))
 	}
 	return w
 }
@@ -347,7 +347,7 @@ func (w Wizard) replan(e session.Env) Wizard {
 		}
 	}
 	if w.Step == Preflight {
-		w.preflight = w.preflight.judge(c)
+		w.preflight = w.preflight.evaluate(c)
 	}
 	return w
 }
