@@ -14,8 +14,8 @@ import (
 type verdict struct {
 	keep bool // its contents are judged, too
 	drop bool // the remote pod does without it, or gets the provider's value
-	// judge returns the reason that the field may not have this value; "" if it may.
-	judge func(value any) string
+	// forbids returns the reason that the field may not have this value; "" if it may.
+	forbids func(value any) string
 	// why is the reason why no value is accepted.
 	why string
 }
@@ -27,7 +27,7 @@ var (
 
 func never(why string) verdict { return verdict{why: why} }
 
-func when(judge func(any) string) verdict { return verdict{keep: true, judge: judge} }
+func when(forbids func(any) string) verdict { return verdict{keep: true, forbids: forbids} }
 
 const (
 	ofTheHost    = "pods of consumers have nothing of their host's"
@@ -232,18 +232,18 @@ func notNegative(v any) string {
 	return ""
 }
 
-// judged goes through all fields that are filled in, below v. It clears those to drop, and returns an error
+// admit goes through all fields that are filled in, below v. It clears those to drop, and returns an error
 // for the first remaining one that is not allowed.
-func judged(v reflect.Value, path string) error {
+func admit(v reflect.Value, path string) error {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
 			return nil
 		}
-		return judged(v.Elem(), path)
+		return admit(v.Elem(), path)
 	case reflect.Slice:
 		for i := range v.Len() {
-			if err := judged(v.Index(i), fmt.Sprintf("%s[%s]", path, nameOf(v.Index(i), i))); err != nil {
+			if err := admit(v.Index(i), fmt.Sprintf("%s[%s]", path, nameOf(v.Index(i), i))); err != nil {
 				return err
 			}
 		}
@@ -266,8 +266,8 @@ func judged(v reflect.Value, path string) error {
 				continue
 			}
 			why := what.why
-			if what.judge != nil {
-				why = what.judge(reflect.Indirect(value).Interface())
+			if what.forbids != nil {
+				why = what.forbids(reflect.Indirect(value).Interface())
 			}
 			if !what.keep || why != "" {
 				if why == "" {
@@ -275,7 +275,7 @@ func judged(v reflect.Value, path string) error {
 				}
 				return fmt.Errorf("%s: %s", at, why)
 			}
-			if err := judged(value, at); err != nil {
+			if err := admit(value, at); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,7 @@ import (
 // Pod returns the remote pod for a consumer's ShadowPod, or the reason that there is none, as an error.
 func Pod(s *offloadingv1beta1.ShadowPod, consumer wire.ClusterID) (*corev1.Pod, error) {
 	spec := s.Spec.Pod.DeepCopy()
-	if err := judged(reflect.ValueOf(spec).Elem(), ""); err != nil {
+	if err := admit(reflect.ValueOf(spec).Elem(), ""); err != nil {
 		return nil, err
 	}
 	place(spec)
