@@ -49,8 +49,8 @@ type Facts struct {
 	Measured Answer[Measurement]
 	// Reach is what test pods found out about the ways between the clusters; nil until they ran.
 	Reach *trial.Reach
-	// Judged is the plan after the API servers tried its objects in a dry run; nil before that.
-	Judged *Plan
+	// Tried is the plan after the API servers tried its objects in a dry run; nil before that.
+	Tried *Plan
 	// Contents are the answers to [AskContents], by Side.
 	Contents [2]Answer[Contents]
 }

@@ -87,8 +87,8 @@ type Step struct {
 	Asks Question
 	// Diff is what applying changes, as a unified diff.
 	Diff string
-	// Judged is set if the API server has tried the step's objects in a dry run.
-	Judged bool
+	// Tried is set if the API server has tried the step's objects in a dry run.
+	Tried bool
 
 	// Cause is the API server's answer that made the step fail; nil for other failures.
 	Cause error

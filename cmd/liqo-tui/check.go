@@ -196,11 +196,11 @@ func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, f, err
 	}
-	judged, err := engine.DryRun(ctx, func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }, a, b, true, engine.Options{})
+	tried, err := engine.DryRun(ctx, func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }, a, b, true, engine.Options{})
 	if err != nil {
 		return nil, f, err
 	}
-	f.Judged = &judged.Plan
+	f.Tried = &tried.Plan
 	return check.Preflight(p, f, reviews), f, nil
 }
 

@@ -44,13 +44,13 @@ server judge what comes out. What is wrong is named with its line and field.
 			return err
 		}
 		defer closeAll()
-		judge, ok := a.(engine.DryRunner)
+		runner, ok := a.(engine.DryRunner)
 		if !ok {
 			return errors.New("the cluster can't be asked what it would do")
 		}
 		var refused []error
 		for _, t := range all {
-			answers, err := judge.DryRun(cmd.Context(), t.Objects, true)
+			answers, err := runner.DryRun(cmd.Context(), t.Objects, true)
 			if err != nil {
 				return stopped(cmd.Context(), err)
 			}
@@ -58,7 +58,7 @@ server judge what comes out. What is wrong is named with its line and field.
 			before := len(refused)
 			for i, answer := range answers {
 				if answer.Err != nil {
-					refused = append(refused, t.Judged(t.Objects[i], answer.Err))
+					refused = append(refused, t.Locate(t.Objects[i], answer.Err))
 				}
 				names = append(names, apply.Name(t.Objects[i]))
 			}

@@ -56,7 +56,7 @@ func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Resul
 // already.
 func (in preflight) pointless(r Result) bool {
 	unknown := r.State == Inconclusive || r.State == Skipped
-	return r.ID == Admission && in.facts.Judged == nil || r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
+	return r.ID == Admission && in.facts.Tried == nil || r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
 		r.ID == flows.CodeImage && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil ||
 		(r.ID == Lending || r.ID == NewKey) && in.params.Peering == nil
 }

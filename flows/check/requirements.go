@@ -91,20 +91,20 @@ func (in preflight) room(side flows.Side) Result {
 // admission reports whether the API server would accept the first objects of the plan.
 // Its answer also covers the cluster's quotas, admission policies and webhooks.
 func (in preflight) admission(side flows.Side) Result {
-	if in.facts.Judged == nil {
+	if in.facts.Tried == nil {
 		return result(Inconclusive, "") // pointless removes this result
 	}
 	asked, due := false, false
-	for _, s := range in.facts.Judged.Steps {
+	for _, s := range in.facts.Tried.Steps {
 		if s.Side == side && s.Status == flows.Failed && s.Code == flows.CodeRefused {
 			return result(Fail, fmt.Sprintf("%s would be refused: %s", s.Title, s.Reason), command.Text("ask whoever runs what the message names"))
 		}
-		asked = asked || s.Side == side && s.Judged
+		asked = asked || s.Side == side && s.Tried
 		due = due || s.Side == side && s.Status != flows.Done && (s.Action == flows.Create || s.Action == flows.Update || s.Action == flows.Replace)
 	}
 	switch {
 	case asked:
-	case in.facts.Judged.Failure() != nil:
+	case in.facts.Tried.Failure() != nil:
 		return result(Inconclusive, noPlan)
 	case due:
 		return result(Inconclusive, "nothing can be tried yet: the first steps are the other cluster's")

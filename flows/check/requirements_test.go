@@ -93,12 +93,12 @@ func TestWhatPoliciesRefuseIsAFinding(t *testing.T) {
 		t.Errorf("nobody asked: got %s", text(got))
 	}
 	plan := flows.PlanConnect(nodePort(), f)
-	f.Judged = &plan
+	f.Tried = &plan
 	if got := find(); len(got) != 2 || got[0].State != check.Inconclusive || got[1].State != check.Inconclusive {
 		t.Errorf("no answer of an API server: got %s", text(got))
 	}
 	for i := range plan.Steps {
-		plan.Steps[i].Judged = plan.Steps[i].Status == flows.Ready
+		plan.Steps[i].Tried = plan.Steps[i].Status == flows.Ready
 	}
 	if got := find(); len(got) != 2 || got[0].State != check.Pass || got[1].State != check.Pass {
 		t.Errorf("nothing is refused: got %s", text(got))

@@ -146,7 +146,7 @@ func TestNothingPassesBecauseThePlanIsBlocked(t *testing.T) {
 	pair.A.Be(bare)
 	pair.B.Be(bare)
 	f := factsOf(pair)
-	f.Judged = new(flows.PlanConnect(nodePort(), f))
+	f.Tried = new(flows.PlanConnect(nodePort(), f))
 	results := preflight(nodePort(), f)
 	for _, id := range []string{"LT-P006 A", "LT-P006 B", "LT-P016 A", "LT-P016 B"} {
 		if r, ok := results[id]; !ok || r.State != check.Inconclusive {
@@ -160,7 +160,7 @@ func TestNothingPassesBecauseThePlanIsBlocked(t *testing.T) {
 	p.Server, p.ServiceType, p.NodePort = flows.A, corev1.ServiceTypeNodePort, 40000
 	pair.A.Be(func(f *flows.ClusterFacts) { f.NodePorts = flows.PortRange{From: 30000, To: 32767} })
 	f = factsOf(pair)
-	f.Judged = new(flows.PlanConnect(p, f))
+	f.Tried = new(flows.PlanConnect(p, f))
 	for _, id := range []string{"LT-P006 A", "LT-P013 A,B", "LT-P016 B"} {
 		if r := preflight(p, f)[id]; r.State != check.Inconclusive {
 			t.Errorf("%s: got %s %q, want inconclusive", id, r.State, r.Summary)
@@ -173,9 +173,9 @@ func TestAdmissionPassesOnlyForWhatWasTried(t *testing.T) {
 	plan := flows.PlanConnect(nodePort(), f)
 	for _, tried := range []bool{false, true} {
 		for i := range plan.Steps {
-			plan.Steps[i].Judged = tried && plan.Steps[i].Status == flows.Ready
+			plan.Steps[i].Tried = tried && plan.Steps[i].Status == flows.Ready
 		}
-		f.Judged = &plan
+		f.Tried = &plan
 		for _, id := range []string{"LT-P016 A", "LT-P016 B"} {
 			if r := preflight(nodePort(), f)[id]; (r.State == check.Pass) != tried {
 				t.Errorf("%s, tried %t: got %s %q", id, tried, r.State, r.Summary)
@@ -185,7 +185,7 @@ func TestAdmissionPassesOnlyForWhatWasTried(t *testing.T) {
 	pair := flowtest.NewPair()
 	connect(t, pair)
 	f = factsOf(pair)
-	f.Judged = new(flows.PlanConnect(nodePort(), f))
+	f.Tried = new(flows.PlanConnect(nodePort(), f))
 	for _, id := range []string{"LT-P006 A", "LT-P016 A"} {
 		if r := preflight(nodePort(), f)[id]; r.State != check.Pass {
 			t.Errorf("%s of a plan that is done: got %s %q, want pass", id, r.State, r.Summary)

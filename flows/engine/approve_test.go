@@ -69,18 +69,18 @@ func TestWhatTheAdminHasNotSeenIsAskedAgain(t *testing.T) {
 
 // A dry run of somebody without rights says which are missing, as a run would.
 func TestADryRunSaysWhatIsForbidden(t *testing.T) {
-	for _, judged := range []bool{false, true} {
+	for _, tried := range []bool{false, true} {
 		p := flowtest.NewPair()
 		p.B.Behave(func(b *flowtest.Behaviour) {
 			b.Lacks = []rights.Permission{{Verb: "create", Resource: "gatewayservers"}}
 		})
-		e, err := engine.DryRun(t.Context(), flowtest.Connect(flowtest.NodePort()), p.A, p.B, judged, engine.Options{Now: p.Now})
+		e, err := engine.DryRun(t.Context(), flowtest.Connect(flowtest.NodePort()), p.A, p.B, tried, engine.Options{Now: p.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := e.Plan.Failure()
 		if s == nil || s.Kind != flows.FailedAccess || s.Code != flows.CodePermission || !strings.Contains(s.Reason, "create gatewayservers") {
-			t.Errorf("judged %t: got %+v, want the missing right", judged, s)
+			t.Errorf("judged %t: got %+v, want the missing right", tried, s)
 		}
 		if len(p.Log()) > 0 {
 			t.Errorf("a dry run wrote %v", p.Log())

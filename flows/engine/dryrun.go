@@ -11,11 +11,11 @@ import (
 )
 
 // DryRun returns what [Run] would do, and changes nothing. A missing right of the
-// user fails the plan, as it would fail a run. With judged, the API servers try
+// user fails the plan, as it would fail a run. With tried, the API servers try
 // each object that can be applied now: their own merge is then the diff of its
 // step, and their refusal its failure. A step that needs another one first can't be
 // tried, and its reason says so.
-func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster, judged bool, o Options) (Event, error) {
+func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster, tried bool, o Options) (Event, error) {
 	r := newRunner(plan, a, b, func(Event) {}, o)
 	facts, p, err := r.look(ctx)
 	if err != nil {
@@ -26,7 +26,7 @@ func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster
 			return Event{}, err
 		}
 	}
-	if judged && p.Failure() == nil {
+	if tried && p.Failure() == nil {
 		if err := r.try(ctx, p, facts); err != nil {
 			return Event{}, err
 		}
@@ -50,7 +50,7 @@ func (r *runner) try(ctx context.Context, p flows.Plan, f flows.Facts) error {
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", s.Side, p.ID(s.Side), err)
 		}
-		s.Judged = len(answers) > 0
+		s.Tried = len(answers) > 0
 		var diff strings.Builder
 		for _, answer := range answers {
 			diff.WriteString(answer.Diff)

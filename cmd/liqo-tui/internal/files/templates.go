@@ -154,8 +154,8 @@ func (t *Template) locate(err error, at string) error {
 	return errors.Join(errs...)
 }
 
-// Judged adds the line to the API server's error about one of the objects.
-func (t *Template) Judged(o wire.Object, err error) error {
+// Locate adds the line to the API server's error about one of the objects.
+func (t *Template) Locate(o wire.Object, err error) error {
 	part := map[string]string{"Deployment": ".spec.deployment", "Service": ".spec.service"}[o.GetObjectKind().GroupVersionKind().Kind]
 	line := lineOf(t.root, ".spec.template"+part)
 	var status apierrors.APIStatus
