@@ -89,7 +89,7 @@ func (p pair) makeGranted() flows.Step {
 	says := live
 	if p.can(p.pro).AnswerInCopy {
 		says = &authv1beta1.ResourceSlice{}
-		if copied != nil && equality.Semantic.DeepEqual(copied.Spec, live.Spec) && peering.Judged(copied) {
+		if copied != nil && equality.Semantic.DeepEqual(copied.Spec, live.Spec) && peering.Answered(copied) {
 			says = copied
 		}
 	}

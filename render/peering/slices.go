@@ -112,9 +112,9 @@ func Condition(s *authv1beta1.ResourceSlice, what authv1beta1.ResourceSliceCondi
 	return nil
 }
 
-// Judged reports whether the status of a copy belongs to its present spec. Liqo's providers don't record
+// Answered reports whether the status of a copy belongs to its present spec. Liqo's providers don't record
 // that: for them, any status with conditions counts.
-func Judged(s *authv1beta1.ResourceSlice) bool {
+func Answered(s *authv1beta1.ResourceSlice) bool {
 	of := s.Annotations[AnnotationJudged]
 	return of == strconv.FormatInt(s.Generation, 10) || of == "" && len(s.Status.Conditions) > 0
 }

@@ -233,7 +233,7 @@ func (r *copier) show(ctx context.Context, remote client.Client, plane *authv1be
 			return fmt.Errorf("show ResourceSlice %s: %w", s.Name, err)
 		}
 		return nil
-	case !peering.Judged(c):
+	case !peering.Answered(c):
 		return nil
 	}
 	if !equality.Semantic.DeepEqual(s.Status, c.Status) {

@@ -91,7 +91,7 @@ func (w *pair) answered(t *testing.T, p *plane, s *authv1beta1.ResourceSlice, wh
 	t.Helper()
 	return until(t, p, s, "answered with "+why, func(s *authv1beta1.ResourceSlice) bool {
 		c := peering.Condition(s, authv1beta1.ResourceSliceConditionTypeResources)
-		if c == nil || p == w.milan && !peering.Judged(s) {
+		if c == nil || p == w.milan && !peering.Answered(s) {
 			return false
 		}
 		if why == "" {

@@ -272,7 +272,7 @@ func (in *sliceRequest) resources() (corev1.ResourceList, error) {
 		return nil, err
 	}
 	c := peering.Condition(s, authv1beta1.ResourceSliceConditionTypeResources)
-	if peering.Judged(s) && c != nil && c.Status == authv1beta1.ResourceSliceConditionAccepted && stays(s.Status.Resources, purses) {
+	if peering.Answered(s) && c != nil && c.Status == authv1beta1.ResourceSliceConditionAccepted && stays(s.Status.Resources, purses) {
 		return s.Status.Resources, nil
 	}
 	if in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
