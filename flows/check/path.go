@@ -89,7 +89,7 @@ func (in diagnosis) path(from flows.Side) Result {
 		r.Evidence = in.handshakes()
 		return r
 	}
-	r := in.judgePath(from, moved)
+	r := in.compareCounters(from, moved)
 	r.Evidence = append([]string{fmt.Sprintf("in the last %s %s sent %d bytes, %s received %d", moved[to].over.Round(time.Second),
 		in.cluster(from).ID, moved[from].sent, in.cluster(to).ID, moved[to].received)}, in.handshakes()...)
 	if fact, fix := in.clientBehind(); r.State == Fail && fact != "" {
@@ -112,7 +112,7 @@ func (in diagnosis) clientBehind() (fact, fix string) {
 		fmt.Sprintf("or, if the clock is the cause: set the clocks of the nodes of %s by NTP", client.ID)
 }
 
-func (in diagnosis) judgePath(from flows.Side, moved [2]movement) Result {
+func (in diagnosis) compareCounters(from flows.Side, moved [2]movement) Result {
 	to := from.Other()
 	sender, receiver := in.cluster(from).ID, in.cluster(to).ID
 	relay, relayed := in.relay()
