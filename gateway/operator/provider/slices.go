@@ -215,7 +215,7 @@ func (r *grants) authenticate(ctx context.Context, in *sliceRequest) (params *au
 		}
 		for _, name := range []string{of.User, of.Group} {
 			if binding := strangers[name]; binding != "" {
-				return nil, judgeAgain, fmt.Errorf("%s gives rights to a user or group %s, and the certificate would have this name", binding, name), nil
+				return nil, refusedAgain, fmt.Errorf("%s gives rights to a user or group %s, and the certificate would have this name", binding, name), nil
 			}
 		}
 	}

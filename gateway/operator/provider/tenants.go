@@ -82,9 +82,9 @@ func (r *tenants) list(ctx context.Context, options ...client.ListOption) (out [
 	return out
 }
 
-// judgeAgain is the time until a refused Tenant is judged again. No watch covers some reasons, such as a
+// refusedAgain is the time until a refused Tenant is judged again. No watch covers some reasons, such as a
 // binding that somebody else has made.
-const judgeAgain = 10 * time.Second
+const refusedAgain = 10 * time.Second
 
 // Reconcile grants or revokes the access of one Tenant.
 func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -103,7 +103,7 @@ func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	nonce, why := in.refusal()
 	if why != nil {
 		err := control.Complain(ctx, r.client, r.recorder, t, fmt.Errorf("%s%w", wire.ProblemRefused, why))
-		return ctrl.Result{RequeueAfter: judgeAgain}, errors.Join(err, r.revoke(ctx, t))
+		return ctrl.Result{RequeueAfter: refusedAgain}, errors.Join(err, r.revoke(ctx, t))
 	}
 	if t.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
 		return ctrl.Result{}, r.revoke(ctx, t)
