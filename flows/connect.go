@@ -99,7 +99,7 @@ func PlanInit(p Params, f Facts) Plan {
 // newPlan is a plan without steps; or with failed steps, if the clusters aren't fit for a plan.
 func newPlan(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Sides[A].Name(), B: f.Sides[B].Name(), Params: p}
-	if plan.Steps = unfit(f); len(plan.Steps) > 0 {
+	if plan.Steps = obstacles(f); len(plan.Steps) > 0 {
 		return plan, Connection{}
 	}
 	return completePlan(plan, f)
@@ -112,7 +112,7 @@ func NewHalf(p Params, f Facts) (Plan, Connection) {
 	if plan.Steps = NoAnswer(f, A); len(plan.Steps) > 0 {
 		return plan, Connection{}
 	}
-	if s := UnfitSide(A, f.Sides[A]); s != nil {
+	if s := FirstObstacle(A, f.Sides[A]); s != nil {
 		plan.Steps = []Step{*s}
 		return plan, Connection{}
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Unfit returns the reasons against any plan for the two clusters, as failed steps;
+// Obstacles returns the reasons against any plan for the two clusters, as failed steps;
 // none if there is no reason. Package check shows the same conditions as checks that
 // pass or fail.
-func Unfit(f Facts) []Step {
-	if steps := unfit(f); len(steps) > 0 {
+func Obstacles(f Facts) []Step {
+	if steps := obstacles(f); len(steps) > 0 {
 		return steps
 	}
 	return Strangers(f)
 }
 
-// unfit is [Unfit] for a plan that may replace a peer.
-func unfit(f Facts) []Step {
+// obstacles is [Obstacles] for a plan that may replace a peer.
+func obstacles(f Facts) []Step {
 	if steps := NoAnswer(f, A, B); len(steps) > 0 {
 		return steps
 	}
@@ -30,7 +30,7 @@ func unfit(f Facts) []Step {
 	}
 	var steps []Step
 	for _, side := range []Side{A, B} {
-		if s := UnfitSide(side, f.Sides[side]); s != nil {
+		if s := FirstObstacle(side, f.Sides[side]); s != nil {
 			steps = append(steps, *s)
 		}
 	}
@@ -80,17 +80,17 @@ func problemStep(side Side, p *Problem) Step {
 	return Refuse(side, CodeAnswers, "API server", kind, p.Message, p.Fix)
 }
 
-// UnfitSide returns the first of [UnfitReasons]; nil if there is none.
-func UnfitSide(side Side, c ClusterFacts) *Step {
-	if all := UnfitReasons(side, c); len(all) > 0 {
+// FirstObstacle returns the first of [ObstaclesOf]; nil if there is none.
+func FirstObstacle(side Side, c ClusterFacts) *Step {
+	if all := ObstaclesOf(side, c); len(all) > 0 {
 		return &all[0]
 	}
 	return nil
 }
 
-// UnfitReasons returns all reasons against any plan for one cluster that answers, as
+// ObstaclesOf returns all reasons against any plan for one cluster that answers, as
 // failed steps. Later ones may follow from the first.
-func UnfitReasons(side Side, c ClusterFacts) (all []Step) {
+func ObstaclesOf(side Side, c ClusterFacts) (all []Step) {
 	add := func(code Code, title, reason string, fix command.Hint) {
 		all = append(all, Refuse(side, code, title, FailedPreflight, reason, fix))
 	}

@@ -40,7 +40,7 @@ func TestCommandsOfHintsNameTheFile(t *testing.T) {
 	pair.A.Bare()
 	f := flowtest.Facts(pair)
 	f.Sides[flows.A].Context = flows.ContextRef{File: "lab.yaml", Name: "rome"}
-	failed := flows.UnfitSide(flows.A, f.Sides[flows.A])
+	failed := flows.FirstObstacle(flows.A, f.Sides[flows.A])
 	if want := "liqo-tui install --kubeconfig lab.yaml --context rome --cluster-id NAME"; failed == nil || !strings.Contains(failed.Hint().String(), want) {
 		t.Errorf("got %+v, want the hint %q", failed, want)
 	}
@@ -56,7 +56,7 @@ func TestCommandsOfHintsActOnTheSameCluster(t *testing.T) {
 	f := flowtest.Facts(pair)
 	f.Sides[flows.A].Context, f.Sides[flows.A].Namespace = flows.ContextRef{File: "my configs/kc", Name: "rome (prod)"}, "liqo-sys"
 	f.Sides[flows.A].Instead.User = "ada"
-	failed := flows.UnfitSide(flows.A, f.Sides[flows.A])
+	failed := flows.FirstObstacle(flows.A, f.Sides[flows.A])
 	const where = "--kubeconfig 'my configs/kc' --context 'rome (prod)' --user ada"
 	if want := "liqo-tui install " + where + " --liqo-namespace liqo-sys --cluster-id NAME"; failed == nil || !strings.Contains(failed.Hint().String(), want) {
 		t.Errorf("got %+v, want the hint %q", failed, want)

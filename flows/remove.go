@@ -98,7 +98,7 @@ func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connect
 		plan.B, f.Sides[B].ID = peer, peer
 		plan.Owed = []command.Command{forget(by, f.Sides[A].Name()).For(string(f.Sides[B].Name()))}
 	} else if f.Sides[A].ID == f.Sides[B].ID || f.Sides[A].ID == "" || f.Sides[B].ID == "" {
-		plan.Steps = unfit(f)
+		plan.Steps = obstacles(f)
 		return plan
 	} else if plan.Steps = replaced(by, f); len(plan.Steps) > 0 {
 		return plan

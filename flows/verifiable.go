@@ -10,7 +10,7 @@ import (
 // clusters; nil if there is none.
 func Verifiable(f Facts) error {
 	c := NewConnection(Params{}, f)
-	if steps := Unfit(c.Facts); len(steps) > 0 {
+	if steps := Obstacles(c.Facts); len(steps) > 0 {
 		facts := c.Facts.Sides[steps[0].Side]
 		e := &StepError{Cluster: facts.Name(), Step: steps[0]}
 		if facts.Problem != nil {

@@ -97,7 +97,7 @@ Run it again to continue an interrupted run.`,
 func rotating() func(flows.Facts) flows.Plan {
 	var rotation *upkeep.Rotation
 	return func(f flows.Facts) flows.Plan {
-		if rotation == nil && len(flows.Unfit(f)) == 0 {
+		if rotation == nil && len(flows.Obstacles(f)) == 0 {
 			rotation = new(upkeep.StartRotation(f))
 		}
 		if rotation == nil {

@@ -53,7 +53,7 @@ func there(here string, own wire.ClusterID) string {
 // Known waits until the content of [Kind.Told] is known. It changes nothing.
 func (k Kind) Known(g Gateway, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), Steps: flows.NoAnswer(f, flows.A)}
-	if s := flows.UnfitSide(flows.A, f.Sides[flows.A]); len(plan.Steps) == 0 && s != nil {
+	if s := flows.FirstObstacle(flows.A, f.Sides[flows.A]); len(plan.Steps) == 0 && s != nil {
 		plan.Steps = []flows.Step{*s}
 	}
 	if len(plan.Steps) > 0 || k == Configuration {

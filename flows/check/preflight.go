@@ -100,9 +100,9 @@ func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
 	return Result{}, false
 }
 
-// unfit lists the reasons that nothing can be planned for the side.
-func (in preflight) unfit(side flows.Side) []flows.Step {
-	return flows.UnfitReasons(side, in.cluster(side))
+// obstacles lists the reasons that nothing can be planned for the side.
+func (in preflight) obstacles(side flows.Side) []flows.Step {
+	return flows.ObstaclesOf(side, in.cluster(side))
 }
 
 func (in preflight) cluster(side flows.Side) flows.ClusterFacts { return in.facts.Sides[side] }
@@ -182,7 +182,7 @@ func (in preflight) software(side flows.Side) Result {
 	if r, hidden := unseen(in.facts, side); hidden {
 		return r
 	}
-	if r, bad := refused(flows.CodeSoftware, in.unfit(side)...); bad {
+	if r, bad := refused(flows.CodeSoftware, in.obstacles(side)...); bad {
 		return r
 	}
 	c, other := in.cluster(side), in.cluster(side.Other())
@@ -254,7 +254,7 @@ func (in preflight) operator(side flows.Side) Result {
 	if r, hidden := unseen(in.facts, side); hidden {
 		return r
 	}
-	if r, bad := refused(flows.CodeOperator, in.unfit(side)...); bad {
+	if r, bad := refused(flows.CodeOperator, in.obstacles(side)...); bad {
 		return r
 	}
 	c := in.cluster(side)
@@ -271,7 +271,7 @@ func (in preflight) operator(side flows.Side) Result {
 }
 
 func (in preflight) clusterIDs(flows.Side) Result {
-	if r, bad := refused(flows.CodeClusterID, slices.Concat(in.unfit(flows.A), in.unfit(flows.B))...); bad {
+	if r, bad := refused(flows.CodeClusterID, slices.Concat(in.obstacles(flows.A), in.obstacles(flows.B))...); bad {
 		return r
 	}
 	if s := flows.SameID(in.facts); s != nil {
@@ -320,7 +320,7 @@ func samePeers(f flows.Facts) Result {
 }
 
 func (in preflight) networks(side flows.Side) Result {
-	if r, bad := refused(flows.CodeNetworks, in.unfit(side)...); bad {
+	if r, bad := refused(flows.CodeNetworks, in.obstacles(side)...); bad {
 		return r
 	}
 	n := in.cluster(side).Networks

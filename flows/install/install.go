@@ -491,7 +491,7 @@ func (i *Installation) served(c flows.ClusterFacts) bool {
 // operatorWorks waits until the operator works, and has applied its settings.
 func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "operator-works"), Side: side, Action: flows.Wait, Title: "operator works", Status: flows.Waiting, Code: flows.CodeNotReady}
-	problem := flows.UnfitSide(side, c)
+	problem := flows.FirstObstacle(side, c)
 	switch {
 	case c.Software != flows.Operator:
 		s.Status, s.Reason, s.Code = flows.Blocked, "needs the operator", ""

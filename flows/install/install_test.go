@@ -213,7 +213,7 @@ func TestASecondInstallationIsRefused(t *testing.T) {
 				t.Errorf("got writes %v", log)
 			}
 			pair.B.Be(func(f *flows.ClusterFacts) { f.Software, f.ID, f.HasCRDs = flows.Operator, "milan", true })
-			if s := flows.Unfit(flows.Facts{Sides: [2]flows.ClusterFacts{pair.A.Facts(), pair.B.Facts()}}); slices.ContainsFunc(s, func(s flows.Step) bool { return s.Reason == c.reason }) {
+			if s := flows.Obstacles(flows.Facts{Sides: [2]flows.ClusterFacts{pair.A.Facts(), pair.B.Facts()}}); slices.ContainsFunc(s, func(s flows.Step) bool { return s.Reason == c.reason }) {
 				t.Errorf("a cluster that has its operator here too is refused: %v", s)
 			}
 		})

@@ -20,8 +20,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// unfit lists the reasons against lending between clusters that can be connected.
-func (p pair) unfit() []flows.Step {
+// obstacles lists the reasons against lending between clusters that can be connected.
+func (p pair) obstacles() []flows.Step {
 	var steps []flows.Step
 	refuse := func(side flows.Side, code flows.Code, title, reason string, fix command.Hint) {
 		steps = append(steps, flows.Refuse(side, code, title, flows.FailedPreflight, reason, fix))

@@ -97,7 +97,7 @@ func (p OffloadParams) Validate() error {
 // Offload lets pods of a cluster's namespaces run on its virtual nodes.
 func Offload(p OffloadParams, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name()}
-	if plan.Steps = unfitConsumer(f); len(plan.Steps) > 0 {
+	if plan.Steps = consumerObstacles(f); len(plan.Steps) > 0 {
 		return plan
 	}
 	for _, name := range p.Namespaces {
@@ -138,7 +138,7 @@ func tolerations() string {
 	return fmt.Sprintf("tolerations: [{key: %s, operator: %s, effect: %s}]", t.Key, t.Operator, t.Effect)
 }
 
-func unfitConsumer(f flows.Facts) []flows.Step {
+func consumerObstacles(f flows.Facts) []flows.Step {
 	if steps := flows.NoAnswer(f, flows.A); len(steps) > 0 {
 		return steps
 	}
@@ -290,7 +290,7 @@ func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffl
 // them.
 func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name()}
-	if plan.Steps = unfitConsumer(f); len(plan.Steps) > 0 {
+	if plan.Steps = consumerObstacles(f); len(plan.Steps) > 0 {
 		return plan
 	}
 	for _, name := range namespaces {

@@ -21,7 +21,7 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 	if network != nil {
 		plan = network(f)
 	} else {
-		plan.Steps = slices.DeleteFunc(flows.Unfit(f), func(s flows.Step) bool { return s.Code == flows.CodeNetworks })
+		plan.Steps = slices.DeleteFunc(flows.Obstacles(f), func(s flows.Step) bool { return s.Code == flows.CodeNetworks })
 	}
 	if plan.Failure() != nil {
 		return plan
@@ -32,7 +32,7 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 	if network != nil {
 		way, notes = pair.chooseWay()
 	}
-	if steps := pair.unfit(); len(steps) > 0 {
+	if steps := pair.obstacles(); len(steps) > 0 {
 		plan.Steps = steps
 		return plan
 	}

@@ -45,7 +45,7 @@ func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 	p := newPair(Params{Consumer: o.Consumer}, o.Namespaces, f)
 	r := removal{pair: p, local: o.LocalOnly}
 	plan := flows.Plan{A: reset.A, B: reset.B, Owed: owed(*o, f)}
-	if plan.Steps = slices.Concat(r.unfit(), r.unread(), r.unseen()); len(plan.Steps) > 0 {
+	if plan.Steps = slices.Concat(r.obstacles(), r.unread(), r.unseen()); len(plan.Steps) > 0 {
 		return plan
 	}
 	if o.unasked == nil {
@@ -170,7 +170,7 @@ func (r removal) unseen() (steps []flows.Step) {
 
 func (r removal) asked(side flows.Side) bool { return side == flows.A || !r.local }
 
-func (r removal) unfit() []flows.Step {
+func (r removal) obstacles() []flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		c := r.Facts.Sides[side]
 		if r.asked(side) && !c.Can().Consume && !c.Can().Provide {

@@ -30,7 +30,7 @@ type DelegateParams struct {
 // identity belong to that gateway, and are deleted with it.
 func Delegate(p DelegateParams, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
-	if steps := flows.Unfit(f); len(steps) > 0 {
+	if steps := flows.Obstacles(f); len(steps) > 0 {
 		plan.Steps = steps
 		return plan
 	}
@@ -41,7 +41,7 @@ func Delegate(p DelegateParams, f flows.Facts) flows.Plan {
 		d.Params.Server = flows.B
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		if s := d.unfit(side); s != nil {
+		if s := d.obstacle(side); s != nil {
 			plan.Steps = append(plan.Steps, *s)
 		}
 	}
@@ -58,8 +58,8 @@ type delegation struct {
 	params DelegateParams
 }
 
-// unfit is the reason why one side can't delegate; nil if there is none.
-func (d delegation) unfit(side flows.Side) *flows.Step {
+// obstacle is the reason why one side can't delegate; nil if there is none.
+func (d delegation) obstacle(side flows.Side) *flows.Step {
 	c, peer := d.Facts.Sides[side], d.Peers[side]
 	var s flows.Step
 	switch host := hostOf(d.server(side)); {

@@ -103,7 +103,7 @@ func (p RenumberParams) connection(r Renumbering, f flows.Facts) flows.Connectio
 // cluster notices only the change of its own view of the peer.
 func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
-	if plan.Steps = p.unfit(r, f); len(plan.Steps) > 0 {
+	if plan.Steps = p.obstacles(r, f); len(plan.Steps) > 0 {
 		return plan
 	}
 	plan.B = r.Peer
@@ -128,16 +128,16 @@ func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// unfit lists the reasons that nothing can be planned.
-func (p RenumberParams) unfit(r Renumbering, f flows.Facts) []flows.Step {
+// obstacles lists the reasons that nothing can be planned.
+func (p RenumberParams) obstacles(r Renumbering, f flows.Facts) []flows.Step {
 	if p.LocalOnly {
 		if steps := flows.NoAnswer(f, flows.A); len(steps) > 0 {
 			return steps
 		}
-		if s := flows.UnfitSide(flows.A, f.Sides[flows.A]); s != nil {
+		if s := flows.FirstObstacle(flows.A, f.Sides[flows.A]); s != nil {
 			return []flows.Step{*s}
 		}
-	} else if steps := flows.Unfit(f); len(steps) > 0 {
+	} else if steps := flows.Obstacles(f); len(steps) > 0 {
 		return steps
 	}
 	refuse := func(reason string, fix command.Hint) []flows.Step {

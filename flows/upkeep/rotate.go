@@ -73,7 +73,7 @@ func Rotated(p flows.Plan) string {
 // fails.
 func Rotate(r Rotation, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
-	if plan.Steps = flows.Unfit(f); len(plan.Steps) > 0 {
+	if plan.Steps = flows.Obstacles(f); len(plan.Steps) > 0 {
 		return plan
 	}
 	adopted, _ := flows.Adopt(flows.Params{}, f)

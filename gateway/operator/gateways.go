@@ -188,8 +188,8 @@ type prepared struct {
 // errTemplate means that a template requests something that no gateway gets.
 var errTemplate = errors.New("ask an admin for another template")
 
-// unfit is the error for the gateway's template. A change of the template queues the gateway again.
-func (in *inputs) unfit(why error) error {
+// templateError is the error for the gateway's template. A change of the template queues the gateway again.
+func (in *inputs) templateError(why error) error {
 	return fmt.Errorf("gateway template %s/%s: %w: %w", in.view.template.Namespace, in.view.template.Name, why, errTemplate)
 }
 
@@ -202,7 +202,7 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 		err = in.workload(p, keys)
 	}
 	if err != nil {
-		return nil, in.unfit(err)
+		return nil, in.templateError(err)
 	}
 	if !in.template.Ours() {
 		p.other = in.filled.Object()

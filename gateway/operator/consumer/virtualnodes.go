@@ -166,7 +166,7 @@ func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if err != nil || problem != "" && v.UID == "" { // nothing was granted yet
 		return ctrl.Result{}, err
 	}
-	why, err := r.unfit(ctx, s)
+	why, err := r.obstacle(ctx, s)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -216,8 +216,8 @@ func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice
 	return "", nil
 }
 
-// unfit returns the reason that this cluster can't have a Node for a slice, or "".
-func (r *virtualNodes) unfit(ctx context.Context, s *authv1beta1.ResourceSlice) (string, error) {
+// obstacle returns the reason that this cluster can't have a Node for a slice, or "".
+func (r *virtualNodes) obstacle(ctx context.Context, s *authv1beta1.ResourceSlice) (string, error) {
 	n := &corev1.Node{}
 	if err := r.read(ctx, client.ObjectKey{Name: s.Name}, n); err != nil {
 		return "", err
