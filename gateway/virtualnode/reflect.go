@@ -154,7 +154,7 @@ func (m *mirror) wanted(ctx context.Context, s *space, v decide.View) (map[thing
 	}
 	mentioned := decide.NewMentioned()
 	for i := range pods.Items {
-		if decide.Unfit(&pods.Items[i].Spec) == "" {
+		if decide.Unrunnable(&pods.Items[i].Spec) == "" {
 			mentioned.Add(&pods.Items[i].Spec)
 		}
 	}

@@ -85,7 +85,7 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 	case shadow == nil && copied != nil, shadow != nil && shadow.Of != pod.UID, shadow != nil && shadow.Deleting:
 		// the ShadowPod or remote pod belongs to an earlier pod of this name: wait for its end
 	case shadow == nil:
-		if why := Unfit(&pod.Spec); why != "" {
+		if why := Unrunnable(&pod.Spec); why != "" {
 			a.Status = waiting(pod, peering.ReasonUnfit, v.Provider+" can't run it: "+why, now)
 		} else {
 			a.Ask = true

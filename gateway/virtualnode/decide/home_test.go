@@ -88,7 +88,7 @@ func TestAShadowPodIsWhatMeansSomethingAbroad(t *testing.T) {
 		}
 		s.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: "/a"}, {Name: "scratch", MountPath: "/b"}}
 	})
-	if why := Unfit(&p.Spec); why != "" {
+	if why := Unrunnable(&p.Spec); why != "" {
 		t.Fatalf("it can't be asked for: %s", why)
 	}
 	before := p.DeepCopy()
@@ -200,7 +200,7 @@ func TestPodsThatCanNotGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := pod()
 			c.change(&p.Spec)
-			if got := Unfit(&p.Spec); got != c.why {
+			if got := Unrunnable(&p.Spec); got != c.why {
 				t.Errorf("got %q, want %q", got, c.why)
 			}
 			a := view.Decide(p, nil, nil, start)

@@ -100,7 +100,7 @@ func (v View) unsent(pod *corev1.Pod, shadow *Shadow) string {
 
 // Same reports whether a ShadowPod requests the same as one for this pod would.
 func Same(o *offloadingv1beta1.ShadowPod, pod *corev1.Pod) bool {
-	return Unfit(&pod.Spec) == "" && equality.Semantic.DeepEqual(o.Spec.Pod, requested(&pod.Spec))
+	return Unrunnable(&pod.Spec) == "" && equality.Semantic.DeepEqual(o.Spec.Pod, requested(&pod.Spec))
 }
 
 // notSent are prefixes of labels and annotations that have a meaning only in the pod's own cluster, or by
@@ -125,7 +125,7 @@ func (v View) labels(pod *corev1.Pod) map[string]string {
 	return out
 }
 
-// ShadowPod returns a request for a pod like this one. Callers must not pass a pod that [Unfit] refuses.
+// ShadowPod returns a request for a pod like this one. Callers must not pass a pod that [Unrunnable] refuses.
 func ShadowPod(pod *corev1.Pod, v View) *offloadingv1beta1.ShadowPod {
 	o := &offloadingv1beta1.ShadowPod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "ShadowPod"},
@@ -137,7 +137,7 @@ func ShadowPod(pod *corev1.Pod, v View) *offloadingv1beta1.ShadowPod {
 }
 
 // asked are the fields of a pod's spec that mean the same on the provider. A provider may forbid some of
-// them, and reports this. The other fields are in [left], or [Unfit] refuses them.
+// them, and reports this. The other fields are in [left], or [Unrunnable] refuses them.
 var asked = []string{
 	"Volumes", "InitContainers", "Containers", "RestartPolicy", "TerminationGracePeriodSeconds", "ActiveDeadlineSeconds", "DNSPolicy", "DNSConfig",
 	"ShareProcessNamespace", "SecurityContext", "ImagePullSecrets", "Hostname", "Subdomain", "HostAliases", "SetHostnameAsFQDN", "HostUsers", "Resources", "HostnameOverride",
@@ -176,8 +176,8 @@ func isToken(v corev1.Volume) bool {
 	return v.Projected != nil && strings.HasPrefix(v.Name, "kube-api-access-")
 }
 
-// Unfit returns the reason that no provider can run a pod like this; "" if one can.
-func Unfit(s *corev1.PodSpec) string {
+// Unrunnable returns the reason that no provider can run a pod like this; "" if one can.
+func Unrunnable(s *corev1.PodSpec) string {
 	var why []string
 	for name, set := range map[string]bool{
 		"hostNetwork": s.HostNetwork, "hostPID": s.HostPID, "hostIPC": s.HostIPC, "resourceClaims": len(s.ResourceClaims) > 0,
