@@ -11,8 +11,8 @@ import (
 // Unable is the reason that our agent can't run on the node; "" if it can.
 func (n NodeFacts) Unable() string {
 	switch {
-	case n.Unfit != "":
-		return n.Unfit
+	case n.Excluded != "":
+		return n.Excluded
 	case n.OldKernel():
 		return fmt.Sprintf("its kernel %s is older than %s", n.Kernel, OldestKernel)
 	case !n.Ready:
@@ -22,7 +22,7 @@ func (n NodeFacts) Unable() string {
 }
 
 // Virtual reports whether a program, not a machine, is behind the node.
-func (n NodeFacts) Virtual() bool { return strings.HasPrefix(n.Unfit, "virtual") }
+func (n NodeFacts) Virtual() bool { return strings.HasPrefix(n.Excluded, "virtual") }
 
 // OldestKernel is the first kernel with the features of nftables that gateways and
 // agents use. They refuse to run on an older one.
@@ -43,7 +43,7 @@ func (c ClusterFacts) OldKernels(side Side) *Step {
 		switch {
 		case n.OldKernel():
 			old = append(old, n.Name+" "+n.Kernel)
-		case n.Unfit == "":
+		case n.Excluded == "":
 			return nil
 		}
 	}

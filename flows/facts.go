@@ -207,9 +207,9 @@ type NodeFacts struct {
 	Internal []netip.Addr
 	External []netip.Addr
 	Ready    bool
-	// Unfit is why our programs can't run on the node, such as "runs windows"; "" if they can.
+	// Excluded is why our programs can't run on the node, such as "runs windows"; "" if they can.
 	// Ready does not matter for it.
-	Unfit string
+	Excluded string
 	// Provider is the scheme of the node's provider ID, such as "aws" or "kind";
 	// "" if it has none.
 	Provider string

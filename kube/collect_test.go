@@ -171,8 +171,8 @@ func TestNodesAndLoadBalancersAreCounted(t *testing.T) {
 	waits, has := &corev1.Service{}, &corev1.Service{}
 	has.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.9"}}
 	f := factsOf(keepNode(node), keepNode(virtual), keepService(waits), keepService(has), keepService(has))
-	want := []flows.NodeFacts{{Name: "n1", Internal: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, External: []netip.Addr{netip.MustParseAddr("203.0.113.1")}, Ready: true, Unfit: "runs windows", Provider: "aws", Kernel: "5.15.0-91-generic", Arch: "arm64", CPUs: 4000, Memory: 8 << 30}}
-	want = append(want, flows.NodeFacts{Name: "n2", Ready: true, Unfit: "virtual, type=virtual-kubelet", Provider: "aws", Kernel: "5.15.0-91-generic", Arch: "arm64", CPUs: 4000, Memory: 8 << 30})
+	want := []flows.NodeFacts{{Name: "n1", Internal: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, External: []netip.Addr{netip.MustParseAddr("203.0.113.1")}, Ready: true, Excluded: "runs windows", Provider: "aws", Kernel: "5.15.0-91-generic", Arch: "arm64", CPUs: 4000, Memory: 8 << 30}}
+	want = append(want, flows.NodeFacts{Name: "n2", Ready: true, Excluded: "virtual, type=virtual-kubelet", Provider: "aws", Kernel: "5.15.0-91-generic", Arch: "arm64", CPUs: 4000, Memory: 8 << 30})
 	if diff := cmp.Diff(want, f.Nodes, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}

@@ -191,9 +191,9 @@ func VirtualNode(labels map[string]string) bool {
 	return slices.ContainsFunc(virtualNodes, func(r corev1.NodeSelectorRequirement) bool { return slices.Contains(r.Values, labels[r.Key]) })
 }
 
-// UnfitNode returns the reason that the programs of an installation don't run on a node with
+// Excluded returns the reason that the programs of an installation don't run on a node with
 // these labels; "" if they do. It judges like their pods' selectors.
-func UnfitNode(labels map[string]string) string {
+func Excluded(labels map[string]string) string {
 	if os := labels[corev1.LabelOSStable]; os != "linux" {
 		return "runs " + cmp.Or(os, "an unknown system")
 	}
@@ -205,7 +205,7 @@ func UnfitNode(labels map[string]string) string {
 	return ""
 }
 
-// FitnessLabels returns those of a node's labels that [UnfitNode] reads.
+// FitnessLabels returns those of a node's labels that [Excluded] reads.
 func FitnessLabels(all map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range all {

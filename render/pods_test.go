@@ -192,7 +192,7 @@ func TestNodesThatCantRunThePrograms(t *testing.T) {
 		{linux("eks.amazonaws.com/compute-type", "ec2"), ""},
 	} {
 		kept := render.FitnessLabels(c.labels)
-		if got := render.UnfitNode(c.labels); got != c.want || render.UnfitNode(kept) != c.want || kept["other"] != "" {
+		if got := render.Excluded(c.labels); got != c.want || render.Excluded(kept) != c.want || kept["other"] != "" {
 			t.Errorf("%v: got %q, want %q, of %v the same", c.labels, got, c.want, kept)
 		}
 	}

@@ -180,7 +180,7 @@ func TestDiagnose(t *testing.T) {
 			f.Sides[flows.B].Nodes, f.Sides[flows.B].Agents = []flows.NodeFacts{
 				{Name: "milan-1", Ready: true},
 				{Name: "milan-2", Ready: true},
-				{Name: "naples", Ready: true, Unfit: "virtual, type=virtual-kubelet"},
+				{Name: "naples", Ready: true, Excluded: "virtual, type=virtual-kubelet"},
 			}, []string{"milan-1"}
 			f.Sides[flows.A].AgentStatus = map[string]wire.NodeStatus{"rome-1": {Level: 1}}
 			f.Sides[flows.B].AgentStatus = map[string]wire.NodeStatus{"milan-1": {Level: 1}}

@@ -43,7 +43,7 @@ func (in preflight) kernels(side flows.Side) Result {
 	var known, old []string
 	for _, n := range c.Nodes {
 		switch {
-		case n.Unfit != "" || n.Kernel == "":
+		case n.Excluded != "" || n.Kernel == "":
 		case n.OldKernel():
 			old = append(old, n.Name+" "+n.Kernel)
 		default:
@@ -74,7 +74,7 @@ const (
 func (in preflight) room(side flows.Side) Result {
 	var cpus, memory int64
 	for _, n := range in.cluster(side).Nodes {
-		if n.Unfit == "" {
+		if n.Excluded == "" {
 			cpus, memory = cpus+n.CPUs, memory+n.Memory
 		}
 	}

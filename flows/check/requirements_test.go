@@ -25,7 +25,7 @@ func machine(name, kernel string, cpus, memory int64) flows.NodeFacts {
 }
 
 func TestWhatAClusterNeedsIsCheckedBefore(t *testing.T) {
-	windows := flows.NodeFacts{Name: "win", Ready: true, Unfit: "runs windows", Kernel: "10.0.17763", CPUs: 64000, Memory: 64 << 30}
+	windows := flows.NodeFacts{Name: "win", Ready: true, Excluded: "runs windows", Kernel: "10.0.17763", CPUs: 64000, Memory: 64 << 30}
 	for _, tc := range []struct {
 		name    string
 		id      flows.Code

@@ -138,7 +138,7 @@ func ends(f flows.Facts, allNodes bool, v *verify.Result) ([][2]string, error) {
 	var nodes [2][]string
 	for side, c := range f.Sides {
 		for _, n := range c.Nodes {
-			if n.Ready && n.Unfit == "" {
+			if n.Ready && n.Excluded == "" {
 				nodes[side] = append(nodes[side], n.Name)
 			}
 		}

@@ -136,7 +136,7 @@ func TestVerifyOfAllNodesMeasuresFromEach(t *testing.T) {
 		return all
 	}
 	p.A.Be(func(f *flows.ClusterFacts) {
-		f.Nodes = append(nodes("rome-1", "rome-2", "rome-3"), flows.NodeFacts{Name: "rome-4"}, flows.NodeFacts{Name: "virtual", Ready: true, Unfit: "is virtual"})
+		f.Nodes = append(nodes("rome-1", "rome-2", "rome-3"), flows.NodeFacts{Name: "rome-4"}, flows.NodeFacts{Name: "virtual", Ready: true, Excluded: "is virtual"})
 	})
 	p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = nodes("milan-1", "milan-2") })
 	v, err := verifyPair(t, p, c, engine.VerifyRequest{})

@@ -11,7 +11,7 @@ import (
 // a node leads no pods to the peer.
 func TestConnectingWaitsForTheAgentsThatItBrings(t *testing.T) {
 	nodes := func(f *flows.ClusterFacts) {
-		f.Nodes = []flows.NodeFacts{{Name: "node-1", Ready: true}, {Name: "node-2", Ready: true}, {Name: "old", Ready: false}, {Name: "win", Ready: true, Unfit: "runs windows"}}
+		f.Nodes = []flows.NodeFacts{{Name: "node-1", Ready: true}, {Name: "node-2", Ready: true}, {Name: "old", Ready: false}, {Name: "win", Ready: true, Excluded: "runs windows"}}
 	}
 	for name, test := range map[string]struct {
 		change func(*flows.ClusterFacts)

@@ -557,7 +557,7 @@ func (i *Installation) fabricRuns(side flows.Side, c flows.ClusterFacts) flows.S
 	if f != nil {
 		able = f.Status.DesiredNumberScheduled
 		for _, n := range c.Nodes {
-			if n.Unfit == "" && n.Unable() != "" {
+			if n.Excluded == "" && n.Unable() != "" {
 				able--
 			}
 		}

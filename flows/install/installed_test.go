@@ -364,7 +364,7 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending": {step: "fabric-runs-a", objects: []wire.Object{fabric}},
 		"not on a-2 (not ready), win (runs windows)": {
 			step: "fabric-runs-a", objects: []wire.Object{fabric}, done: true,
-			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2"}, {Name: "win", Unfit: "runs windows"}},
+			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2"}, {Name: "win", Excluded: "runs windows"}},
 		},
 		"not on a-2 (its kernel 4.19.0 is older than 5.10)": {
 			step: "fabric-runs-a", objects: []wire.Object{fabric}, done: true,
@@ -372,7 +372,7 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 		},
 		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending; not on win (runs windows)": {
 			step: "fabric-runs-a", objects: []wire.Object{fabric},
-			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2", Ready: true}, {Name: "win", Ready: true, Unfit: "runs windows"}},
+			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2", Ready: true}, {Name: "win", Ready: true, Excluded: "runs windows"}},
 		},
 	} {
 		f := flowtest.Facts(flowtest.NewPair())
