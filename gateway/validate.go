@@ -367,8 +367,8 @@ func (g Gateway) check(pods []named) error {
 	return checkBetween(pods, g.remotes())
 }
 
-// Unfit is a gateway that nodes can't lead to.
-type Unfit struct {
+// UnfitGateway is a gateway that nodes can't lead to.
+type UnfitGateway struct {
 	Gateway
 
 	Err error
@@ -377,7 +377,7 @@ type Unfit struct {
 // Fitting leaves out gateways whose settings can't be used, so that they don't cut off the
 // others. If two gateways exclude each other, the first stays. It does not judge the node's
 // own values: ComputeNode does.
-func (in NodeInputs) Fitting() (NodeInputs, []Unfit) {
+func (in NodeInputs) Fitting() (NodeInputs, []UnfitGateway) {
 	fit := in
 	fit.Gateways = nil
 	if in.check() == nil || fit.check() != nil {
@@ -388,7 +388,7 @@ func (in NodeInputs) Fitting() (NodeInputs, []Unfit) {
 
 // with adds gateways in their order, and returns those that conflict with earlier ones. It
 // tries many at once: gateways that fit together also fit one by one.
-func (in NodeInputs) with(more []Gateway) (NodeInputs, []Unfit) {
+func (in NodeInputs) with(more []Gateway) (NodeInputs, []UnfitGateway) {
 	all := in
 	all.Gateways = slices.Concat(in.Gateways, more)
 	err := all.check()
@@ -396,7 +396,7 @@ func (in NodeInputs) with(more []Gateway) (NodeInputs, []Unfit) {
 	case err == nil:
 		return all, nil
 	case len(more) == 1:
-		return in, []Unfit{{more[0], err}}
+		return in, []UnfitGateway{{more[0], err}}
 	}
 	half := len(more) / 2
 	in, first := in.with(more[:half])

@@ -304,7 +304,7 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 	if err := f.client.List(ctx, &fabrics); err != nil {
 		return in, fmt.Errorf("list InternalFabrics: %w", err)
 	}
-	var unfit []gateway.Unfit
+	var unfit []gateway.UnfitGateway
 	// If two InternalFabrics have the same address, as after a node's restart, the one
 	// that was written last is right.
 	slices.SortStableFunc(fabrics.Items, func(a, b networkingv1beta1.InternalFabric) int { return written(&b).Compare(written(&a)) })
@@ -314,7 +314,7 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 		}
 		g, err := gatewayOf(&item)
 		if err != nil {
-			unfit = append(unfit, gateway.Unfit{Gateway: g, Err: err})
+			unfit = append(unfit, gateway.UnfitGateway{Gateway: g, Err: err})
 			continue
 		}
 		if !g.Gone {
@@ -354,7 +354,7 @@ func (o FabricOptions) mtuTo(pod netip.Addr) int {
 // follow replaces settings that no node can use by the gateway's last usable ones: the
 // gateway itself goes on with them, too. If a gateway never had any, packets to its peer
 // are dropped.
-func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.Unfit) gateway.NodeInputs {
+func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.UnfitGateway) gateway.NodeInputs {
 	in, more := in.Fitting()
 	unfit = append(unfit, more...)
 	for _, u := range unfit {
