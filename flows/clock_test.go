@@ -36,7 +36,7 @@ func TestAWrongClockMakesNoGatewayOlderOrYounger(t *testing.T) {
 	}
 	for _, ahead := range []time.Duration{-time.Hour, -35 * time.Second, 0, 35 * time.Second, time.Hour} {
 		for software, connection := range map[string]func(time.Time) networkingv1beta1.Connection{"our operator's": ours, "Liqo's": liqos} {
-			for age, want := range map[time.Duration]flows.State{
+			for age, want := range map[time.Duration]flows.EndState{
 				0: flows.StateConnected, 29 * time.Second: flows.StateConnected, 40 * time.Second: flows.StateStale,
 			} {
 				t.Run(fmt.Sprintf("%s, %s ahead, %s old", software, ahead, age), func(t *testing.T) {

@@ -13,27 +13,27 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// State is the state of one cluster's end of a connection. Screens, text output and JSON use the
+// EndState is the state of one cluster's end of a connection. Screens, text output and JSON use the
 // same words.
-type State string
+type EndState string
 
 // The states of an end.
 const (
-	StateNotConnected State = "not connected" // there is no gateway
-	StateStarting     State = "starting"      // a gateway exists, but has reported nothing yet
-	StateConnecting   State = "connecting"    // the peer's gateway has never answered
-	StateConnected    State = "connected"     // the peer's gateway answers pings: a claim about gateways, not about pods
-	StateDegraded     State = "degraded"      // the peer's gateway answers, but pings are lost
-	StateDown         State = "down"          // the peer's gateway answered before, but does not now
-	StateStale        State = "stale"         // the last report is too old to be believed
-	StateUnknown      State = "unknown"       // a value that this program doesn't know
+	StateNotConnected EndState = "not connected" // there is no gateway
+	StateStarting     EndState = "starting"      // a gateway exists, but has reported nothing yet
+	StateConnecting   EndState = "connecting"    // the peer's gateway has never answered
+	StateConnected    EndState = "connected"     // the peer's gateway answers pings: a claim about gateways, not about pods
+	StateDegraded     EndState = "degraded"      // the peer's gateway answers, but pings are lost
+	StateDown         EndState = "down"          // the peer's gateway answered before, but does not now
+	StateStale        EndState = "stale"         // the last report is too old to be believed
+	StateUnknown      EndState = "unknown"       // a value that this program doesn't know
 )
 
 // Works reports whether packets pass between the gateways.
-func (s State) Works() bool { return s == StateConnected || s == StateDegraded }
+func (s EndState) Works() bool { return s == StateConnected || s == StateDegraded }
 
 // Healthy reports whether no admin is needed: a connection that does not exist is healthy.
-func (s State) Healthy() bool { return s == StateConnected || s == StateNotConnected }
+func (s EndState) Healthy() bool { return s == StateConnected || s == StateNotConnected }
 
 // degradedLoss is the share of lost pings above which a connection is degraded. A minute has thirty
 // pings: two lost pings are more than this share, one lost ping is not.
@@ -160,7 +160,7 @@ func (r Reading) Cause(now time.Time) wire.Reason {
 }
 
 // State judges the reading. why is a sentence with the root cause, as far as the cluster knows it.
-func (r Reading) State(now time.Time) (state State, why string) {
+func (r Reading) State(now time.Time) (state EndState, why string) {
 	state, why = r.claim(now)
 	if r.Waiting != "" && !state.Works() && state != StateNotConnected {
 		why = r.Waiting
@@ -169,7 +169,7 @@ func (r Reading) State(now time.Time) (state State, why string) {
 }
 
 // claim is the state by the Connection alone, unless that is too old to be believed.
-func (r Reading) claim(now time.Time) (state State, why string) {
+func (r Reading) claim(now time.Time) (state EndState, why string) {
 	switch {
 	case !r.Exists && r.Role == "":
 		return StateNotConnected, "there is no gateway"

@@ -41,7 +41,7 @@ func TestStateOfOneEnd(t *testing.T) {
 	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
 	for name, test := range map[string]struct {
 		peer flows.Peer
-		want flows.State
+		want flows.EndState
 		why  string
 	}{
 		"nothing":                              {flows.Peer{}, flows.StateNotConnected, "no gateway"},

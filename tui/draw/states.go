@@ -39,7 +39,7 @@ var CheckMarks = map[check.State]Mark{
 }
 
 // StateMarks are how an end's states look.
-var StateMarks = map[flows.State]Mark{
+var StateMarks = map[flows.EndState]Mark{
 	flows.StateNotConnected: Pending, flows.StateStarting: Running, flows.StateConnecting: Running,
 	flows.StateConnected: OK, flows.StateDegraded: Warn, flows.StateDown: Fail,
 	flows.StateStale: Unknown, flows.StateUnknown: Unknown,
@@ -54,7 +54,7 @@ var PairMarks = [view.States]Mark{
 
 // EndMark is how an end's state looks where that of the peering is known: that
 // gateways answer pings is no more than that.
-func EndMark(s flows.State, both view.State) Mark {
+func EndMark(s flows.EndState, both view.State) Mark {
 	if s == flows.StateConnected && both == view.Untested {
 		return PairMarks[both]
 	}

@@ -47,7 +47,7 @@ func pass(w *World, d time.Duration) {
 	}
 }
 
-func (w *World) state(a, b wire.ClusterID) flows.State {
+func (w *World) state(a, b wire.ClusterID) flows.EndState {
 	r := w.cluster(string(a)).Facts().Peer(b).Reading()
 	state, _ := r.State(w.Now())
 	return state
@@ -57,7 +57,7 @@ func TestTheDemonstrationBeginsWithEveryKindOfState(t *testing.T) {
 	w, seen := begun(t)
 	for _, r := range []struct {
 		a, b wire.ClusterID
-		want flows.State
+		want flows.EndState
 	}{
 		{"rome", "milan", flows.StateConnected},
 		{"rome", "paris", flows.StateConnected},
@@ -89,7 +89,7 @@ func TestKeysBreakWhatTheyAreFor(t *testing.T) {
 			t.Errorf("got %q, want it to say %q", got, says)
 		}
 	}
-	becomes := func(want flows.State, within time.Duration) {
+	becomes := func(want flows.EndState, within time.Duration) {
 		t.Helper()
 		for end := w.Now().Add(within); w.Now().Before(end); pass(w, TickLength) {
 			if w.state("rome", "milan") == want {

@@ -53,9 +53,9 @@ type Peer struct {
 	UID       string         `json:"uid,omitempty"` // distinguishes the peer from other clusters with its ID
 	Namespace string         `json:"namespace"`
 	// State is a [flows.State], Why a sentence.
-	State flows.State `json:"state"`
-	Why   string      `json:"why"`
-	Since *time.Time  `json:"since,omitempty"`
+	State flows.EndState `json:"state"`
+	Why   string         `json:"why"`
+	Since *time.Time     `json:"since,omitempty"`
 	// ReportedAt is the time of the gateway's report, which is not believed after
 	// StaleAt.
 	ReportedAt *time.Time  `json:"reportedAt,omitempty"`
