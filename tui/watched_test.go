@@ -253,7 +253,7 @@ func (w *watch) state(screen string, since time.Duration) (says, wrong string) {
 	return "?", "the peering has no row, or no state"
 }
 
-func (w *watch) judge(s view.State, since time.Duration) string {
+func (w *watch) judge(s view.PairState, since time.Duration) string {
 	cut, lately := w.broken && w.fault.cut, w.broken || since < seen
 	silent, stale := w.fault.unreachable && lately, (w.fault.stale || w.fault.unreachable) && lately
 	switch {

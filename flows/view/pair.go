@@ -35,12 +35,12 @@ func (e End) Fresh(now time.Time) bool {
 	return e.Says() && e.Reading.Exists && !e.Reading.Stale(now)
 }
 
-// State is the state of a connection, seen from both sides.
-type State uint8
+// PairState is the state of a connection, seen from both sides.
+type PairState uint8
 
 // The states, from bad to good: the order in which an admin wants to see them.
 const (
-	Down State = iota
+	Down PairState = iota
 	OneSided
 	Unreachable
 	Stale
@@ -60,14 +60,14 @@ var words = [States]string{
 	NotConnected: "no gateways", Connected: "connected", Untested: "untested",
 }
 
-func (s State) String() string { return words[s] }
+func (s PairState) String() string { return words[s] }
 
 // Works reports whether traffic between the gateways was last seen to work.
-func (s State) Works() bool { return s == Connected || s == Degraded || s == Untested }
+func (s PairState) Works() bool { return s == Connected || s == Degraded || s == Untested }
 
 // Broken reports whether traffic is known not to work. A state that can't be seen now is
 // neither.
-func (s State) Broken() bool {
+func (s PairState) Broken() bool {
 	switch s {
 	case Down, OneSided, Connecting, Starting, NotConnected:
 		return true
@@ -78,7 +78,7 @@ func (s State) Broken() bool {
 
 // Verdict combines the reports of both ends.
 type Verdict struct {
-	State State
+	State PairState
 	Why   string    // a sentence
 	Since time.Time // zero: unknown
 }
@@ -154,7 +154,7 @@ func (v *Verdict) prove(ends [2]End, tested *verify.Result, now time.Time) {
 // present connection began prove nothing either, because a gateway may have moved to
 // another node since. state is Connected, Untested or Degraded, and how is the end of a
 // sentence. tested is the last test, nil if none is known.
-func FromPodToPod(ends [2]End, tested *verify.Result, now time.Time) (state State, how string) {
+func FromPodToPod(ends [2]End, tested *verify.Result, now time.Time) (state PairState, how string) {
 	var passed, began time.Time
 	for _, e := range ends {
 		if !e.Says() {

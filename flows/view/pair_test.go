@@ -52,7 +52,7 @@ func TestTheStateOfAPeeringComesFromBothSides(t *testing.T) {
 	configured := End{ID: "milan", Chosen: true, Reading: flows.Reading{Peer: "rome", CIDRs: true}}
 	for name, test := range map[string]struct {
 		a, b   End
-		want   State
+		want   PairState
 		why    string
 		tested *verify.Result
 	}{

@@ -432,7 +432,7 @@ const flapWindow = 24 * time.Hour
 
 // countFlap notes when a connection that worked is seen not to. What can't be
 // seen, as while an API server does not answer, is no flap.
-func (b *board) countFlap(p *peering, was view.State) {
+func (b *board) countFlap(p *peering, was view.PairState) {
 	switch {
 	case p.State.Works():
 		if !p.worked && was.Broken() && len(p.flaps) == 0 {

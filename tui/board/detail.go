@@ -102,7 +102,7 @@ func (d detail) sides(both view.Verdict, width int) []string {
 	return append(append(d.side(flows.A, both, width), ""), d.side(flows.B, both, width)...)
 }
 
-func flapText(n int, now view.State) string {
+func flapText(n int, now view.PairState) string {
 	switch {
 	case n == 0 && now.Broken():
 		return "never seen to work"

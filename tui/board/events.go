@@ -26,8 +26,8 @@ type event struct {
 	at   time.Time
 	id   pairID // of the peering
 	kind eventKind
-	was  view.State
-	is   view.State // of eventState
+	was  view.PairState
+	is   view.PairState // of eventState
 	text string
 
 	// Of a warning: whose it is, about what, and how often it was given.

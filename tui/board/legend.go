@@ -31,7 +31,7 @@ func (s Screen) Legend(e session.Env) []string {
 	states := draw.Legend{Title: "States, as timelines and rows show them"}
 	for state, means := range slices.Backward(meanings[:]) {
 		m := draw.PairMarks[state]
-		states.Add(t.Lane([]draw.Mark{m, m})+"  "+t.State(m, view.State(state).String(), 0), means)
+		states.Add(t.Lane([]draw.Mark{m, m})+"  "+t.State(m, view.PairState(state).String(), 0), means)
 	}
 	round := draw.Legend{Title: "Lines of round trips", Rows: t.RTTLegend()}
 	all := append([]draw.Legend{states}, append(s.columnLegends(e), round)...)

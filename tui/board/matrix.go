@@ -113,7 +113,7 @@ func (s Screen) matrixText(e session.Env) []string {
 	var legend []string
 	for state, n := range slices.Backward(b.counts[:]) {
 		if n > 0 {
-			legend = append(legend, t.State(draw.PairMarks[state], view.State(state).String(), 0))
+			legend = append(legend, t.State(draw.PairMarks[state], view.PairState(state).String(), 0))
 		}
 	}
 	legend = append(legend, "- not peered, or nobody here says so", "round trips are those that the row's gateway measures")

@@ -128,7 +128,7 @@ const answersAs = "answers as "
 
 // peersOf are the clusters that one has peerings with, as each peering is.
 func (b *board) peersOf(t draw.Theme, id wire.ClusterID) []string {
-	states := map[string]view.State{}
+	states := map[string]view.PairState{}
 	for _, p := range b.Rows {
 		for i, end := range p.ends {
 			if end.ID == id && id != "" {

@@ -14,7 +14,7 @@ import (
 // since is a state, and when it was first seen.
 type since struct {
 	at    time.Time
-	state view.State
+	state view.PairState
 }
 
 // past are the states that a peering was seen in, the oldest first. What came before the

@@ -192,7 +192,7 @@ func (s Screen) Title(e session.Env) string {
 func (s Screen) Gist(session.Env) string {
 	var n [draw.Unknown + 1]int
 	for state, count := range s.Board.counts {
-		n[draw.PairMarks[view.State(state)]] += count
+		n[draw.PairMarks[view.PairState(state)]] += count
 	}
 	return fmt.Sprintf("%d ok %d warn %d fail %d other", n[draw.OK], n[draw.Warn], n[draw.Fail], n[draw.Pending]+n[draw.Running]+n[draw.Unknown])
 }

@@ -54,7 +54,7 @@ var PairMarks = [view.States]Mark{
 
 // EndMark is how an end's state looks where that of the peering is known: that
 // gateways answer pings is no more than that.
-func EndMark(s flows.EndState, both view.State) Mark {
+func EndMark(s flows.EndState, both view.PairState) Mark {
 	if s == flows.StateConnected && both == view.Untested {
 		return PairMarks[both]
 	}

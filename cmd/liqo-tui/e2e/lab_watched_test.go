@@ -86,7 +86,7 @@ type labWatch struct {
 type saying struct {
 	fault  string
 	at     time.Time
-	state  view.State
+	state  view.PairState
 	screen string
 }
 
