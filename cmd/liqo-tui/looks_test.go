@@ -47,7 +47,7 @@ func TestWatchTellsWhatChanges(t *testing.T) {
 	}
 	type told struct {
 		root  bool
-		worst check.State
+		worst check.Outcome
 	}
 	var got []told
 	results, err := watch(t.Context(), first, check.Diagnose(first, nil), observe, pause, func(_ time.Time, changed, all []check.Result) {

@@ -19,12 +19,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// State is the outcome of a check.
-type State uint8
+// Outcome is the outcome of a check.
+type Outcome uint8
 
 // The states. The zero value means that nothing was checked.
 const (
-	Inconclusive State = iota // the facts decide nothing
+	Inconclusive Outcome = iota // the facts decide nothing
 	Pass
 	Warn      // it works, but somebody should know
 	Fail      // it can't work
@@ -32,11 +32,11 @@ const (
 	Measuring // another observation, some seconds later, decides
 	Planned   // it is not so yet; the plan brings it
 
-	// States is their number.
-	States = iota
+	// Outcomes is their number.
+	Outcomes = iota
 )
 
-func (s State) String() string {
+func (s Outcome) String() string {
 	return [...]string{"inconclusive", "pass", "warn", "fail", "skipped", "measuring", "planned"}[s]
 }
 
@@ -47,7 +47,7 @@ type Result struct {
 	// Sides are one side, both, or, if Directed, from the first to the second.
 	Sides    []flows.Side
 	Directed bool
-	State    State
+	State    Outcome
 	// Summary is the finding, in one sentence.
 	Summary string
 	// Evidence are the observations behind the summary, a line each.
@@ -103,8 +103,8 @@ func (r Result) Where() string {
 
 // Worst is the worst state of results: Fail, then Warn, Measuring, Inconclusive. Skipped
 // does not count: the failure behind it is among the results.
-func Worst(results []Result) State {
-	for _, s := range []State{Fail, Warn, Measuring, Inconclusive} {
+func Worst(results []Result) Outcome {
+	for _, s := range []Outcome{Fail, Warn, Measuring, Inconclusive} {
 		if slices.ContainsFunc(results, func(r Result) bool { return r.State == s }) {
 			return s
 		}
@@ -183,7 +183,7 @@ func (d definition[T]) obstacle(sides []flows.Side, before []Result) (Result, bo
 }
 
 // needed is the first of the needed checks, for one of sides, that is in one of the states.
-func (d definition[T]) needed(sides []flows.Side, before []Result, states ...State) (Result, bool) {
+func (d definition[T]) needed(sides []flows.Side, before []Result, states ...Outcome) (Result, bool) {
 	i := slices.IndexFunc(before, func(r Result) bool {
 		concerns := slices.ContainsFunc(r.Sides, func(s flows.Side) bool { return slices.Contains(sides, s) })
 		return concerns && slices.Contains(d.needs, r.ID) && slices.Contains(states, r.State)
@@ -216,7 +216,7 @@ func Together(results []Result) []Result {
 
 // Headline is a summary of all results, in one line.
 func Headline(results []Result) string {
-	var count [States]int
+	var count [Outcomes]int
 	var causes []string
 	for _, r := range results {
 		count[r.State]++
@@ -269,6 +269,6 @@ func titleOf(id flows.Code) string { return texts[id].Title }
 
 func pass(summary string) Result { return Result{State: Pass, Summary: summary} }
 
-func result(s State, summary string, fix ...command.Hint) Result {
+func result(s Outcome, summary string, fix ...command.Hint) Result {
 	return Result{State: s, Summary: summary, Fix: fix}
 }

@@ -597,13 +597,13 @@ func TestDiagnoseBelievesBothGatewaysOfTheirSilence(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		a, b wire.Movement
-		want map[string]check.State // by the way
+		want map[string]check.Outcome // by the way
 		root bool
 	}{
-		"both ways are cut":            {wire.Movement{Over: 4, Sent: 592}, wire.Movement{Over: 5, Sent: 192}, map[string]check.State{"A→B": check.Fail, "B→A": check.Inconclusive}, true},
-		"one way is":                   {wire.Movement{Over: 4, Sent: 592}, wire.Movement{Over: 5, Sent: 192, Received: 592}, map[string]check.State{"A→B": check.Pass, "B→A": check.Fail}, true},
-		"one has not looked for long":  {wire.Movement{Over: 4, Sent: 592}, wire.Movement{Over: 2, Sent: 64}, map[string]check.State{"A→B": check.Measuring, "B→A": check.Measuring}, false},
-		"one is of an earlier release": {wire.Movement{Over: 4, Sent: 592}, wire.Movement{}, map[string]check.State{"A→B": check.Measuring, "B→A": check.Measuring}, false},
+		"both ways are cut":            {wire.Movement{Over: 4, Sent: 592}, wire.Movement{Over: 5, Sent: 192}, map[string]check.Outcome{"A→B": check.Fail, "B→A": check.Inconclusive}, true},
+		"one way is":                   {wire.Movement{Over: 4, Sent: 592}, wire.Movement{Over: 5, Sent: 192, Received: 592}, map[string]check.Outcome{"A→B": check.Pass, "B→A": check.Fail}, true},
+		"one has not looked for long":  {wire.Movement{Over: 4, Sent: 592}, wire.Movement{Over: 2, Sent: 64}, map[string]check.Outcome{"A→B": check.Measuring, "B→A": check.Measuring}, false},
+		"one is of an earlier release": {wire.Movement{Over: 4, Sent: 592}, wire.Movement{}, map[string]check.Outcome{"A→B": check.Measuring, "B→A": check.Measuring}, false},
 	} {
 		silent(&f.Sides[flows.A], c.a)
 		silent(&f.Sides[flows.B], c.b)

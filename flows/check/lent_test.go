@@ -84,7 +84,7 @@ func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit  func(rome, milan *lending.Facts)
 		id    flows.Code
-		state check.State
+		state check.Outcome
 		says  string // of the summary
 		fix   string // of what helps
 	}{
@@ -259,7 +259,7 @@ func TestLeftoversAreNamed(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		edit      func(rome, milan *lending.Facts)
-		state     check.State
+		state     check.Outcome
 		says, fix string
 	}{
 		"nothing": {none, check.Pass, "none", ""},

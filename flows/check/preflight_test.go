@@ -236,7 +236,7 @@ func TestOverlapsAreSymmetric(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		b    flows.ClusterFacts
-		want check.State
+		want check.Outcome
 	}{
 		{"the same pods", flows.ClusterFacts{Networks: render.Networks{Pod: cidrs("10.244.0.0/16"), External: cidrs("10.71.0.0/16")}}, check.Warn},
 		{"pods in pods", flows.ClusterFacts{Networks: render.Networks{Pod: cidrs("10.244.128.0/20"), External: cidrs("10.71.0.0/16")}}, check.Warn},
@@ -387,7 +387,7 @@ func TestNothingOfATunnelThatWorksIsALeftover(t *testing.T) {
 	tenant := render.Tenant{Namespace: "default", Remote: "milan", Name: "second"}
 	f.Sides[flows.A].Configurations = append(f.Sides[flows.A].Configurations, *render.Configuration(tenant, render.Networks{}))
 	f.Sides[flows.A].Clients = append(f.Sides[flows.A].Clients, *render.GatewayClient(render.ClientParams{Tenant: tenant}))
-	leftover := func() check.State {
+	leftover := func() check.Outcome {
 		for _, r := range check.Preflight(flows.Defaults(), f, [2]*rights.Review{}) {
 			if r.ID == check.Leftovers && r.Sides[0] == flows.A {
 				return r.State

@@ -31,7 +31,7 @@ func TestWhatAClusterNeedsIsCheckedBefore(t *testing.T) {
 		id      flows.Code
 		version string
 		nodes   []flows.NodeFacts
-		want    check.State
+		want    check.Outcome
 		says    string
 		absent  bool
 	}{

@@ -25,7 +25,7 @@ func TestNoWarningsPassesOnlyIfSomebodyHasAsked(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		read    map[string]string
-		state   check.State
+		state   check.Outcome
 		summary string
 	}{
 		"asked":           {map[string]string{"liqo-tenant-milan": ""}, check.Pass, "none"},
@@ -52,7 +52,7 @@ func TestWhatMayNotBeReadIsNotMissing(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*flows.ClusterFacts)
 		id     flows.Code
-		want   check.State
+		want   check.Outcome
 	}{
 		"pods may be read":        {noPods, check.GatewayPod, check.Fail},
 		"pods may not":            {func(f *flows.ClusterFacts) { noPods(f); f.PodsHidden = true }, check.GatewayPod, check.Inconclusive},
@@ -76,7 +76,7 @@ func TestWhatMayNotBeReadIsNotInstalledOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*flows.ClusterFacts)
 		id     flows.Code
-		want   check.State
+		want   check.Outcome
 	}{
 		"nothing is installed":                 {bare, flows.CodeSoftware, check.Fail},
 		"Deployments are hidden":               {hidden, flows.CodeSoftware, check.Inconclusive},
@@ -112,7 +112,7 @@ func TestANodePortIsFreeIfAllGatewaysAreSeen(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		hidden bool
-		want   check.State
+		want   check.Outcome
 	}{{"all are seen", false, check.Pass}, {"one namespace may be read", true, check.Inconclusive}, {"it is this connection's", true, check.Pass}} {
 		if c.name == "it is this connection's" {
 			if _, err := flowtest.Run(t, pair, flowtest.Connect(p)); err != nil {

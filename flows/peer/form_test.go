@@ -105,7 +105,7 @@ func TestTheFormOffersWhatTheClustersCan(t *testing.T) {
 func TestPreflightOfAPeering(t *testing.T) {
 	p := flowtest.LiqoPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Known = map[string]string{"rome": "ClusterRoleBinding admins"} })
-	state := func(params flows.Params) (check.State, string) {
+	state := func(params flows.Params) (check.Outcome, string) {
 		for _, r := range check.Preflight(params, flowtest.Facts(p), [2]*rights.Review{}) {
 			if r.ID == check.Lending {
 				return r.State, r.Summary

@@ -33,8 +33,8 @@ func (t Theme) Legend(l Legend, width int) []string {
 }
 
 // checkMeanings are what help says of the states of a check.
-var checkMeanings = [check.States]struct {
-	state check.State
+var checkMeanings = [check.Outcomes]struct {
+	state check.Outcome
 	means string
 }{
 	{check.Pass, "it is as it should be"},
@@ -47,7 +47,7 @@ var checkMeanings = [check.States]struct {
 }
 
 // CheckLegend is of the states of checks, but for one that those in question can't have.
-func (t Theme) CheckLegend(never check.State) Legend {
+func (t Theme) CheckLegend(never check.Outcome) Legend {
 	l := Legend{Title: "Checks"}
 	for _, m := range checkMeanings {
 		if m.state != never {

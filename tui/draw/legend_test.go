@@ -14,7 +14,7 @@ func TestEveryStateIsExplained(t *testing.T) {
 		rows [][2]string
 		all  int
 	}{
-		"checks": {theme.CheckLegend(check.States).Rows, check.States},
+		"checks": {theme.CheckLegend(check.Outcomes).Rows, check.Outcomes},
 		"steps":  {theme.StepLegend().Rows, int(flows.Failed) + 1},
 	} {
 		if len(want.rows) != want.all {

@@ -33,7 +33,7 @@ func StepWord(s flows.Status) string {
 func (t Theme) StateWidth() int { return len("waiting") + 2 + Cells(t.Glyphs[OK]) }
 
 // CheckMarks are how a check's states look.
-var CheckMarks = map[check.State]Mark{
+var CheckMarks = map[check.Outcome]Mark{
 	check.Pass: OK, check.Warn: Warn, check.Fail: Fail, check.Inconclusive: Unknown, check.Skipped: Pending,
 	check.Measuring: Running, check.Planned: Pending,
 }

@@ -193,7 +193,7 @@ func (s preflightScreen) view(c scene) []string {
 
 // tally counts the checks by how they ended.
 func (s preflightScreen) tally(dot string) string {
-	var count [check.States]int
+	var count [check.Outcomes]int
 	for _, r := range s.results {
 		count[r.State]++
 	}
@@ -203,7 +203,7 @@ func (s preflightScreen) tally(dot string) string {
 	}
 	parts := []string{verdict, fmt.Sprintf("%d passed", count[check.Pass])}
 	for _, kind := range []struct {
-		state check.State
+		state check.Outcome
 		word  string
 	}{{check.Planned, "planned"}, {check.Warn, "to know"}, {check.Fail, "failed"}, {check.Inconclusive, "not known yet"}, {check.Skipped, "skipped"}} {
 		if count[kind.state] > 0 {
@@ -215,7 +215,7 @@ func (s preflightScreen) tally(dot string) string {
 
 func (c scene) checkLine(r check.Result, selected bool) string {
 	t := c.Theme
-	word := map[check.State]string{
+	word := map[check.Outcome]string{
 		check.Pass: "pass", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "unknown", check.Skipped: "skipped",
 		check.Planned: "planned",
 	}[r.State]

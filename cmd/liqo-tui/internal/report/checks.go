@@ -22,7 +22,7 @@ type CheckDocument struct {
 }
 
 // stateMarks show a state without colour.
-var stateMarks = map[check.State]string{
+var stateMarks = map[check.Outcome]string{
 	check.Pass: "ok", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "?", check.Skipped: "-", check.Measuring: "...",
 	check.Planned: "plan",
 }
@@ -30,7 +30,7 @@ var stateMarks = map[check.State]string{
 // WriteChecks writes the results that are shown, and counts all of them.
 func WriteChecks(out io.Writer, shown, all []check.Result) {
 	writeResults(out, shown)
-	counts := map[check.State]int{}
+	counts := map[check.Outcome]int{}
 	for _, r := range all {
 		counts[r.State]++
 	}
