@@ -83,13 +83,13 @@ const (
 // Compute returns the state of a gateway pod. It refuses inputs that no state can satisfy,
 // see errAddress and the errors beside it. It leaves out the same nodes and addresses of
 // nodes as [Inputs.Fitting].
-func Compute(in Inputs) (State, error) {
+func Compute(in Inputs) (KernelState, error) {
 	if err := in.check(); err != nil {
-		return State{}, err
+		return KernelState{}, err
 	}
 	in, _ = in.Fitting()
 	peers := slices.SortedFunc(slices.Values(in.Peers), func(a, b Peer) int { return a.Index - b.Index })
-	s := State{
+	s := KernelState{
 		Links: []Link{fabricLink(in.PodIP, in.UnderlayMTU)},
 		// The kernel's local table comes after our rules: a remote pod may have the address
 		// of this pod, which is normal if both clusters have the same CIDR.
@@ -132,7 +132,7 @@ func fabricLink(underlay netip.Addr, mtu int) Link {
 
 // reach makes an underlay address usable as a next hop in the fabric. The fabric's packets
 // are sent to the address by, which may be that of a node that passes them on.
-func (s *State) reach(underlay, by netip.Addr) {
+func (s *KernelState) reach(underlay, by netip.Addr) {
 	mac := FabricMAC(underlay)
 	s.Neighbors = append(s.Neighbors, Neighbor{Device: FabricDevice, IP: underlay, MAC: mac})
 	s.Forwards = append(s.Forwards, Forward{Device: FabricDevice, MAC: mac, To: by})

@@ -94,14 +94,14 @@ func nodeInputs() NodeInputs {
 func TestStatesRead(t *testing.T) {
 	for _, c := range []struct {
 		file    string
-		compute func() (State, error)
+		compute func() (KernelState, error)
 	}{
-		{"server.txt", func() (State, error) { return Compute(serverInputs()) }},
-		{"client.txt", func() (State, error) { return Compute(clientInputs()) }},
-		{"hub.txt", func() (State, error) { return Compute(hubInputs()) }},
-		{"renumbering.txt", func() (State, error) { return Compute(renumberingInputs()) }},
-		{"lonely.txt", func() (State, error) { in := serverInputs(); in.Peers, in.Nodes = nil, nil; return Compute(in) }},
-		{"node.txt", func() (State, error) { return ComputeNode(nodeInputs()) }},
+		{"server.txt", func() (KernelState, error) { return Compute(serverInputs()) }},
+		{"client.txt", func() (KernelState, error) { return Compute(clientInputs()) }},
+		{"hub.txt", func() (KernelState, error) { return Compute(hubInputs()) }},
+		{"renumbering.txt", func() (KernelState, error) { return Compute(renumberingInputs()) }},
+		{"lonely.txt", func() (KernelState, error) { in := serverInputs(); in.Peers, in.Nodes = nil, nil; return Compute(in) }},
+		{"node.txt", func() (KernelState, error) { return ComputeNode(nodeInputs()) }},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			s, err := c.compute()
@@ -242,30 +242,30 @@ func TestExplainNamesWhatDiffers(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*State)
+		change func(*KernelState)
 		lines  []string
 	}{
-		{"nothing", func(*State) {}, nil},
-		{"endpoint", func(s *State) { s.Tunnels[0].Endpoint = netip.MustParseAddrPort("192.0.2.1:51840") }, []string{
+		{"nothing", func(*KernelState) {}, nil},
+		{"endpoint", func(s *KernelState) { s.Tunnels[0].Endpoint = netip.MustParseAddrPort("192.0.2.1:51840") }, []string{
 			"tunnel liqo-tunnel: peer endpoint 192.0.2.1:51840 → 203.0.113.2:51840",
 		}},
-		{"key", func(s *State) { s.Tunnels[0].PrivateKey = key(7) }, []string{
+		{"key", func(s *KernelState) { s.Tunnels[0].PrivateKey = key(7) }, []string{
 			"tunnel liqo-tunnel: own key " + key(7).Public().String() + " → " + key(1).Public().String(),
 		}},
-		{"route to elsewhere", func(s *State) { s.Routes[len(s.Routes)-1].Device = "eth0" }, []string{
+		{"route to elsewhere", func(s *KernelState) { s.Routes[len(s.Routes)-1].Device = "eth0" }, []string{
 			"ip route add 10.200.0.0/16 dev eth0 table 18100 proto 118 → ip route add 10.200.0.0/16 dev liqo-tunnel table 18100 proto 118",
 		}},
-		{"rule gone, another there", func(s *State) { s.Rules[0].Mark++ }, []string{
+		{"rule gone, another there", func(s *KernelState) { s.Rules[0].Mark++ }, []string{
 			"missing: ip rule add pref 10 fwmark 0xc00101c0 iif liqo-fabric lookup 18100",
 			"unexpected: ip rule add pref 10 fwmark 0xc00101c1 iif liqo-fabric lookup 18100",
 		}},
-		{"link twice as wide", func(s *State) { s.Links[0].MTU = 2900 }, []string{
+		{"link twice as wide", func(s *KernelState) { s.Links[0].MTU = 2900 }, []string{
 			"ip link add liqo-fabric up address 02:4c:0a:f4:01:05 mtu 2900 alias \"liqo-tui: between nodes and gateways\" addrgenmode none type vxlan id 4544 dstport 6092 nolearning → " + want.Links[0].String(),
 		}},
-		{"tunnel gone", func(s *State) { s.Tunnels = nil }, []string{"missing: tunnel liqo-tunnel"}},
-		{"table gone", func(s *State) { s.Firewall = Table{} }, []string{"missing: nft table ip liqo-tui"}},
-		{"element gone", func(s *State) { s.Firewall.Sets[0].Elements = nil }, []string{`missing: nft element tunnels { "liqo-tunnel" comment "rome" }`}},
-		{"rules swapped", func(s *State) {
+		{"tunnel gone", func(s *KernelState) { s.Tunnels = nil }, []string{"missing: tunnel liqo-tunnel"}},
+		{"table gone", func(s *KernelState) { s.Firewall = Table{} }, []string{"missing: nft table ip liqo-tui"}},
+		{"element gone", func(s *KernelState) { s.Firewall.Sets[0].Elements = nil }, []string{`missing: nft element tunnels { "liqo-tunnel" comment "rome" }`}},
+		{"rules swapped", func(s *KernelState) {
 			r := s.Firewall.Chains[0].Rules
 			r[0], r[1] = r[1], r[0]
 		}, []string{
@@ -304,7 +304,7 @@ func TestPrivateKeysDoNotPrint(t *testing.T) {
 	if err := json.NewEncoder(&out).Encode(s); err != nil {
 		t.Fatal(err)
 	}
-	out.WriteString(strings.Join(Explain(State{}, s), "\n"))
+	out.WriteString(strings.Join(Explain(KernelState{}, s), "\n"))
 	k := s.Tunnels[0].PrivateKey
 	for _, form := range []string{wgtypes.Key(k).String(), fmt.Sprintf("%x", k[:]), fmt.Sprintf("%X", k[:]), strings.Trim(fmt.Sprintf("%d", k[:]), "[]")} {
 		if strings.Contains(out.String(), form) {

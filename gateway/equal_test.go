@@ -11,10 +11,10 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// Whatever is added to a State has to count.
+// Whatever is added to a KernelState has to count.
 func TestStatesThatDifferInAnythingAreNotEqual(t *testing.T) {
-	sample := func() State {
-		return State{
+	sample := func() KernelState {
+		return KernelState{
 			Links: make([]Link, 1), Tunnels: make([]Tunnel, 1), Settings: make([]Setting, 1), Neighbors: make([]Neighbor, 1),
 			Forwards: make([]Forward, 1), Rules: make([]Rule, 1), Routes: make([]Route, 1),
 			Firewall: Table{
@@ -27,7 +27,7 @@ func TestStatesThatDifferInAnythingAreNotEqual(t *testing.T) {
 		t.Fatal("a state does not equal itself")
 	}
 	changed := 0
-	for change := range changes(t, reflect.TypeFor[State](), nil) {
+	for change := range changes(t, reflect.TypeFor[KernelState](), nil) {
 		s := sample()
 		change.apply(reflect.ValueOf(&s).Elem())
 		if s.Equal(sample()) || sample().Equal(s) {
@@ -40,7 +40,7 @@ func TestStatesThatDifferInAnythingAreNotEqual(t *testing.T) {
 	}
 }
 
-// fieldChange gives one field of a State another value.
+// fieldChange gives one field of a KernelState another value.
 type fieldChange struct {
 	path  string
 	apply func(reflect.Value)

@@ -9,10 +9,10 @@ import (
 )
 
 // Explain lists the differences between have and want, one readable line each, in the order
-// of State's fields. If they are equal, the list is empty. It names public keys only. If want
+// of KernelState's fields. If they are equal, the list is empty. It names public keys only. If want
 // leaves a field open, so that the kernel chooses (listen port, endpoint, implementation),
 // the field does not count.
-func Explain(have, want State) []string {
+func Explain(have, want KernelState) []string {
 	var lines []string
 	lines = append(lines, DiffLinks(have.Links, want.Links).Lines...)
 	lines = append(lines, explainTunnels(have.Tunnels, want.Tunnels)...)

@@ -1,9 +1,9 @@
 // Package gateway computes the state that the kernel of a gateway pod or of a node needs so
 // that the pods of two clusters reach each other.
 //
-// It is pure: plain values in (Inputs, NodeInputs), a State out. State prints
+// It is pure: plain values in (Inputs, NodeInputs), a KernelState out. KernelState prints
 // as ip, bridge, wg and nft lines, and Explain names the differences between
-// two States. Package gateway/linux makes a kernel match a State.
+// two KernelStates. Package gateway/linux makes a kernel match a KernelState.
 //
 // On the wire, packets carry real addresses, as Liqo defines it: the source is in the
 // sender's pod or external CIDR, the destination in the receiver's. Each gateway translates

@@ -14,11 +14,11 @@ const beforeMasquerade = 99
 
 // ComputeNode returns the state of a node: routes to the gateways, and rules that keep the
 // CNI from changing the sources of such packets.
-func ComputeNode(in NodeInputs) (State, error) {
+func ComputeNode(in NodeInputs) (KernelState, error) {
 	if err := in.check(); err != nil {
-		return State{}, err
+		return KernelState{}, err
 	}
-	s := State{
+	s := KernelState{
 		Links: []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
 		Rules: []Rule{{Preference: NodeErrorPref, Mark: errorMark, Table: ErrorTable}, {Preference: NodePref, Table: NodeTable}},
 		// ReversePathMark is for machines with rp_filter on all devices. A machine that sets it

@@ -13,9 +13,9 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// State has the objects of ours that a kernel has, or has to have. Compute and ComputeNode
-// return it sorted, so that equal inputs give equal States.
-type State struct {
+// KernelState has the objects of ours that a kernel has, or has to have. Compute and ComputeNode
+// return it sorted, so that equal inputs give equal KernelStates.
+type KernelState struct {
 	Links     []Link
 	Tunnels   []Tunnel
 	Settings  []Setting
@@ -146,7 +146,7 @@ func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // String prints the state as the commands that would make it, with comments on our numbers. It
 // prints no private key; "private-key (of X)" has the public half X.
-func (s State) String() string {
+func (s KernelState) String() string {
 	var b strings.Builder
 	write(&b, s.Links)
 	write(&b, s.Tunnels)
@@ -167,7 +167,7 @@ func (s State) String() string {
 }
 
 // Equal reports whether two states are the same, in the same order.
-func (s State) Equal(o State) bool {
+func (s KernelState) Equal(o KernelState) bool {
 	return slices.Equal(s.Links, o.Links) && slices.Equal(s.Tunnels, o.Tunnels) && slices.Equal(s.Settings, o.Settings) &&
 		slices.Equal(s.Neighbors, o.Neighbors) && slices.Equal(s.Forwards, o.Forwards) &&
 		slices.Equal(s.Rules, o.Rules) && slices.Equal(s.Routes, o.Routes) && s.Firewall.Equal(o.Firewall)
@@ -328,7 +328,7 @@ func (r Rule) about() string {
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // sort puts every list in the order in which it prints.
-func (s *State) sort() {
+func (s *KernelState) sort() {
 	slices.SortFunc(s.Tunnels, func(a, b Tunnel) int { return cmp.Compare(a.Device, b.Device) })
 	slices.SortFunc(s.Settings, func(a, b Setting) int {
 		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Name, b.Name))

@@ -141,7 +141,7 @@ type fabric struct {
 	stands  func(wire.NodeStatus) // gets the node's status
 
 	mu       sync.Mutex // one Reconcile at a time
-	wanted   gateway.State
+	wanted   gateway.KernelState
 	followed map[string]gateway.Gateway // by name, with the last settings that the node could use
 	unfit    map[string]string          // by name, gateways whose settings can't be used: what is done instead, and why
 	reached  []gateway.Gateway          // the gateways that wanted has routes to
@@ -188,7 +188,7 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 		return ctrl.Result{}, err
 	}
 	if len(in.Gateways)+len(in.Closed) == 0 {
-		f.wanted, f.applied = gateway.State{}, false
+		f.wanted, f.applied = gateway.KernelState{}, false
 		f.leads(nil)
 		if err := f.kernel.Remove(); err != nil {
 			return ctrl.Result{}, fmt.Errorf("clean up the node: %w", err)
@@ -278,7 +278,7 @@ func (f *fabric) repair(ctx context.Context) error {
 }
 
 // States returns the wanted state of the node and the one found.
-func (f *fabric) States() (wanted, found gateway.State, err error) {
+func (f *fabric) States() (wanted, found gateway.KernelState, err error) {
 	f.mu.Lock()
 	wanted = f.wanted
 	f.mu.Unlock()

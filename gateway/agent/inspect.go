@@ -35,7 +35,7 @@ type Inspection struct {
 type inspector interface {
 	// States returns the wanted state and the found one. wanted is empty if none was
 	// computed yet.
-	States() (wanted, found gateway.State, err error)
+	States() (wanted, found gateway.KernelState, err error)
 }
 
 // inspect turns states into text. Keys are not in it.
@@ -51,7 +51,7 @@ func inspect(i inspector) Inspection {
 	return out
 }
 
-func lines(s gateway.State) []string {
+func lines(s gateway.KernelState) []string {
 	return append([]string{}, strings.Split(strings.TrimSuffix(s.String(), "\n"), "\n")...)
 }
 

@@ -13,16 +13,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-type states struct{ wanted, found gateway.State }
+type states struct{ wanted, found gateway.KernelState }
 
-func (s states) States() (wanted, found gateway.State, err error) { return s.wanted, s.found, nil }
+func (s states) States() (wanted, found gateway.KernelState, err error) {
+	return s.wanted, s.found, nil
+}
 
 func TestInspectShowsWhatDiffersAndNoKey(t *testing.T) {
 	key, err := wgtypes.GeneratePrivateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := states{wanted: gateway.State{
+	s := states{wanted: gateway.KernelState{
 		Tunnels: []gateway.Tunnel{{Device: gateway.TunnelDevice, PrivateKey: gateway.PrivateKey(key)}},
 		Rules:   []gateway.Rule{{Preference: 20, Input: gateway.TunnelDevice, Table: gateway.LocalTable}},
 	}}

@@ -383,7 +383,7 @@ func TestTheFabricHasNoAddressOfIPv6(t *testing.T) {
 	n := newLonelyNode(t)
 	n.Run("sh", "-c", "for f in all default; do echo 0 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done")
 	addresses := func() string { return strings.TrimSpace(n.Run("ip", "-6", "addr", "show", "dev", "liqo-fabric")) }
-	state := gateway.State{Links: n.state(1).Links}
+	state := gateway.KernelState{Links: n.state(1).Links}
 	n.Script("ip link add liqo-fabric mtu 1450 type vxlan id 4544 dstport 6092 nolearning\nip link set liqo-fabric address " + state.Links[0].MAC.String() + " up")
 	if addresses() == "" {
 		t.Fatal("the device of before has no address: the test sees nothing")

@@ -190,7 +190,7 @@ func TestOnePodOfTenThousandIsOneRouteMessage(t *testing.T) {
 		}
 		in.Nodes = append(in.Nodes, next)
 	}
-	compute := func() gateway.State {
+	compute := func() gateway.KernelState {
 		t.Helper()
 		s, err := gateway.Compute(in)
 		if err != nil {

@@ -58,7 +58,7 @@ func (n *bareNode) inputs() gateway.NodeInputs {
 	return in
 }
 
-func (n *bareNode) state(b *testing.B) gateway.State {
+func (n *bareNode) state(b *testing.B) gateway.KernelState {
 	b.Helper()
 	s, err := gateway.ComputeNode(n.inputs())
 	if err != nil {
@@ -67,7 +67,7 @@ func (n *bareNode) state(b *testing.B) gateway.State {
 	return s
 }
 
-func (n *bareNode) sync(b *testing.B, s gateway.State) cost {
+func (n *bareNode) sync(b *testing.B, s gateway.KernelState) cost {
 	b.Helper()
 	return costOf(b, n.Namespace, func() error {
 		_, err := n.kernel.Sync(s)
@@ -114,10 +114,10 @@ func BenchmarkFigureInstallPeers(b *testing.B) {
 	state := n.state(b)
 	var tables, all []cost
 	for range rounds {
-		tables = append(tables, n.sync(b, gateway.State{Firewall: state.Firewall}))
-		n.sync(b, gateway.State{})
+		tables = append(tables, n.sync(b, gateway.KernelState{Firewall: state.Firewall}))
+		n.sync(b, gateway.KernelState{})
 		all = append(all, n.sync(b, state))
-		n.sync(b, gateway.State{})
+		n.sync(b, gateway.KernelState{})
 	}
 	wall := func(c cost) float64 { return milliseconds(c.wall) }
 	row(b, "installing the maps of 1000 peers, ms", "≤ 20", each(tables, wall))

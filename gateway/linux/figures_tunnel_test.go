@@ -172,7 +172,7 @@ func startOld(b *testing.B, n *netns.Namespace, program string, w gateway.Tunnel
 
 // onDevice is a state without its tunnels' devices, for others of another name
 // that are there already.
-func onDevice(s gateway.State, device string) gateway.State {
+func onDevice(s gateway.KernelState, device string) gateway.KernelState {
 	s.Tunnels = nil
 	rename := func(name *string) {
 		if rest, ours := strings.CutPrefix(*name, gateway.TunnelDevice); ours {

@@ -20,7 +20,7 @@ import (
 // syncFirewall changes the table to the wanted one in one netlink transaction: packets see
 // the old rules or the new ones, never a mixture. It changes only the differences, or
 // replaces the whole table if that is not possible.
-func (s *session) syncFirewall(want gateway.State) ([]string, error) {
+func (s *session) syncFirewall(want gateway.KernelState) ([]string, error) {
 	have, err := s.firewall(want.Firewall)
 	if err != nil {
 		return nil, err

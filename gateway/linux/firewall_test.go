@@ -28,7 +28,7 @@ func local() gateway.CIDRs {
 }
 
 // hubState has two peers and adjacent networks, one of them not remapped.
-func hubState(t *testing.T) gateway.State {
+func hubState(t *testing.T) gateway.KernelState {
 	t.Helper()
 	key, err := wgtypes.GeneratePrivateKey()
 	if err != nil {
@@ -63,7 +63,7 @@ func TestTextAndKernelAreTheSameTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]gateway.State{"gateway": hubState(t), "node": node} {
+	for name, s := range map[string]gateway.KernelState{"gateway": hubState(t), "node": node} {
 		t.Run(name, func(t *testing.T) {
 			n := netns.New(t, "text")
 			n.NFT(s.Firewall.String())

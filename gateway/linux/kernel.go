@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package linux makes the kernel match a gateway.State: WireGuard and VXLAN
+// Package linux makes the kernel match a gateway.KernelState: WireGuard and VXLAN
 // devices, routes, rules, neighbours and one nftables table.
 //
 // All functions act in the network namespace of the calling thread. A program that uses
@@ -25,7 +25,7 @@ type Options struct {
 	Logger *slog.Logger // the log of userspace WireGuard; nil: no log
 }
 
-// Kernel makes a network namespace match a State. It remembers things that only this process
+// Kernel makes a network namespace match a KernelState. It remembers things that only this process
 // knows: the userspace tunnels that it runs, and the endpoints that it set.
 // Its methods may be called concurrently.
 type Kernel struct {
@@ -35,11 +35,11 @@ type Kernel struct {
 	userspace map[string]*userspaceTunnel // by device
 	dialed    map[string]dialed           // by device
 	ports     map[string][]uint16         // the ports that ChangePort has used, by device; the oldest first
-	reached   *gateway.State              // the state after the last call; nil if it failed
+	reached   *gateway.KernelState        // the state after the last call; nil if it failed
 }
 
 // New returns a Kernel, and changes nothing yet. It fails if the machine lacks something that
-// every State needs: Linux 5.10 or newer, nftables.
+// every KernelState needs: Linux 5.10 or newer, nftables.
 func New(o Options) (*Kernel, error) {
 	if err := checkKernel(); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ type session struct {
 	names map[int]string
 	// known has routes and the other long lists as an earlier call left them; nil: this call
 	// reads them.
-	known *gateway.State
+	known *gateway.KernelState
 }
 
 func open() (*session, error) {
@@ -135,7 +135,7 @@ func dump[T any](list func() ([]T, error)) ([]T, error) {
 // of gateway.Explain; if there are none, it wrote nothing. If a part fails, Sync still applies
 // the parts that don't depend on it. It lets no peer in while the firewall is not in place.
 // Call Sync again to retry.
-func (k *Kernel) Sync(want gateway.State) ([]string, error) {
+func (k *Kernel) Sync(want gateway.KernelState) ([]string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.sync(want, nil)
@@ -146,7 +146,7 @@ func (k *Kernel) Sync(want gateway.State) ([]string, error) {
 // left them. So one change among thousands of entries costs little more than among ten.
 // Changes by other programs are repaired by the next Sync; Watch signals them. The caller
 // must not change want afterwards.
-func (k *Kernel) Update(want gateway.State) ([]string, error) {
+func (k *Kernel) Update(want gateway.KernelState) ([]string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known := k.reached
@@ -161,7 +161,7 @@ func (k *Kernel) Update(want gateway.State) ([]string, error) {
 }
 
 // sync applies the differences between known and want. If known is nil, it reads the state first.
-func (k *Kernel) sync(want gateway.State, known *gateway.State) ([]string, error) {
+func (k *Kernel) sync(want gateway.KernelState, known *gateway.KernelState) ([]string, error) {
 	k.reached = nil
 	s, err := open()
 	if err != nil {
@@ -171,7 +171,7 @@ func (k *Kernel) sync(want gateway.State, known *gateway.State) ([]string, error
 
 	var lines []string
 	var errs []error
-	do := func(phase func(gateway.State) ([]string, error)) error {
+	do := func(phase func(gateway.KernelState) ([]string, error)) error {
 		l, err := phase(want)
 		lines = append(lines, l...)
 		if err != nil {
@@ -183,16 +183,16 @@ func (k *Kernel) sync(want gateway.State, known *gateway.State) ([]string, error
 	// never meets a routing table without a route for it. Peers come last, after the rules
 	// that judge their packets.
 	if known == nil {
-		_ = do(func(w gateway.State) ([]string, error) { return nil, s.closeIPv6(w) })
+		_ = do(func(w gateway.KernelState) ([]string, error) { return nil, s.closeIPv6(w) })
 	}
 	_ = do(s.syncLinks)
-	_ = do(func(w gateway.State) ([]string, error) { return k.syncDevices(s, w.Tunnels) })
+	_ = do(func(w gateway.KernelState) ([]string, error) { return k.syncDevices(s, w.Tunnels) })
 	if err := s.listLinks(); err != nil {
 		return lines, errors.Join(append(errs, err)...)
 	}
 	all := want
 	if known != nil && len(lines) == 0 { // if devices have changed, known no longer holds: a new device has no routes
-		var have gateway.State
+		var have gateway.KernelState
 		have, want = onlyDifferences(*known, want)
 		s.known = &have
 	}
@@ -202,7 +202,7 @@ func (k *Kernel) sync(want gateway.State, known *gateway.State) ([]string, error
 	_ = do(s.syncRoutes)
 	_ = do(s.syncRules)
 	if err := do(s.syncFirewall); err == nil {
-		_ = do(func(w gateway.State) ([]string, error) { return k.syncPeers(s, w.Tunnels) })
+		_ = do(func(w gateway.KernelState) ([]string, error) { return k.syncPeers(s, w.Tunnels) })
 	}
 	if len(errs) == 0 {
 		k.reached = &all
@@ -213,15 +213,15 @@ func (k *Kernel) sync(want gateway.State, known *gateway.State) ([]string, error
 // Found returns the present state of our objects. If want leaves a choice open (such as the
 // endpoint after roaming), the found value equals want's. gateway.Explain(found, want) is the
 // list that Sync would return.
-func (k *Kernel) Found(want gateway.State) (gateway.State, error) {
+func (k *Kernel) Found(want gateway.KernelState) (gateway.KernelState, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s, err := open()
 	if err != nil {
-		return gateway.State{}, err
+		return gateway.KernelState{}, err
 	}
 	defer s.close()
-	var found gateway.State
+	var found gateway.KernelState
 	var errs [8]error
 	found.Links, errs[7] = s.readLinks()
 	found.Tunnels, errs[0] = k.readTunnels(s, want.Tunnels)
@@ -239,7 +239,7 @@ func (k *Kernel) Found(want gateway.State) (gateway.State, error) {
 func (k *Kernel) Remove() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, err := k.sync(gateway.State{}, nil)
+	_, err := k.sync(gateway.KernelState{}, nil)
 	return err
 }
 

@@ -78,7 +78,7 @@ func TestSecondSyncFindsNoDifference(t *testing.T) {
 				t.Errorf("%s, new process: %q", n.Name, lines)
 			}
 		}
-		var found gateway.State
+		var found gateway.KernelState
 		var err error
 		want := c.c.State(c.c.Inputs(c.peer))
 		c.c.Gateway.Do(func() { found, err = c.c.GatewayKernel.Found(want) })

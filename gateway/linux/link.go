@@ -24,7 +24,7 @@ func (s *session) readLinks() ([]gateway.Link, error) {
 	attrs := link.Attrs()
 	found := gateway.Link{Name: attrs.Name, Alias: attrs.Alias, MTU: attrs.MTU, Up: attrs.Flags&net.FlagUp != 0}
 	copy(found.MAC[:], attrs.HardwareAddr)
-	// If a device differs in something that State does not describe, its VNI is read as 0.
+	// If a device differs in something that KernelState does not describe, its VNI is read as 0.
 	// That is never wanted, so the device is replaced.
 	if v, ok := link.(*netlink.Vxlan); ok && !v.Learning && v.VtepDevIndex == 0 && v.SrcAddr == nil && v.Group == nil {
 		found.VNI, found.Port = v.VxlanId, uint16(v.Port)
@@ -61,7 +61,7 @@ func (s *session) withoutIPv6(link netlink.Link) error {
 	return nil
 }
 
-func (s *session) syncLinks(want gateway.State) ([]string, error) {
+func (s *session) syncLinks(want gateway.KernelState) ([]string, error) {
 	have, err := s.readLinks()
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (s *session) fabricEntries(family int) ([]netlink.Neigh, error) {
 	return entries, nil
 }
 
-func (s *session) syncNeighbors(want gateway.State) ([]string, error) {
+func (s *session) syncNeighbors(want gateway.KernelState) ([]string, error) {
 	have, err := s.neighbors()
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (s *session) syncNeighbors(want gateway.State) ([]string, error) {
 	return c.Lines, s.applyEntries(entries(c.Add, neighborEntry), entries(c.Remove, neighborEntry))
 }
 
-func (s *session) syncForwards(want gateway.State) ([]string, error) {
+func (s *session) syncForwards(want gateway.KernelState) ([]string, error) {
 	have, err := s.forwards()
 	if err != nil {
 		return nil, err

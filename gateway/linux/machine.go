@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// ErrMachine means that the machine lacks something that every State needs. The error that wraps
+// ErrMachine means that the machine lacks something that every KernelState needs. The error that wraps
 // it names the missing part.
 var ErrMachine = errors.New("this machine can't be a gateway")
 

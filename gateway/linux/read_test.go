@@ -31,7 +31,7 @@ func TestMalformedCommentsAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := gateway.State{Firewall: s.Firewall}
+	want := gateway.KernelState{Firewall: s.Firewall}
 	for _, c := range []struct {
 		name  string
 		write func() error

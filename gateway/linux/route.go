@@ -88,7 +88,7 @@ func (s *session) toRoute(r gateway.Route) (*netlink.Route, error) {
 	return route, nil
 }
 
-func (s *session) syncRoutes(want gateway.State) ([]string, error) {
+func (s *session) syncRoutes(want gateway.KernelState) ([]string, error) {
 	have, err := s.routes()
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func localMoved() gateway.Rule {
 	return gateway.Rule{Preference: gateway.LocalPref, Table: gateway.KernelLocal}
 }
 
-// movesLocal reports whether a State wants the kernel's local table behind
+// movesLocal reports whether a KernelState wants the kernel's local table behind
 // ours.
 func movesLocal(rules []gateway.Rule) bool { return slices.Contains(rules, localMoved()) }
 
@@ -163,7 +163,7 @@ func (s *session) readRules(moves bool) ([]gateway.Rule, error) {
 	return found, nil
 }
 
-func (s *session) syncRules(want gateway.State) ([]string, error) {
+func (s *session) syncRules(want gateway.KernelState) ([]string, error) {
 	moves := movesLocal(want.Rules)
 	have, err := s.readRules(moves)
 	if err != nil {

@@ -38,7 +38,7 @@ func settingNumber(name string) (uint16, error) {
 }
 
 // readSettings returns the present values of the wanted settings, for devices that exist.
-func (s *session) readSettings(want gateway.State) ([]gateway.Setting, error) {
+func (s *session) readSettings(want gateway.KernelState) ([]gateway.Setting, error) {
 	var found []gateway.Setting
 	for _, w := range want.Settings {
 		b, err := os.ReadFile("/proc/sys/net/ipv4/conf/" + w.Device + "/" + w.Name)
@@ -56,7 +56,7 @@ func (s *session) readSettings(want gateway.State) ([]gateway.Setting, error) {
 	return found, nil
 }
 
-func (s *session) syncSettings(want gateway.State) ([]string, error) {
+func (s *session) syncSettings(want gateway.KernelState) ([]string, error) {
 	have, err := s.readSettings(want)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 // onlyDifferences shortens the long lists of two states to the part that differs, so that a
 // change of one peer among a thousand costs no more than among ten. In sorted lists that part is
 // short; of unsorted lists, everything may remain.
-func onlyDifferences(have, want gateway.State) (gateway.State, gateway.State) {
+func onlyDifferences(have, want gateway.KernelState) (gateway.KernelState, gateway.KernelState) {
 	have.Neighbors, want.Neighbors = differing(have.Neighbors, want.Neighbors)
 	have.Forwards, want.Forwards = differing(have.Forwards, want.Forwards)
 	have.Routes, want.Routes = differing(have.Routes, want.Routes)

@@ -43,7 +43,7 @@ func newKernel(t testing.TB) *linux.Kernel {
 }
 
 // state is that of a node with these gateways, each to a network of its own.
-func (n *lonelyNode) state(gateways ...int) gateway.State {
+func (n *lonelyNode) state(gateways ...int) gateway.KernelState {
 	n.t.Helper()
 	in := gateway.NodeInputs{NodeIP: netip.MustParseAddr("198.51.100.2"), UnderlayMTU: 1500, PodCIDRs: linuxtest.Local().Pod}
 	for _, g := range gateways {
@@ -59,12 +59,12 @@ func (n *lonelyNode) state(gateways ...int) gateway.State {
 	return s
 }
 
-func (n *lonelyNode) update(s gateway.State) []string {
+func (n *lonelyNode) update(s gateway.KernelState) []string {
 	n.t.Helper()
 	return n.bring(n.kernel.Update, s)
 }
 
-func (n *lonelyNode) bring(how func(gateway.State) ([]string, error), s gateway.State) []string {
+func (n *lonelyNode) bring(how func(gateway.KernelState) ([]string, error), s gateway.KernelState) []string {
 	n.t.Helper()
 	var lines []string
 	var err error
@@ -76,7 +76,7 @@ func (n *lonelyNode) bring(how func(gateway.State) ([]string, error), s gateway.
 }
 
 // expect looks as a process does that knows nothing of what was done before.
-func (n *lonelyNode) expect(s gateway.State) {
+func (n *lonelyNode) expect(s gateway.KernelState) {
 	n.t.Helper()
 	if lines := n.bring(newKernel(n.t).Sync, s); len(lines) > 0 {
 		n.t.Fatalf("the node differs from what was wanted:\n  %s", strings.Join(lines, "\n  "))
@@ -86,11 +86,11 @@ func (n *lonelyNode) expect(s gateway.State) {
 func TestUpdateChangesWhatDiffers(t *testing.T) {
 	n := newLonelyNode(t)
 	random := rand.New(rand.NewPCG(1, 2))
-	last := gateway.State{}
+	last := gateway.KernelState{}
 	for range 30 {
 		next := n.state(random.Perm(40)[:random.IntN(20)]...)
 		if random.IntN(10) == 0 {
-			next = gateway.State{}
+			next = gateway.KernelState{}
 		}
 		got, want := n.update(next), gateway.Explain(last, next)
 		// The device takes neighbours and routes with it.

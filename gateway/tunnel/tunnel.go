@@ -95,9 +95,9 @@ type Tunnel struct {
 	chosen    netip.AddrPort
 	promoted  wgtypes.Key // the peer's next key, once the peer has dialled with it
 	pathMTU   int
-	wayMTU    int            // MTU of this machine's route to the peer's endpoint; 0: not known
-	applied   *gateway.State // the state that was last applied; nil: none was, or it failed
-	admitted  gateway.Peer   // the peer as the kernel has it since then
+	wayMTU    int                  // MTU of this machine's route to the peer's endpoint; 0: not known
+	applied   *gateway.KernelState // the state that was last applied; nil: none was, or it failed
+	admitted  gateway.Peer         // the peer as the kernel has it since then
 	linkMTU   int
 	problem   error
 	pings     ping.Status
@@ -238,7 +238,7 @@ func (t *Tunnel) sync() error { return t.bring(t.config.Kernel.Update) }
 
 // bring applies the wanted state with Kernel.Sync or Kernel.Update. If the same state was
 // applied before, somebody else has made the differences.
-func (t *Tunnel) bring(way func(gateway.State) ([]string, error)) error {
+func (t *Tunnel) bring(way func(gateway.KernelState) ([]string, error)) error {
 	t.syncing.Lock()
 	defer t.syncing.Unlock()
 	in, ok := t.inputs()
@@ -265,13 +265,13 @@ func (t *Tunnel) bring(way func(gateway.State) ([]string, error)) error {
 }
 
 // States returns the wanted state and the one found, for people to look at.
-func (t *Tunnel) States() (wanted, found gateway.State, err error) {
+func (t *Tunnel) States() (wanted, found gateway.KernelState, err error) {
 	in, ok := t.inputs()
 	if !ok {
-		return gateway.State{}, gateway.State{}, errNothingWanted
+		return gateway.KernelState{}, gateway.KernelState{}, errNothingWanted
 	}
 	if wanted, err = gateway.Compute(in); err != nil {
-		return gateway.State{}, gateway.State{}, err
+		return gateway.KernelState{}, gateway.KernelState{}, err
 	}
 	found, err = t.config.Kernel.Found(wanted)
 	return wanted, found, err
@@ -279,7 +279,7 @@ func (t *Tunnel) States() (wanted, found gateway.State, err error) {
 
 var errNothingWanted = errors.New("the wanted state is not known yet")
 
-func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.State, changes []string, err error) {
+func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.KernelState, changes []string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	damage := t.applied != nil && t.applied.Equal(state)

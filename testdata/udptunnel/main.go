@@ -203,7 +203,7 @@ func cidrs(c networkingv1beta1.ClusterConfigCIDR) (out gateway.CIDRs) {
 }
 
 // byOwnDevice is the state of a gateway whose tunnel is no WireGuard device.
-func byOwnDevice(s gateway.State) gateway.State {
+func byOwnDevice(s gateway.KernelState) gateway.KernelState {
 	own := func(name *string) {
 		if *name == gateway.TunnelDevice {
 			*name = device

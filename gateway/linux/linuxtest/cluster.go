@@ -202,7 +202,7 @@ func (c *Cluster) Inputs(peer *Cluster) gateway.Inputs {
 }
 
 // State computes the state of the gateway.
-func (c *Cluster) State(in gateway.Inputs) gateway.State {
+func (c *Cluster) State(in gateway.Inputs) gateway.KernelState {
 	c.t.Helper()
 	s, err := gateway.Compute(in)
 	if err != nil {
@@ -212,7 +212,7 @@ func (c *Cluster) State(in gateway.Inputs) gateway.State {
 }
 
 // NodeState computes the state of a node.
-func (c *Cluster) NodeState(i int) gateway.State {
+func (c *Cluster) NodeState(i int) gateway.KernelState {
 	c.t.Helper()
 	var host netip.Addr
 	if c.ByNode && i != 0 {
@@ -235,7 +235,7 @@ func (c *Cluster) NodeState(i int) gateway.State {
 }
 
 // SyncTo makes one namespace match and returns the differences.
-func (c *Cluster) SyncTo(n *netns.Namespace, k *linux.Kernel, s gateway.State) []string {
+func (c *Cluster) SyncTo(n *netns.Namespace, k *linux.Kernel, s gateway.KernelState) []string {
 	c.t.Helper()
 	var lines []string
 	var err error

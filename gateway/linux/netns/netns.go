@@ -173,7 +173,7 @@ func Veth(a *Namespace, aName string, b *Namespace, bName string) {
 	b.Run("ip", "link", "set", bName, "up")
 }
 
-// DumpAll prints everything in a namespace that a State could change.
+// DumpAll prints everything in a namespace that a KernelState could change.
 func (n *Namespace) DumpAll() string {
 	n.t.Helper()
 	var b strings.Builder
