@@ -19,10 +19,10 @@ import (
 // changes nothing. exists reports whether there is any gateway.
 func Adopt(p Params, f Facts) (_ Params, exists bool) {
 	for _, side := range serversByAge(f) {
-		p, exists = adoptServer(p, side, f.Peer(side).Server), true
+		p, exists = adoptServer(p, side, f.End(side).Server), true
 	}
 	for _, side := range []Side{A, B} {
-		if c := f.Peer(side).Client; Live(c) {
+		if c := f.End(side).Client; Live(c) {
 			p, exists = adoptClient(p, side, f, exists), true
 		}
 	}
@@ -32,7 +32,7 @@ func Adopt(p Params, f Facts) (_ Params, exists bool) {
 // serversByAge lists the sides that have a server, the newest last. Both have one while the server
 // moves from one side to the other: the newer one stays.
 func serversByAge(f Facts) []Side {
-	local, remote := f.Peer(A), f.Peer(B)
+	local, remote := f.End(A), f.End(B)
 	a, b := local.Server, remote.Server
 	switch {
 	case Live(a) && Live(b) && local.Reading().Created.After(remote.Reading().Created):
@@ -96,8 +96,8 @@ func adoptServer(p Params, side Side, server *networkingv1beta1.GatewayServer) P
 }
 
 func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
-	peer := f.Peer(side)
-	spec := peer.Client.Spec
+	end := f.End(side)
+	spec := end.Client.Spec
 	if !serverExists {
 		// The server's object is gone. The client still shows which side had it.
 		keep(p.Given, FieldServer, &p.Server, side.Other())
@@ -107,12 +107,12 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 		return p
 	}
 	keep(p.Given, FieldClientTemplate, &p.ClientTemplate, render.TemplateOf(spec.ClientTemplateRef, networkingv1beta1.WgGatewayClientTemplateKind))
-	return adoptEndpoint(p, peer, f.Peer(side.Other()), f.At)
+	return adoptEndpoint(p, end, f.End(side.Other()), f.At)
 }
 
 // adoptEndpoint keeps an address that the admin chose for the client. If it differs from the
 // server's own, it may also be outdated: it counts as chosen if the connection works with it.
-func adoptEndpoint(p Params, client, server Peer, now time.Time) Params {
+func adoptEndpoint(p Params, client, server End, now time.Time) Params {
 	if server.Server == nil || server.Server.Status.Endpoint == nil || wire.RelayOf(server.Server) != "" || !settled(client, server, now) {
 		return p
 	}
@@ -136,7 +136,7 @@ const patience = 20 * time.Second
 
 // settled reports whether the client reports that its endpoint works, and would have noticed by now
 // if it did not.
-func settled(client, server Peer, now time.Time) bool {
+func settled(client, server End, now time.Time) bool {
 	r := client.Reading()
 	if state, _ := r.State(now); !state.Works() || !client.current(r, client.Client) {
 		return false
@@ -158,7 +158,7 @@ func kept(wanted, adopted Params, f Facts) []string {
 // others lists settings that stay although the admin removed them, because another program has set
 // them too.
 func (c Connection) others() []string {
-	s := c.Peers[c.Params.Server].Server
+	s := c.Ends[c.Params.Server].Server
 	if s == nil || s.Spec.Endpoint.ServiceType != c.Params.ServiceType {
 		return nil
 	}

@@ -191,7 +191,7 @@ func TestARelayIsKeptUntilItIsTakenBack(t *testing.T) {
 	if got := wire.RelayOf(&server); got != p.Relay {
 		t.Errorf("the server dials %q, want %s", got, p.Relay)
 	}
-	if r := pair.B.Facts().Peer("rome").Reading(); !r.Relayed || r.Endpoint != "UDP relay.example.org:4243" {
+	if r := pair.B.Facts().End("rome").Reading(); !r.Relayed || r.Endpoint != "UDP relay.example.org:4243" {
 		t.Errorf("the server's end says %q, relayed %t", r.Endpoint, r.Relayed)
 	}
 	again := flows.PlanConnect(flows.Defaults(), flowtest.Facts(pair))

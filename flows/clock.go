@@ -8,7 +8,7 @@ import (
 
 // ours converts a time that the cluster's objects have to this machine's clock.
 // The zero time stays.
-func (p Peer) ours(t time.Time) time.Time {
+func (p End) ours(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
@@ -17,11 +17,11 @@ func (p Peer) ours(t time.Time) time.Time {
 
 // specChanged is when the spec of one of the connection's objects was last
 // written.
-func (p Peer) specChanged(o wire.Object) time.Time { return p.ours(specChanged(o)) }
+func (p End) specChanged(o wire.Object) time.Time { return p.ours(specChanged(o)) }
 
 // report is the gateway's report about its tunnel, as [wire.ParseReport] reads
 // it, with times by this machine's clock.
-func (p Peer) report() (r wire.Report, ok bool, err error) {
+func (p End) report() (r wire.Report, ok bool, err error) {
 	r, ok, err = wire.ParseReport(p.Connection.Annotations)
 	r.At = p.ours(r.At)
 	for _, t := range []**time.Time{&r.Since, &r.Handshake, &r.PodTraffic} {

@@ -46,7 +46,7 @@ func TestAWrongClockMakesNoGatewayOlderOrYounger(t *testing.T) {
 					}
 					f.Servers = []networkingv1beta1.GatewayServer{{ObjectMeta: meta}}
 					f.Servers[0].CreationTimestamp = metav1.NewTime(now.Add(ahead - time.Minute))
-					for how, r := range map[string]flows.Reading{"one peer": f.Peer("milan").Reading(), "all peers": f.Peers()["milan"].Reading()} {
+					for how, r := range map[string]flows.Reading{"one peer": f.End("milan").Reading(), "all peers": f.Peers()["milan"].Reading()} {
 						if got, why := r.State(now); got != want {
 							t.Errorf("%s: got %s: %s; want %s", how, got, why, want)
 						}

@@ -165,7 +165,7 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 type Connection struct {
 	Params Params
 	Facts  Facts
-	Peers  [2]Peer // each side's objects of its connection with the other
+	Ends   [2]End // each side's objects of its connection with the other
 
 	// Nonce is the invitation's, for a gateway server that has no nonce; "" if not needed.
 	Nonce string
@@ -175,14 +175,14 @@ type Connection struct {
 func NewConnection(p Params, f Facts) Connection {
 	c := Connection{Params: p, Facts: f}
 	for _, side := range []Side{A, B} {
-		c.Peers[side] = f.Sides[side].peerIn(p.Namespaces[side], f.Sides[side.Other()].ID)
+		c.Ends[side] = f.Sides[side].endIn(p.Namespaces[side], f.Sides[side.Other()].ID)
 	}
 	return c
 }
 
 // object is the object of a step: the live object under its own name, or the object to create.
 func (c Connection) object(side Side, kind string, live wire.Object) ObjectRef {
-	tenant := c.Peers[side].Tenant
+	tenant := c.Ends[side].Tenant
 	ref := ObjectRef{Kind: kind, Namespace: tenant.Namespace, Name: tenant.ObjectName()}
 	if Exists(live) {
 		ref.Name, ref.Namespace = live.GetName(), live.GetNamespace()
@@ -193,27 +193,27 @@ func (c Connection) object(side Side, kind string, live wire.Object) ObjectRef {
 // Elsewhere refuses a namespace if the connection is in another namespace, or if another connection
 // is in this namespace.
 func (c Connection) Elsewhere(side Side) *Step {
-	want, peer, facts := c.Params.Namespaces[side], c.Peers[side], c.Facts.Sides[side]
+	want, end, facts := c.Params.Namespaces[side], c.Ends[side], c.Facts.Sides[side]
 	refuse := func(reason string, fix command.Hint) *Step {
 		return new(Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, reason, fix))
 	}
-	begun := peer.Configuration != nil || peer.Server != nil || peer.Client != nil
-	if want != "" && want != peer.Tenant.Namespace {
-		return refuse(fmt.Sprintf("%s keeps the peering with %s in namespace %s, not in %s", facts.ID, peer.Tenant.Remote, peer.Tenant.Namespace, want),
+	begun := end.Configuration != nil || end.Server != nil || end.Client != nil
+	if want != "" && want != end.Tenant.Namespace {
+		return refuse(fmt.Sprintf("%s keeps the peering with %s in namespace %s, not in %s", facts.ID, end.Tenant.Remote, end.Tenant.Namespace, want),
 			command.Hintf("leave the namespace out, or run %s first", c.Facts.Ours("network", "reset")))
 	}
-	if other := facts.peeringIn(peer.Tenant.Namespace, peer.Tenant.Remote); other != "" && !begun {
-		return refuse(fmt.Sprintf("%s keeps the peering with %s in namespace %s", facts.ID, other, peer.Tenant.Namespace),
-			command.Text("choose another namespace for the peering with "+string(peer.Tenant.Remote)))
+	if other := facts.peeringIn(end.Tenant.Namespace, end.Tenant.Remote); other != "" && !begun {
+		return refuse(fmt.Sprintf("%s keeps the peering with %s in namespace %s", facts.ID, other, end.Tenant.Namespace),
+			command.Text("choose another namespace for the peering with "+string(end.Tenant.Remote)))
 	}
 	return nil
 }
 
 // TenantNamespace creates the connection's namespace. It uses an existing namespace as it is.
 func (c Connection) TenantNamespace(side Side) Step {
-	peer := c.Peers[side]
-	ns, want := peer.Namespace, render.TenantNamespace(peer.Tenant)
-	labelled := ns != nil && ns.Labels[wire.LabelRemoteCluster] == string(peer.Tenant.Remote)
+	end := c.Ends[side]
+	ns, want := end.Namespace, render.TenantNamespace(end.Tenant)
+	labelled := ns != nil && ns.Labels[wire.LabelRemoteCluster] == string(end.Tenant.Remote)
 	if ns == nil || ns.DeletionTimestamp != nil || render.CreatedByUs(ns) && !labelled {
 		return Ensure(side, "namespace", ns, want)
 	}
@@ -224,7 +224,7 @@ func (c Connection) TenantNamespace(side Side) Step {
 		return s
 	}
 	s.Reason = "used as it is: liqo-tui did not create it"
-	if refused := render.RefusesPods(ns); refused != "" && peer.Server == nil && peer.Client == nil {
+	if refused := render.RefusesPods(ns); refused != "" && end.Server == nil && end.Client == nil {
 		return Refuse(side, CodeNamespace, "tenant namespace", FailedConflict, refused,
 			command.Text("leave --namespace out, and liqo-tui makes one"), command.Hintf("or allow it: %s", c.Facts.Sides[side].Privilege(ns.Name)))
 	}
@@ -243,17 +243,17 @@ func (c Connection) BehindNamespace(side Side, s Step) Step {
 
 // Configuration gives a side the address ranges of the other.
 func (c Connection) Configuration(side Side) Step {
-	peer, other := c.Peers[side], c.Facts.Sides[side.Other()]
-	want := render.Configuration(peer.Tenant, other.Networks)
-	KeepName(want, peer.Configuration)
+	end, other := c.Ends[side], c.Facts.Sides[side.Other()]
+	want := render.Configuration(end.Tenant, other.Networks)
+	KeepName(want, end.Configuration)
 	// Keep the request of a running renumbering: without it, the operator ends the renumbering.
-	keepAnnotation(want, peer.Configuration, wire.AnnotationRenumber)
-	keepAnnotation(want, peer.Configuration, wire.AnnotationKeep)
-	if peer.Configuration == nil && c.Params.ForPeering || forPeering(peer.Configuration) {
+	keepAnnotation(want, end.Configuration, wire.AnnotationRenumber)
+	keepAnnotation(want, end.Configuration, wire.AnnotationKeep)
+	if end.Configuration == nil && c.Params.ForPeering || forPeering(end.Configuration) {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationForPeering, "true")
 	}
 	interrupts := c.identify(side, want)
-	s := Ensure(side, "configuration", peer.Configuration, want)
+	s := Ensure(side, "configuration", end.Configuration, want)
 	s.Interrupts = interrupts
 	return c.BehindNamespace(side, s)
 }
@@ -292,7 +292,7 @@ func keepAnnotation(want, live wire.Object, name string) {
 // Remapped waits until the side has assigned local addresses to the other side's ranges.
 func (c Connection) Remapped(side Side) Step {
 	s := Step{ID: IDOf(side, "cidrs"), Side: side, Action: Wait, Title: "addresses of " + string(c.Facts.Sides[side.Other()].ID), Status: Waiting}
-	conf := c.Peers[side].Configuration
+	conf := c.Ends[side].Configuration
 	switch {
 	case conf == nil:
 		s.Status, s.Reason = Blocked, "needs the Configuration"
@@ -349,29 +349,29 @@ func Joined[S ~string](parts []S) string {
 
 // GatewayServer is the side's end of the tunnel if it is dialled.
 func (c Connection) GatewayServer(side Side) Step {
-	peer := c.Peers[side]
+	end := c.Ends[side]
 	want := render.GatewayServer(render.ServerParams{
-		Tenant: peer.Tenant, Template: c.template(side, c.Params.ServerTemplate), ServiceType: c.Params.ServiceType,
+		Tenant: end.Tenant, Template: c.template(side, c.Params.ServerTemplate), ServiceType: c.Params.ServiceType,
 		Port: c.Params.Port, NodePort: c.Params.NodePort, LoadBalancerIP: c.Params.LoadBalancerIP, MTU: c.Params.MTU,
 		Relay: c.Params.Relay,
 	})
-	KeepName(want, peer.Server)
-	keepRequests(want, peer.Server)
-	keepAnnotation(want, peer.Server, wire.AnnotationInvitation)
+	KeepName(want, end.Server)
+	keepRequests(want, end.Server)
+	keepAnnotation(want, end.Server, wire.AnnotationInvitation)
 	if c.gatewaysForPeering() {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationForPeering, "true")
 	}
 	if c.Nonce != "" && want.Annotations[wire.AnnotationInvitation] == "" {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationInvitation, c.Nonce)
 	}
-	s := Ensure(side, stepServer, peer.Server, want)
-	if s.Action == Update && peer.Server != nil {
-		now := peer.Server.DeepCopy()
+	s := Ensure(side, stepServer, end.Server, want)
+	if s.Action == Update && end.Server != nil {
+		now := end.Server.DeepCopy()
 		now.Spec.MTU = want.Spec.MTU
 		if want.Spec.Endpoint.NodePort == nil && want.Spec.Endpoint.ServiceType == now.Spec.Endpoint.ServiceType {
 			now.Spec.Endpoint.NodePort = nil // the Service keeps its node port
 		}
-		s.Interrupts = c.changeInterrupts(side, peer.Server, now, want)
+		s.Interrupts = c.changeInterrupts(side, end.Server, now, want)
 	}
 	return c.replacing(side, c.BehindNamespace(side, s), networkingv1beta1.ConnectionTypeServer)
 }
@@ -387,7 +387,7 @@ func (c Connection) Dial(server Side) (addresses []string, port uint16, reason s
 		return []string{relay.Host}, relay.Port, ""
 	}
 	outdated := ""
-	if s := c.Peers[server].Server; s != nil && s.Status.Endpoint != nil {
+	if s := c.Ends[server].Server; s != nil && s.Status.Endpoint != nil {
 		if outdated = c.outdated(server); outdated == "" {
 			addresses = slices.DeleteFunc(slices.Clone(s.Status.Endpoint.Addresses), func(a string) bool { return a == "" })
 			port = uint16(s.Status.Endpoint.Port)
@@ -424,14 +424,14 @@ const endpointGrace = 15 * time.Second
 // outdated returns a text if an endpoint is older than the last change of the server's type or
 // port; "" if it is not. A GatewayServer's status doesn't say which spec it belongs to.
 func (c Connection) outdated(server Side) string {
-	s := c.Peers[server].Server
+	s := c.Ends[server].Server
 	port, nodePort := uint16(s.Status.Endpoint.Port), c.Params.NodePort
 	isNodePort := c.Params.ServiceType == corev1.ServiceTypeNodePort
 	nodePorts := c.Facts.Sides[server].NodePorts
 	if nodePorts == (PortRange{}) {
 		nodePorts = PortRange{30000, 32767} // Kubernetes' default
 	}
-	fresh := s.Generation > 1 && c.Facts.At.Sub(c.Peers[server].specChanged(s)) < endpointGrace
+	fresh := s.Generation > 1 && c.Facts.At.Sub(c.Ends[server].specChanged(s)) < endpointGrace
 	switch {
 	case isNodePort && nodePort != 0 && port != nodePort:
 		return fmt.Sprintf("waiting for the server's port to change from %d to %d", port, nodePort)
@@ -448,11 +448,11 @@ func (c Connection) Endpoint(server Side) Step {
 	switch {
 	case reason == "":
 		s.Status, s.Reason = Done, fmt.Sprintf("UDP %s port %d", strings.Join(addresses, ", "), port)
-	case c.Peers[server].Server == nil:
+	case c.Ends[server].Server == nil:
 		s.Status, s.Reason = Blocked, "needs the GatewayServer"
 	default:
 		s.Reason, s.Code = reason, CodeEndpoint
-		if why := c.Peers[server].Server.Annotations[wire.AnnotationEndpoint]; why != "" {
+		if why := c.Ends[server].Server.Annotations[wire.AnnotationEndpoint]; why != "" {
 			s.Reason += ": " + why
 		}
 	}
@@ -461,35 +461,35 @@ func (c Connection) Endpoint(server Side) Step {
 
 // GatewayClient is the side's end of the tunnel if it dials.
 func (c Connection) GatewayClient(side Side) Step {
-	peer := c.Peers[side]
-	object := c.object(side, kindClient, peer.Client)
+	end := c.Ends[side]
+	object := c.object(side, kindClient, end.Client)
 	addresses, port, reason := c.Dial(side.Other())
 	if reason != "" {
 		s := BlockedStep(side, Create, stepClient, object, "needs the server's endpoint")
 		return c.replacing(side, s, networkingv1beta1.ConnectionTypeClient)
 	}
 	want := render.GatewayClient(render.ClientParams{
-		Tenant: peer.Tenant, Template: c.template(side, c.Params.ClientTemplate),
+		Tenant: end.Tenant, Template: c.template(side, c.Params.ClientTemplate),
 		Addresses: addresses, Port: port, MTU: c.Params.MTU,
 	})
-	KeepName(want, peer.Client)
-	keepRequests(want, peer.Client)
+	KeepName(want, end.Client)
+	keepRequests(want, end.Client)
 	if c.gatewaysForPeering() {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationForPeering, "true")
 	}
-	s := Ensure(side, stepClient, peer.Client, want)
-	if s.Action == Update && peer.Client != nil {
-		now := peer.Client.DeepCopy()
+	s := Ensure(side, stepClient, end.Client, want)
+	if s.Action == Update && end.Client != nil {
+		now := end.Client.DeepCopy()
 		now.Spec.MTU = want.Spec.MTU
-		s.Interrupts = c.changeInterrupts(side, peer.Client, now, want)
+		s.Interrupts = c.changeInterrupts(side, end.Client, now, want)
 	}
 	return c.replacing(side, c.BehindNamespace(side, s), networkingv1beta1.ConnectionTypeClient)
 }
 
 // PublicKey gives a side the key of the other's gateway.
 func (c Connection) PublicKey(side Side) Step {
-	peer, other := c.Peers[side], c.Peers[side.Other()]
-	object := c.object(side, kindPublicKey, peer.PublicKey)
+	end, other := c.Ends[side], c.Ends[side.Other()]
+	object := c.object(side, kindPublicKey, end.PublicKey)
 	owner := c.Gateway(side)
 	switch {
 	case !Live(owner):
@@ -501,21 +501,21 @@ func (c Connection) PublicKey(side Side) Step {
 		s.Status, s.Code = Waiting, CodeKey
 		return s
 	}
-	want := render.PublicKey(peer.Tenant, *other.Key, owner)
-	KeepName(want, peer.PublicKey)
-	if peer.PublicKey != nil && bytes.Equal(peer.PublicKey.Spec.PublicKey, want.Spec.PublicKey) {
-		keepAnnotation(want, peer.PublicKey, wire.AnnotationNextPublicKey)
-		if len(peer.PublicKey.OwnerReferences) == 0 {
+	want := render.PublicKey(end.Tenant, *other.Key, owner)
+	KeepName(want, end.PublicKey)
+	if end.PublicKey != nil && bytes.Equal(end.PublicKey.Spec.PublicKey, want.Spec.PublicKey) {
+		keepAnnotation(want, end.PublicKey, wire.AnnotationNextPublicKey)
+		if len(end.PublicKey.OwnerReferences) == 0 {
 			want.OwnerReferences = nil // made by hand: only disconnect deletes it, no gateway owns it
 		}
 	}
-	return Ensure(side, stepKey, peer.PublicKey, want)
+	return Ensure(side, stepKey, end.PublicKey, want)
 }
 
 // Gateway is the side's own end of the tunnel, in the role that the parameters want, with its kind
 // set; nil if there is none.
 func (c Connection) Gateway(side Side) wire.Object {
-	role := c.Peers[side]
+	role := c.Ends[side]
 	if side == c.Params.Server {
 		role.Client = nil
 	} else {

@@ -12,21 +12,21 @@ import (
 
 // Connected waits until the side's gateway reports that it reaches the other one.
 func (c Connection) Connected(side Side) Step {
-	peer := c.Peers[side]
+	end := c.Ends[side]
 	s := Step{ID: IDOf(side, "connected"), Side: side, Action: Wait, Title: "Connection", Status: Waiting, Code: CodeTunnel}
 	owner := c.Gateway(side)
-	r := peer.Reading()
+	r := end.Reading()
 	state, why := r.State(c.Facts.At)
-	switch conn := peer.Connection; {
+	switch conn := end.Connection; {
 	case !Exists(owner):
 		s.Status, s.Reason, s.Code = Blocked, "needs the gateway", ""
 	case conn != nil && conn.Spec.GatewayRef.UID != "" && conn.Spec.GatewayRef.UID != owner.GetUID():
 		s.Reason = "waiting for this gateway's Connection, there is still the previous one's"
 	case !state.Works():
 		s.Reason = why
-	case c.Facts.Sides[side].Can().RouteByReadiness && peer.Pod != nil && !peer.Pod.Ready:
+	case c.Facts.Sides[side].Can().RouteByReadiness && end.Pod != nil && !end.Pod.Ready:
 		s.Reason = "waiting for the kubelet to report the gateway's pod: only then do the nodes know where it is"
-	case !peer.current(r, owner):
+	case !end.current(r, owner):
 		s.Reason = "waiting for a report newer than the change"
 		if strings.Contains(r.Message, "; ") { // the gateway has remarks besides
 			s.Reason += "; the gateway says: " + r.Message
@@ -45,7 +45,7 @@ func (c Connection) Connected(side Side) Step {
 
 // current reports whether a Connection's claim is newer than the last change of the gateway's
 // settings. Our gateways report the generation; for others, the time decides, to the second.
-func (p Peer) current(r Reading, owner wire.Object) bool {
+func (p End) current(r Reading, owner wire.Object) bool {
 	if r.Generation > 0 {
 		return r.Generation >= owner.GetGeneration()
 	}

@@ -36,10 +36,10 @@ func TestResetKeepsANamespaceThatHoldsAnythingElse(t *testing.T) {
 	if got := p.A.Names(); !slices.Contains(got, "ConfigMap liqo-tenant-milan/of-the-team") || p.A.Facts().FindNamespace("liqo-tenant-milan") == nil {
 		t.Errorf("reset deleted what somebody else made; left are %q", got)
 	}
-	if p.A.Facts().Peer("milan").Configuration != nil {
+	if p.A.Facts().End("milan").Configuration != nil {
 		t.Error("reset left the connection")
 	}
-	if p.B.Facts().Peer("rome").Namespace != nil {
+	if p.B.Facts().End("rome").Namespace != nil {
 		t.Error("reset kept the namespace on the other side, where nothing else is in it")
 	}
 	if known := p.A.Facts().KnownPeers(); len(known) != 0 {
@@ -78,10 +78,10 @@ func TestAConnectionIsFoundInAnyNamespace(t *testing.T) {
 		c.PutAs("kubernetes", ns)
 	}
 	flowtest.MustRun(t, p, flowtest.Connect(params))
-	for _, peers := range []map[wire.ClusterID]*flows.Peer{p.A.Facts().Peers(), p.B.Facts().Peers()} {
-		for id, peer := range peers {
-			if peer.Tenant.Namespace != "default" || peer.Connection == nil {
-				t.Errorf("peer %s: got namespace %s, Connection %v", id, peer.Tenant.Namespace, peer.Connection)
+	for _, peers := range []map[wire.ClusterID]*flows.End{p.A.Facts().Peers(), p.B.Facts().Peers()} {
+		for id, end := range peers {
+			if end.Tenant.Namespace != "default" || end.Connection == nil {
+				t.Errorf("peer %s: got namespace %s, Connection %v", id, end.Tenant.Namespace, end.Connection)
 			}
 		}
 	}
@@ -146,10 +146,10 @@ func TestALiqoPeeringIsFoundWhoseConfigurationIsInAnotherNamespace(t *testing.T)
 			move(&c.Connections[i])
 		}
 	}
-	for id, peer := range f.Sides[flows.A].Peers() {
-		one := f.Sides[flows.A].Peer(id)
-		if peer.Tenant.Namespace != "default" || peer.Configuration == nil || one.Configuration == nil || one.Server == nil {
-			t.Errorf("peer %s: got %+v", id, peer)
+	for id, end := range f.Sides[flows.A].Peers() {
+		one := f.Sides[flows.A].End(id)
+		if end.Tenant.Namespace != "default" || end.Configuration == nil || one.Configuration == nil || one.Server == nil {
+			t.Errorf("peer %s: got %+v", id, end)
 		}
 	}
 	plan := flows.PlanConnect(flows.Defaults(), f)
@@ -170,17 +170,17 @@ func TestOfTwoGatewaysThePeeringHasTheOneThatWorks(t *testing.T) {
 	second := f.Clients[0].DeepCopy()
 	second.Namespace, second.Name = "a-namespace", "by-hand"
 	f.Clients = append([]networkingv1beta1.GatewayClient{*second}, f.Clients...)
-	if got := f.Peer("milan").Tenant.Namespace; got != "liqo-tenant-milan" {
+	if got := f.End("milan").Tenant.Namespace; got != "liqo-tenant-milan" {
 		t.Errorf("the labelled one works: got namespace %s", got)
 	}
 	f.Connections[0].Status.Value = networkingv1beta1.ConnectionError
-	if got := f.Peer("milan").Tenant.Namespace; got != "liqo-tenant-milan" {
+	if got := f.End("milan").Tenant.Namespace; got != "liqo-tenant-milan" {
 		t.Errorf("none works: got namespace %s, want the labelled one", got)
 	}
 	working := f.Connections[0].DeepCopy()
 	working.Namespace, working.Name, working.Status.Value = "a-namespace", "gw-by-hand", networkingv1beta1.Connected
 	f.Connections = append(f.Connections, *working)
-	if got := f.Peer("milan").Tenant.Namespace; got != "a-namespace" {
+	if got := f.End("milan").Tenant.Namespace; got != "a-namespace" {
 		t.Errorf("the other one works: got namespace %s, want a-namespace", got)
 	}
 }

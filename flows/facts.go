@@ -77,7 +77,7 @@ type ClusterFacts struct {
 	Version string // of Kubernetes
 	// ClockAhead is how far the cluster's clock is ahead of this machine's; negative if it is
 	// behind, 0 if they differ by a few seconds at most. Times in objects follow the cluster's
-	// clock; [Peer.Reading], Pods and Events follow this machine's.
+	// clock; [End.Reading], Pods and Events follow this machine's.
 	ClockAhead time.Duration
 
 	// ContextNamespace is the namespace that the kubeconfig's context names; "" if
@@ -309,8 +309,8 @@ const (
 	Forbidden                           // it refuses to show what is needed
 )
 
-// Peer is one cluster's end of its connection with another.
-type Peer struct {
+// End is one cluster's end of its connection with another.
+type End struct {
 	Tenant        render.Tenant
 	Namespace     *corev1.Namespace // nil when it doesn't exist
 	Configuration *networkingv1beta1.Configuration
@@ -330,18 +330,18 @@ type Peer struct {
 	NodeProblems []string
 }
 
-// Peer returns what the cluster of a side has of its connection with the other side.
-func (f Facts) Peer(side Side) Peer { return f.Sides[side].Peer(f.Sides[side.Other()].ID) }
+// End returns what the cluster of a side has of its connection with the other side.
+func (f Facts) End(side Side) End { return f.Sides[side].End(f.Sides[side.Other()].ID) }
 
-// Peer finds the objects of the connection with remote by their labels. Names are not fixed, and
+// End finds the objects of the connection with remote by their labels. Names are not fixed, and
 // other tools choose their own.
-func (c ClusterFacts) Peer(remote wire.ClusterID) Peer { return c.peerIn("", remote) }
+func (c ClusterFacts) End(remote wire.ClusterID) End { return c.endIn("", remote) }
 
-// peerIn is Peer for a connection that may not exist yet: then it will be in namespace; "" means
+// endIn is End for a connection that may not exist yet: then it will be in namespace; "" means
 // Liqo's default.
-func (c ClusterFacts) peerIn(namespace string, remote wire.ClusterID) Peer {
+func (c ClusterFacts) endIn(namespace string, remote wire.ClusterID) End {
 	namespace = c.homes(remote)[remote].namespace(cmp.Or(namespace, wire.TenantNamespaceName(remote)))
-	p := Peer{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, ClockAhead: c.ClockAhead, Namespace: c.FindNamespace(namespace)}
+	p := End{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, ClockAhead: c.ClockAhead, Namespace: c.FindNamespace(namespace)}
 	if p.Configuration = find[networkingv1beta1.Configuration](c.Configurations, p.Tenant); p.Configuration == nil {
 		p.Configuration = c.farConfiguration(remote)
 	}

@@ -13,7 +13,7 @@ import (
 
 // UID is the UID of the peer's namespace kube-system, which identifies the cluster; "" if it was
 // not stored. The cluster ID is only a name, and another cluster may have the same.
-func (p Peer) UID() string {
+func (p End) UID() string {
 	if p.Configuration == nil {
 		return ""
 	}
@@ -55,8 +55,8 @@ func (f Facts) stranger(side Side) string {
 	if other.Identity() == "" || other.ID == "" {
 		return ""
 	}
-	peer := me.Peer(other.ID)
-	switch was := peer.UID(); {
+	end := me.End(other.ID)
+	switch was := end.UID(); {
 	case was == other.UID:
 		return ""
 	case was != "":
@@ -70,7 +70,7 @@ func (f Facts) stranger(side Side) string {
 // cluster.
 func (f Facts) unlikePeer(side Side) string {
 	me, other := f.Sides[side], f.Sides[side.Other()]
-	mine, theirs := me.Peer(other.ID), other.Peer(me.ID)
+	mine, theirs := me.End(other.ID), other.End(me.ID)
 	reading := mine.Reading()
 	state, _ := reading.State(f.At)
 	switch {
@@ -86,7 +86,7 @@ func (f Facts) unlikePeer(side Side) string {
 
 // knows reports whether the cluster has this key of its peer's gateway, as the present or the next
 // one. It is also true if the cluster has no key of the peer.
-func (p Peer) knows(key wgtypes.Key) bool {
+func (p End) knows(key wgtypes.Key) bool {
 	if p.PublicKey == nil {
 		return true
 	}
@@ -119,7 +119,7 @@ func (f Facts) strangerFix(side Side) []command.Hint {
 func (c Connection) identify(side Side, want wire.Object) (interrupts string) {
 	uid := c.Facts.Sides[side.Other()].Identity()
 	if uid == "" {
-		keepAnnotation(want, c.Peers[side].Configuration, wire.AnnotationPeerUID)
+		keepAnnotation(want, c.Ends[side].Configuration, wire.AnnotationPeerUID)
 		return ""
 	}
 	annotations := maps.Clone(want.GetAnnotations())

@@ -93,7 +93,7 @@ func TestARebuiltClusterTakesTheFormersPlaceIfAskedTo(t *testing.T) {
 	if len(asked) == 0 || len(asked[0].Replaces) != 1 || !strings.Contains(strings.Join(asked[0].Interrupts(), " "), "the former milan loses its connection") {
 		t.Errorf("the admin was not told that a cluster is replaced: %+v", asked)
 	}
-	if uid := pair.A.Facts().Peer("milan").UID(); uid != "uid-of-another" {
+	if uid := pair.A.Facts().End("milan").UID(); uid != "uid-of-another" {
 		t.Errorf("rome has stored UID %q", uid)
 	}
 	if plan := flows.PlanConnect(flowtest.NodePort(), flowtest.Facts(pair)); !plan.Done() {

@@ -251,7 +251,7 @@ func ServerSide(readings [2]Reading) (side Side, ok bool) {
 }
 
 // Reading reads the objects of one end. Its times follow this machine's clock.
-func (p Peer) Reading() Reading {
+func (p End) Reading() Reading {
 	r := Reading{Peer: p.Tenant.Remote, Namespace: p.Tenant.Namespace}
 	if p.Configuration != nil {
 		r.CIDRs = CIDRsConfigured(p.Configuration)
@@ -278,7 +278,7 @@ func (p Peer) Reading() Reading {
 }
 
 // waiting is the reason why the gateway's pod does not run; "" if there is none.
-func (p Peer) waiting() string {
+func (p End) waiting() string {
 	if p.Pod == nil || p.Pod.Waiting == "" {
 		return ""
 	}
@@ -286,12 +286,12 @@ func (p Peer) waiting() string {
 }
 
 // unreached names the nodes that can't reach the gateway; "" if there are none.
-func (p Peer) unreached() string {
+func (p End) unreached() string {
 	return Some(p.Unreached)
 }
 
 // nodeProblem is the first of NodeProblems, and the number of the others; "" if there is none.
-func (p Peer) nodeProblem() string {
+func (p End) nodeProblem() string {
 	switch n := len(p.NodeProblems); n {
 	case 0:
 		return ""
@@ -302,7 +302,7 @@ func (p Peer) nodeProblem() string {
 	}
 }
 
-func (p Peer) readConnection(r *Reading) {
+func (p End) readConnection(r *Reading) {
 	c := p.Connection
 	r.Exists, r.Value = true, c.Status.Value
 	report, ok, err := p.report()
@@ -344,14 +344,14 @@ func (p Peer) readConnection(r *Reading) {
 
 // Peers returns the [Peer] of every connection of the cluster, by the peer's ID. It goes through
 // all objects once; [ClusterFacts.Peer] does so for each peer.
-func (c ClusterFacts) Peers() map[wire.ClusterID]*Peer {
+func (c ClusterFacts) Peers() map[wire.ClusterID]*End {
 	x := newPeerIndex(c)
-	assign(x, c.Configurations, func(p *Peer) **networkingv1beta1.Configuration { return &p.Configuration })
-	assign(x, c.Servers, func(p *Peer) **networkingv1beta1.GatewayServer { return &p.Server })
-	assign(x, c.Clients, func(p *Peer) **networkingv1beta1.GatewayClient { return &p.Client })
-	assign(x, c.PublicKeys, func(p *Peer) **networkingv1beta1.PublicKey { return &p.PublicKey })
-	assign(x, c.Connections, func(p *Peer) **networkingv1beta1.Connection { return &p.Connection })
-	gateways := map[string]*Peer{} // by namespace/name
+	assign(x, c.Configurations, func(p *End) **networkingv1beta1.Configuration { return &p.Configuration })
+	assign(x, c.Servers, func(p *End) **networkingv1beta1.GatewayServer { return &p.Server })
+	assign(x, c.Clients, func(p *End) **networkingv1beta1.GatewayClient { return &p.Client })
+	assign(x, c.PublicKeys, func(p *End) **networkingv1beta1.PublicKey { return &p.PublicKey })
+	assign(x, c.Connections, func(p *End) **networkingv1beta1.Connection { return &p.Connection })
+	gateways := map[string]*End{} // by namespace/name
 	unreached, problems := c.unreached(), c.nodeProblems()
 	for remote, p := range x.peers {
 		p.ClockAhead = c.ClockAhead
@@ -388,7 +388,7 @@ func activePod(a, b *PodFacts) *PodFacts {
 
 // GatewayName is the name of the cluster's own gateway: its GatewayServer, or else its
 // GatewayClient; "" if it has neither.
-func (p Peer) GatewayName() string {
+func (p End) GatewayName() string {
 	switch {
 	case p.Server != nil:
 		return p.Server.Name
@@ -399,7 +399,7 @@ func (p Peer) GatewayName() string {
 }
 
 // Objects lists the objects of the connection that exist, in their order of creation.
-func (p Peer) Objects() []wire.Object {
+func (p End) Objects() []wire.Object {
 	var all []wire.Object
 	add := func(exists bool, o wire.Object) {
 		if exists {
@@ -419,11 +419,11 @@ func (p Peer) Objects() []wire.Object {
 type peerIndex struct {
 	homes map[wire.ClusterID]home
 	named map[string]*corev1.Namespace
-	peers map[wire.ClusterID]*Peer
+	peers map[wire.ClusterID]*End
 }
 
 func newPeerIndex(c ClusterFacts) peerIndex {
-	x := peerIndex{c.homes(""), make(map[string]*corev1.Namespace, len(c.Namespaces)), map[wire.ClusterID]*Peer{}}
+	x := peerIndex{c.homes(""), make(map[string]*corev1.Namespace, len(c.Namespaces)), map[wire.ClusterID]*End{}}
 	for i := range c.Namespaces {
 		x.named[c.Namespaces[i].Name] = &c.Namespaces[i]
 	}
@@ -431,7 +431,7 @@ func newPeerIndex(c ClusterFacts) peerIndex {
 }
 
 // view returns the [Peer] that the object belongs to; nil if it is not part of a connection.
-func (x peerIndex) view(o metav1.Object) *Peer {
+func (x peerIndex) view(o metav1.Object) *End {
 	remote := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
 	if remote == "" {
 		return nil
@@ -439,7 +439,7 @@ func (x peerIndex) view(o metav1.Object) *Peer {
 	p, known := x.peers[remote]
 	if !known {
 		namespace := x.homes[remote].namespace(wire.TenantNamespaceName(remote))
-		p = &Peer{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, Namespace: x.named[namespace]}
+		p = &End{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, Namespace: x.named[namespace]}
 	}
 	if o.GetNamespace() != p.Tenant.Namespace {
 		return nil
@@ -452,7 +452,7 @@ func (x peerIndex) view(o metav1.Object) *Peer {
 func assign[T any, O interface {
 	*T
 	metav1.Object
-}](x peerIndex, all []T, field func(*Peer) **T) {
+}](x peerIndex, all []T, field func(*End) **T) {
 	for i := range all {
 		if p := x.view(O(&all[i])); p != nil && *field(p) == nil {
 			*field(p) = &all[i]

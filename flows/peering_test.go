@@ -40,34 +40,34 @@ func TestStateOfOneEnd(t *testing.T) {
 	unreadable.Annotations = map[string]string{wire.AnnotationStatus: "{"}
 	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
 	for name, test := range map[string]struct {
-		peer flows.Peer
+		peer flows.End
 		want flows.EndState
 		why  string
 	}{
-		"nothing":                              {flows.Peer{}, flows.StateNotConnected, "no gateway"},
-		"a gateway":                            {flows.Peer{Server: server}, flows.StateStarting, "reported nothing"},
-		"a gateway whose pod waits":            {flows.Peer{Server: server, Pod: pod("ImagePullBackOff")}, flows.StateStarting, "ImagePullBackOff"},
-		"a Connection without a value":         {flows.Peer{Server: server, Connection: liqo("", "", time.Time{})}, flows.StateStarting, "reported nothing"},
-		"a Connection whose gateway is gone":   {flows.Peer{Connection: reported(failed, 0, 1)}, flows.StateDown, "as the gateway says"},
-		"connecting":                           {flows.Peer{Server: server, Connection: reported(connecting, 0, 0)}, flows.StateConnecting, "as the gateway says"},
-		"connected":                            {flows.Peer{Server: server, Connection: reported(connected, 0, 0)}, flows.StateConnected, "as the gateway says"},
-		"one ping of sixty lost":               {flows.Peer{Server: server, Connection: reported(connected, 0, 1.0/60)}, flows.StateConnected, ""},
-		"a tenth of the pings lost":            {flows.Peer{Server: server, Connection: reported(connected, 0, 0.1)}, flows.StateDegraded, "10% of the pings"},
-		"a node that does not lead to it":      {flows.Peer{Server: server, Connection: reported(connected, 0, 0), NodeProblems: []string{"worker-2 does not lead to the peer: no route", "worker-3 is not set up as it has to be: busy"}}, flows.StateDegraded, "node worker-2 does not lead to the peer: no route (and 1 more)"},
-		"a node that can't reach the gateway":  {flows.Peer{Server: server, Connection: reported(connected, 0, 0), Unreached: []string{"worker-2"}}, flows.StateDegraded, "pods on worker-2 can't reach the gateway: open UDP port 6092"},
-		"down":                                 {flows.Peer{Server: server, Connection: reported(failed, 0, 1)}, flows.StateDown, "as the gateway says"},
-		"three intervals old":                  {flows.Peer{Server: server, Connection: reported(connected, 30*time.Second, 0)}, flows.StateConnected, ""},
-		"older than three intervals":           {flows.Peer{Server: server, Connection: reported(connected, 31*time.Second, 0)}, flows.StateStale, "it said Connected 31s ago"},
-		"down, and then silence":               {flows.Peer{Server: server, Connection: reported(failed, time.Hour, 1)}, flows.StateStale, "it said Error 1h0m0s ago"},
-		"a value of a later release":           {flows.Peer{Server: server, Connection: reported("Paused", 0, 0)}, flows.StateUnknown, `"Paused"`},
-		"a report that can't be read":          {flows.Peer{Server: server, Connection: unreadable}, flows.StateConnected, "parse annotation"},
-		"silent since its pod waits":           {flows.Peer{Server: server, Pod: pod("CrashLoopBackOff"), Connection: reported(connected, time.Hour, 0)}, flows.StateStale, "CrashLoopBackOff"},
-		"connected while a new pod waits":      {flows.Peer{Server: server, Pod: pod("ContainerCreating"), Connection: reported(connected, 0, 0)}, flows.StateConnected, "as the gateway says"},
-		"Liqo's gateway, connected":            {flows.Peer{Server: server, Connection: liqo(connected, "1ms", now)}, flows.StateConnected, "the peer's gateway answers"},
-		"Liqo's gateway, connected and silent": {flows.Peer{Server: server, Connection: liqo(connected, "1ms", now.Add(-time.Minute))}, flows.StateStale, "nothing since"},
-		"Liqo's gateway, pings switched off":   {flows.Peer{Server: server, Connection: liqo(connected, "", time.Time{})}, flows.StateConnected, "measures nothing"},
-		"Liqo's gateway before the first ping": {flows.Peer{Server: server, Connection: liqo(failed, "", time.Time{})}, flows.StateConnecting, "not answered yet"},
-		"Liqo's gateway, down":                 {flows.Peer{Server: server, Connection: liqo(failed, "", now.Add(-time.Hour))}, flows.StateDown, "Liqo's gateway reports no reason"},
+		"nothing":                              {flows.End{}, flows.StateNotConnected, "no gateway"},
+		"a gateway":                            {flows.End{Server: server}, flows.StateStarting, "reported nothing"},
+		"a gateway whose pod waits":            {flows.End{Server: server, Pod: pod("ImagePullBackOff")}, flows.StateStarting, "ImagePullBackOff"},
+		"a Connection without a value":         {flows.End{Server: server, Connection: liqo("", "", time.Time{})}, flows.StateStarting, "reported nothing"},
+		"a Connection whose gateway is gone":   {flows.End{Connection: reported(failed, 0, 1)}, flows.StateDown, "as the gateway says"},
+		"connecting":                           {flows.End{Server: server, Connection: reported(connecting, 0, 0)}, flows.StateConnecting, "as the gateway says"},
+		"connected":                            {flows.End{Server: server, Connection: reported(connected, 0, 0)}, flows.StateConnected, "as the gateway says"},
+		"one ping of sixty lost":               {flows.End{Server: server, Connection: reported(connected, 0, 1.0/60)}, flows.StateConnected, ""},
+		"a tenth of the pings lost":            {flows.End{Server: server, Connection: reported(connected, 0, 0.1)}, flows.StateDegraded, "10% of the pings"},
+		"a node that does not lead to it":      {flows.End{Server: server, Connection: reported(connected, 0, 0), NodeProblems: []string{"worker-2 does not lead to the peer: no route", "worker-3 is not set up as it has to be: busy"}}, flows.StateDegraded, "node worker-2 does not lead to the peer: no route (and 1 more)"},
+		"a node that can't reach the gateway":  {flows.End{Server: server, Connection: reported(connected, 0, 0), Unreached: []string{"worker-2"}}, flows.StateDegraded, "pods on worker-2 can't reach the gateway: open UDP port 6092"},
+		"down":                                 {flows.End{Server: server, Connection: reported(failed, 0, 1)}, flows.StateDown, "as the gateway says"},
+		"three intervals old":                  {flows.End{Server: server, Connection: reported(connected, 30*time.Second, 0)}, flows.StateConnected, ""},
+		"older than three intervals":           {flows.End{Server: server, Connection: reported(connected, 31*time.Second, 0)}, flows.StateStale, "it said Connected 31s ago"},
+		"down, and then silence":               {flows.End{Server: server, Connection: reported(failed, time.Hour, 1)}, flows.StateStale, "it said Error 1h0m0s ago"},
+		"a value of a later release":           {flows.End{Server: server, Connection: reported("Paused", 0, 0)}, flows.StateUnknown, `"Paused"`},
+		"a report that can't be read":          {flows.End{Server: server, Connection: unreadable}, flows.StateConnected, "parse annotation"},
+		"silent since its pod waits":           {flows.End{Server: server, Pod: pod("CrashLoopBackOff"), Connection: reported(connected, time.Hour, 0)}, flows.StateStale, "CrashLoopBackOff"},
+		"connected while a new pod waits":      {flows.End{Server: server, Pod: pod("ContainerCreating"), Connection: reported(connected, 0, 0)}, flows.StateConnected, "as the gateway says"},
+		"Liqo's gateway, connected":            {flows.End{Server: server, Connection: liqo(connected, "1ms", now)}, flows.StateConnected, "the peer's gateway answers"},
+		"Liqo's gateway, connected and silent": {flows.End{Server: server, Connection: liqo(connected, "1ms", now.Add(-time.Minute))}, flows.StateStale, "nothing since"},
+		"Liqo's gateway, pings switched off":   {flows.End{Server: server, Connection: liqo(connected, "", time.Time{})}, flows.StateConnected, "measures nothing"},
+		"Liqo's gateway before the first ping": {flows.End{Server: server, Connection: liqo(failed, "", time.Time{})}, flows.StateConnecting, "not answered yet"},
+		"Liqo's gateway, down":                 {flows.End{Server: server, Connection: liqo(failed, "", now.Add(-time.Hour))}, flows.StateDown, "Liqo's gateway reports no reason"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, why := test.peer.Reading().State(now)
@@ -99,8 +99,8 @@ func TestWhatAReadingDoesNotKnow(t *testing.T) {
 func TestAReadingSaysWhatItsObjectsSay(t *testing.T) {
 	p := flowtest.NewPair()
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
-	a := p.A.Facts().Peer("milan").Reading()
-	b := p.B.Facts().Peer("rome").Reading()
+	a := p.A.Facts().End("milan").Reading()
+	b := p.B.Facts().End("rome").Reading()
 	if a.Role != flows.RoleClient || b.Role != flows.RoleServer || a.Endpoint == "" || a.Endpoint != b.Endpoint {
 		t.Errorf("got %s of %q and %s of %q; want a client of what the server offers", a.Role, a.Endpoint, b.Role, b.Endpoint)
 	}
@@ -148,7 +148,7 @@ func TestPeersAreWhatPeerFinds(t *testing.T) {
 	found := 0
 	for i := range 40 {
 		remote := wire.ClusterID(fmt.Sprintf("c%d", i))
-		want := f.Peer(remote)
+		want := f.End(remote)
 		got, ok := all[remote]
 		if !ok {
 			if want.Configuration != nil || want.Server != nil || want.Client != nil || want.Connection != nil || want.PublicKey != nil {
@@ -176,11 +176,11 @@ func TestThePodOfAGatewayIsTheOneThatHoldsTheTunnel(t *testing.T) {
 			{Namespace: "liqo-tenant-milan", Gateway: "milan", Name: "stands-by"},
 		},
 	}
-	if p := facts.Peer("milan").Pod; p == nil || p.Name != "holds" {
+	if p := facts.End("milan").Pod; p == nil || p.Name != "holds" {
 		t.Errorf("got %+v, want the one that is active", p)
 	}
 	facts.Pods[0].Active = false
-	if p := facts.Peer("milan").Pod; p == nil || p.Name != "stands-by" {
+	if p := facts.End("milan").Pod; p == nil || p.Name != "stands-by" {
 		t.Errorf("got %+v, want the last one as long as none is active", p)
 	}
 }

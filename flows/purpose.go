@@ -26,7 +26,7 @@ func (c Connection) ForPeering() (gateways, configurations bool) {
 		if g := c.AnyGateway(side); g != nil && !forPeering(g) {
 			gateways = false
 		}
-		if conf := c.Peers[side].Configuration; conf != nil && !forPeering(conf) {
+		if conf := c.Ends[side].Configuration; conf != nil && !forPeering(conf) {
 			configurations = false
 		}
 	}

@@ -139,7 +139,7 @@ func replaced(by command.Command, f Facts) []Step {
 	var steps []Step
 	for _, side := range []Side{A, B} {
 		me, other := f.Sides[side], f.Sides[side.Other()]
-		if was := me.Peer(other.ID).UID(); was == "" || other.Identity() == "" || was == other.Identity() {
+		if was := me.End(other.ID).UID(); was == "" || other.Identity() == "" || was == other.Identity() {
 			continue
 		}
 		steps = append(steps, Refuse(side, CodePeer, "identity of the peer", FailedConflict, f.stranger(side),
@@ -236,24 +236,24 @@ func removeGateways(c Connection, side Side) []Step {
 }
 
 func (c Connection) removeClient(side Side) Step {
-	return Remove(side, stepClient, c.object(side, kindClient, c.Peers[side].Client), c.Peers[side].Client, c.gatewayInterrupts(side))
+	return Remove(side, stepClient, c.object(side, kindClient, c.Ends[side].Client), c.Ends[side].Client, c.gatewayInterrupts(side))
 }
 
 func (c Connection) removeServer(side Side) Step {
-	return Remove(side, stepServer, c.object(side, kindServer, c.Peers[side].Server), c.Peers[side].Server, c.gatewayInterrupts(side))
+	return Remove(side, stepServer, c.object(side, kindServer, c.Ends[side].Server), c.Ends[side].Server, c.gatewayInterrupts(side))
 }
 
 // removeKey removes a PublicKey that no gateway on this side owns.
 func (c Connection) removeKey(side Side) Step {
-	return Remove(side, stepKey, c.object(side, kindPublicKey, c.Peers[side].PublicKey), c.Peers[side].PublicKey, "")
+	return Remove(side, stepKey, c.object(side, kindPublicKey, c.Ends[side].PublicKey), c.Ends[side].PublicKey, "")
 }
 
 // drained waits until the gateway's children are gone: until then, its pod carries traffic, and its
 // interfaces exist.
 func (c Connection) drained(side Side) Step {
-	peer := c.Peers[side]
+	end := c.Ends[side]
 	s := Step{ID: IDOf(side, "drained"), Side: side, Action: Wait, Title: "gateway is gone", Status: Done}
-	if peer.Client != nil || peer.Server != nil {
+	if end.Client != nil || end.Server != nil {
 		s.Status, s.Reason = Blocked, "needs the gateway to be deleted"
 	} else if left := c.undrained(side); left != "" {
 		s.Status, s.Reason, s.Code = Waiting, left, CodePod
@@ -263,10 +263,10 @@ func (c Connection) drained(side Side) Step {
 
 // undrained names what is left of a deleted gateway; "" if nothing is.
 func (c Connection) undrained(side Side) string {
-	peer := c.Peers[side]
+	end := c.Ends[side]
 	pods, facts := 0, c.Facts.Sides[side]
 	for _, pod := range facts.Pods {
-		if pod.Namespace == peer.Tenant.Namespace && !facts.hasGateway(pod) {
+		if pod.Namespace == end.Tenant.Namespace && !facts.hasGateway(pod) {
 			pods++
 		}
 	}
@@ -275,7 +275,7 @@ func (c Connection) undrained(side Side) string {
 		return "the gateway's pod is still ending"
 	case pods > 1:
 		return fmt.Sprintf("%d gateway pods are still ending", pods)
-	case peer.Connection != nil:
+	case end.Connection != nil:
 		return "the Connection still exists"
 	}
 	return ""
@@ -292,18 +292,18 @@ func (c ClusterFacts) hasGateway(pod PodFacts) bool {
 // removeConfiguration waits until the gateway's own object is gone: Liqo's controllers need the
 // Configuration to clean up after a gateway. The gateway's pods may still be ending.
 func (c Connection) removeConfiguration(side Side) Step {
-	object := c.object(side, kindConfiguration, c.Peers[side].Configuration)
-	if c.Peers[side].Client != nil || c.Peers[side].Server != nil {
+	object := c.object(side, kindConfiguration, c.Ends[side].Configuration)
+	if c.Ends[side].Client != nil || c.Ends[side].Server != nil {
 		return BlockedStep(side, Delete, "configuration", object, "needs the gateway to be deleted")
 	}
-	return Remove(side, "configuration", object, c.Peers[side].Configuration, "")
+	return Remove(side, "configuration", object, c.Ends[side].Configuration, "")
 }
 
 // removeNamespace deletes the connection's namespace if we created it.
 func (c Connection) removeNamespace(side Side) Step {
-	peer := c.Peers[side]
-	rest := peer.Configuration != nil || c.drained(side).Status != Done
-	return RemoveNamespace(side, "namespace", peer.Namespace, peer.Tenant, c.Facts.Contents[side], rest)
+	end := c.Ends[side]
+	rest := end.Configuration != nil || c.drained(side).Status != Done
+	return RemoveNamespace(side, "namespace", end.Namespace, end.Tenant, c.Facts.Contents[side], rest)
 }
 
 // KeptBecause begins the reason of a step that deletes nothing.

@@ -17,11 +17,11 @@ import (
 // has to be gone before the new one is made. The old server is replaced last: until
 // the new one exists, another run needs it to read the settings.
 func (c Connection) replacing(side Side, s Step, role networkingv1beta1.ConnectionType) Step {
-	var right, wrong wire.Object = c.Peers[side].Server, c.Peers[side].Client
+	var right, wrong wire.Object = c.Ends[side].Server, c.Ends[side].Client
 	if role == networkingv1beta1.ConnectionTypeClient {
 		right, wrong = wrong, right
 	}
-	conn := c.Peers[side].Connection
+	conn := c.Ends[side].Connection
 	switch {
 	case !Exists(wrong) && !Exists(right) && conn != nil && conn.Spec.Type != role:
 		s.Status, s.Reason, s.Code, s.Objects = Waiting, "the previous gateway's Connection still exists", CodeDeletion, nil
@@ -35,7 +35,7 @@ func (c Connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 		if c.gatewayInterrupts(side) != "" {
 			s.Interrupts = fmt.Sprintf("traffic between %s and %s is interrupted for some seconds, while the gateways are replaced", c.Facts.Sides[A].ID, c.Facts.Sides[B].ID)
 		}
-		if role == networkingv1beta1.ConnectionTypeClient && !Live(c.Peers[side.Other()].Server) {
+		if role == networkingv1beta1.ConnectionTypeClient && !Live(c.Ends[side.Other()].Server) {
 			s.Status, s.Objects = Blocked, nil
 			s.Reason += ", once the new server exists"
 		}
@@ -66,8 +66,8 @@ func kindOf(o wire.Object) string {
 // carriesTraffic reports whether a gateway of either side reports Connected, or did
 // so last: a tunnel may work although its gateway can't report.
 func (c Connection) carriesTraffic() bool {
-	for _, peer := range c.Peers {
-		if r := peer.Reading(); r.Exists && r.Value == networkingv1beta1.Connected {
+	for _, end := range c.Ends {
+		if r := end.Reading(); r.Exists && r.Value == networkingv1beta1.Connected {
 			return true
 		}
 	}
@@ -100,11 +100,11 @@ func (c Connection) changeInterrupts(side Side, live, now, want wire.Object) str
 
 // AnyGateway returns the side's gateway of either kind, with its kind set; nil if
 // there is none.
-func (c Connection) AnyGateway(side Side) wire.Object { return c.Peers[side].gateway() }
+func (c Connection) AnyGateway(side Side) wire.Object { return c.Ends[side].gateway() }
 
 // gateway returns a copy of the peer's GatewayServer, or else of its GatewayClient,
 // with its kind set; nil if there is neither.
-func (p Peer) gateway() wire.Object {
+func (p End) gateway() wire.Object {
 	var o wire.Object
 	switch {
 	case p.Server != nil:

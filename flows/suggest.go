@@ -19,7 +19,7 @@ import (
 // because …".
 func SuggestServer(f Facts) (Side, string) {
 	for _, side := range []Side{B, A} {
-		if s := f.Peer(side).Server; Live(s) {
+		if s := f.End(side).Server; Live(s) {
 			return side, fmt.Sprintf("%s hosts it already", f.Sides[side].Name())
 		}
 	}

@@ -19,7 +19,7 @@ func Verifiable(f Facts) error {
 		return e
 	}
 	for _, side := range []Side{A, B} {
-		if peer := c.Peers[side]; peer.Configuration == nil || peer.Server == nil && peer.Client == nil {
+		if end := c.Ends[side]; end.Configuration == nil || end.Server == nil && end.Client == nil {
 			return &StepError{Cluster: c.Facts.Sides[side].Name(), Step: Refuse(side, CodeVerification, "connection", FailedPreflight,
 				fmt.Sprintf("there is none with %s", c.Facts.Sides[side.Other()].Name()), command.Hintf("connect them first: %s", f.Ours("network", "connect")))}
 		}

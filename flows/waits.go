@@ -58,7 +58,7 @@ func (c Connection) blame(steps []Step, s *Step) {
 	applied := slices.ContainsFunc(steps, func(g Step) bool {
 		return (g.ID == IDOf(side, stepServer) || g.ID == IDOf(side, stepClient)) && g.Status == Done
 	})
-	if !strings.HasPrefix(problem, wire.ProblemRefused) || !applied || c.Facts.At.Sub(c.Peers[side].specChanged(gateway)) < refusalGrace {
+	if !strings.HasPrefix(problem, wire.ProblemRefused) || !applied || c.Facts.At.Sub(c.Ends[side].specChanged(gateway)) < refusalGrace {
 		return
 	}
 	s.Fail(FailedApply, CodeRefused, problem, command.Text("change the setting that the message names, then run the command again"))
@@ -93,7 +93,7 @@ func (c Connection) aboutWait(s Step) (kinds []string, fix []command.Hint) {
 		return []string{"Pod", "Deployment"}, c.tunnelFix(s.Side)
 	case CodeRemapping:
 		hint := command.Hintf("check the operator: %s", c.Facts.Sides[s.Side].SeeOperator("pods,events"))
-		if conf := c.Peers[s.Side].Configuration; conf != nil && NoFreeRange(conf) {
+		if conf := c.Ends[s.Side].Configuration; conf != nil && NoFreeRange(conf) {
 			hint = c.Facts.Sides[s.Side].MoreRoom()
 		}
 		return []string{"Configuration", "Network"}, []command.Hint{hint}
@@ -112,10 +112,10 @@ func (c Connection) tunnelFix(side Side) []command.Hint {
 	if other := c.Facts.Sides[B]; other.Described {
 		fix = []command.Hint{command.Hintf("ask the admin of %s to check their side with: %s", other.ID, command.Ours("info", "peer", string(c.Facts.Sides[A].ID)).For(string(other.ID)))}
 	}
-	if pod := c.Peers[side].Pod; pod != nil && pod.Waiting != "" && pod.Restarts > 1 { // it ends each time
+	if pod := c.Ends[side].Pod; pod != nil && pod.Waiting != "" && pod.Restarts > 1 { // it ends each time
 		return []command.Hint{command.Hintf("see why: %s", c.Kubectl(side, "logs", "--previous", "--all-containers", pod.Name))}
 	}
-	cause := c.Peers[side].Reading().Cause(c.Facts.At)
+	cause := c.Ends[side].Reading().Cause(c.Facts.At)
 	if cause != wire.ReasonNoHandshake && cause != wire.ReasonPeerSilent && cause != "" { // the cause has its own explanation
 		return fix
 	}
@@ -136,7 +136,7 @@ func (c Connection) EventsAbout(side Side, kinds []string) []EventFacts {
 	var out []EventFacts
 	for _, e := range c.Facts.Sides[side].Events {
 		kind, name, _ := strings.Cut(e.Object, " ")
-		if slices.Contains(kinds, kind) && (name == c.Peers[side].Tenant.Namespace || strings.HasPrefix(name, c.Peers[side].Tenant.Namespace+"/")) {
+		if slices.Contains(kinds, kind) && (name == c.Ends[side].Tenant.Namespace || strings.HasPrefix(name, c.Ends[side].Tenant.Namespace+"/")) {
 			out = append(out, e)
 		}
 	}
@@ -145,24 +145,24 @@ func (c Connection) EventsAbout(side Side, kinds []string) []EventFacts {
 
 // gatewayName is the name of the side's gateway, as it is or will be.
 func (c Connection) gatewayName(side Side) string {
-	return cmp.Or(c.Peers[side].GatewayName(), c.Peers[side].Tenant.ObjectName())
+	return cmp.Or(c.Ends[side].GatewayName(), c.Ends[side].Tenant.ObjectName())
 }
 
 // Kubectl is a kubectl command in the side's tenant namespace.
 func (c Connection) Kubectl(side Side, words ...string) command.Command {
-	return c.Facts.Sides[side].KubectlIn(c.Peers[side].Tenant.Namespace, words...)
+	return c.Facts.Sides[side].KubectlIn(c.Ends[side].Tenant.Namespace, words...)
 }
 
 // OwnKey waits for the key that the other cluster's admin needs.
 func (c Connection) OwnKey(side Side) Step {
 	s := Step{ID: IDOf(side, stepOwnKey), Side: side, Action: Wait, Title: "public key of the gateway", Status: Waiting, Code: CodeKey}
-	switch peer := c.Peers[side]; {
+	switch end := c.Ends[side]; {
 	case !Live(c.AnyGateway(side)):
 		s.Status, s.Reason = Blocked, "needs the gateway"
-	case peer.Key == nil:
+	case end.Key == nil:
 		s.Reason = "waiting for the gateway's key"
 	default:
-		s.Status, s.Reason = Done, peer.Key.String()
+		s.Status, s.Reason = Done, end.Key.String()
 	}
 	return s
 }

@@ -181,9 +181,9 @@ func testApply(t *testing.T, c *Cluster) {
 		if got := verbs(changes); !slices.Equal(got, want) {
 			t.Errorf("run %d: got %v, want %v", i+1, got, want)
 		}
-		peer := observe(t, c).Peer("milan")
-		if peer.Namespace == nil || peer.Configuration == nil {
-			t.Errorf("run %d: got namespace %v and Configuration %v right after applying", i+1, peer.Namespace, peer.Configuration)
+		end := observe(t, c).End("milan")
+		if end.Namespace == nil || end.Configuration == nil {
+			t.Errorf("run %d: got namespace %v and Configuration %v right after applying", i+1, end.Namespace, end.Configuration)
 		}
 	}
 	changes, err := c.Apply(t.Context(), []wire.Object{configuration("10.245.0.0/16")})
@@ -193,10 +193,10 @@ func testApply(t *testing.T, c *Cluster) {
 	if got := verbs(changes); !slices.Equal(got, []flows.Verb{flows.Updated}) {
 		t.Errorf("a changed CIDR: got %v, want updated", got)
 	}
-	if got := observe(t, c).Peer("milan").Configuration.Spec.Remote.CIDR.Pod; !slices.Equal(got, []networkingv1beta1.CIDR{"10.245.0.0/16"}) {
+	if got := observe(t, c).End("milan").Configuration.Spec.Remote.CIDR.Pod; !slices.Equal(got, []networkingv1beta1.CIDR{"10.245.0.0/16"}) {
 		t.Errorf("got pod CIDRs %v right after changing them", got)
 	}
-	for _, m := range observe(t, c).Peer("milan").Configuration.ManagedFields {
+	for _, m := range observe(t, c).End("milan").Configuration.ManagedFields {
 		if m.Manager == wire.FieldManager && strings.Contains(m.FieldsV1.GetRawString(), "f:status") {
 			t.Error("applying claimed the status, which is the operator's")
 		}
@@ -213,7 +213,7 @@ func testTakeBack(t *testing.T, c *Cluster) {
 	}
 	params.NodePort = 0
 	want := []wire.Object{render.GatewayServer(params)}
-	live := observe(t, c).Peer("milan").Server
+	live := observe(t, c).End("milan").Server
 	if d := apply.Diff(live, want[0]); !strings.Contains(d, "-    nodePort: 31000\n") {
 		t.Errorf("the diff of what was observed does not show that the node port goes:\n%s", d)
 	}
@@ -227,7 +227,7 @@ func testTakeBack(t *testing.T, c *Cluster) {
 			t.Errorf("run %d: got %v, %v; want %v", i+1, got, err, want)
 		}
 	}
-	live = observe(t, c).Peer("milan").Server
+	live = observe(t, c).End("milan").Server
 	if n := live.Spec.Endpoint.NodePort; n != nil {
 		t.Errorf("got node port %d, want none", *n)
 	}
@@ -246,7 +246,7 @@ func testTakeBack(t *testing.T, c *Cluster) {
 			t.Errorf("a label, run %d: got %v, %v; want updated", i+1, got, err)
 		}
 	}
-	if got := observe(t, c).Peer("milan").Namespace.Labels["more"]; got != "" {
+	if got := observe(t, c).End("milan").Namespace.Labels["more"]; got != "" {
 		t.Errorf("the label is still there: %q", got)
 	}
 	if _, err := c.Delete(t.Context(), []wire.Object{live}); err != nil {
@@ -316,7 +316,7 @@ func testChanged(t *testing.T, c *Cluster) {
 		t.Fatal(err)
 	}
 	await(t, c, "Connected", func(f flows.ClusterFacts) bool {
-		p := f.Peer("milan")
+		p := f.End("milan")
 		return p.Connection != nil && p.Connection.Status.Value == networkingv1beta1.Connected
 	})
 }
@@ -361,7 +361,7 @@ func restricted(t *testing.T, env *envtest.Environment, name string, verbs ...st
 func testPolling(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	c := restricted(t, env, "lister", "get", "list")
 	f := await(t, c, "anything", func(f flows.ClusterFacts) bool { return f.Problem == nil })
-	if f.Peer("turin").Namespace != nil {
+	if f.End("turin").Namespace != nil {
 		t.Fatal("the namespace is there before it was made")
 	}
 	ns := render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"})
@@ -369,7 +369,7 @@ func testPolling(t *testing.T, env *envtest.Environment, admin *Cluster) {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(20 * time.Second)
-	for observe(t, c).Peer("turin").Namespace == nil {
+	for observe(t, c).End("turin").Namespace == nil {
 		if time.Now().After(deadline) {
 			t.Fatal("without the right to watch, a new namespace was never seen")
 		}
@@ -385,7 +385,7 @@ func testForbidden(t *testing.T, env *envtest.Environment) {
 }
 
 func testDelete(t *testing.T, c *Cluster) {
-	conf := observe(t, c).Peer("milan").Configuration
+	conf := observe(t, c).End("milan").Configuration
 	changes, err := c.Delete(t.Context(), []wire.Object{conf})
 	if err != nil {
 		t.Fatal(err)
@@ -393,7 +393,7 @@ func testDelete(t *testing.T, c *Cluster) {
 	if want := []flows.Change{{Verb: flows.Deleted, Object: "Configuration liqo-tenant-milan/milan"}}; !slices.Equal(changes, want) {
 		t.Errorf("got %v, want %v", changes, want)
 	}
-	if got := observe(t, c).Peer("milan").Configuration; got != nil {
+	if got := observe(t, c).End("milan").Configuration; got != nil {
 		t.Errorf("got %v right after deleting it", got)
 	}
 	changes, err = c.Delete(t.Context(), []wire.Object{conf})
@@ -443,7 +443,7 @@ func testDeleteAsSeen(t *testing.T, c *Cluster) {
 	if _, err := c.Apply(t.Context(), []wire.Object{render.TenantNamespace(asti), conf}); err != nil {
 		t.Fatal(err)
 	}
-	seen := observe(t, c).Peer("asti")
+	seen := observe(t, c).End("asti")
 	if err := c.client.Delete(t.Context(), seen.Configuration.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
@@ -455,7 +455,7 @@ func testDeleteAsSeen(t *testing.T, c *Cluster) {
 	if !apierrors.IsConflict(err) || len(changes) > 0 {
 		t.Errorf("what was made again: got %v, %v; want a conflict", changes, err)
 	}
-	now := observe(t, c).Peer("asti").Configuration
+	now := observe(t, c).End("asti").Configuration
 	if now == nil || now.UID != again.UID {
 		t.Fatalf("got %v right after that, want what was made again", now)
 	}
@@ -476,7 +476,7 @@ func testDeleteAsSeen(t *testing.T, c *Cluster) {
 	if _, err := c.Delete(t.Context(), []wire.Object{seen.Namespace}); !apierrors.IsConflict(err) {
 		t.Errorf("a namespace that was taken over: got %v, want a conflict", err)
 	}
-	if ns := observe(t, c).Peer("asti").Namespace; ns == nil || ns.DeletionTimestamp != nil || ns.Labels[wire.LabelManagedBy] != "" {
+	if ns := observe(t, c).End("asti").Namespace; ns == nil || ns.DeletionTimestamp != nil || ns.Labels[wire.LabelManagedBy] != "" {
 		t.Errorf("got %+v right after that, want the namespace as it is now", ns)
 	}
 }

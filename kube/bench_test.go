@@ -59,7 +59,7 @@ func TestAllPeersAreInOneObservation(t *testing.T) {
 	if len(f.Namespaces) != 50 || len(f.Connections) != 50 || len(f.Pods) != 50 || len(f.Keys) != 50 {
 		t.Errorf("got %d namespaces, %d Connections, %d pods, %d keys", len(f.Namespaces), len(f.Connections), len(f.Pods), len(f.Keys))
 	}
-	if p := f.Peer("c0007"); p.Key == nil || p.Pod == nil || p.Configuration == nil {
+	if p := f.End("c0007"); p.Key == nil || p.Pod == nil || p.Configuration == nil {
 		t.Errorf("got %+v", p)
 	}
 }

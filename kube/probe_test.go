@@ -26,7 +26,7 @@ const probeToken = "00112233445566778899aabbccddeeff"
 
 func probeRequest(c *Cluster, t *testing.T) engine.ProbeRequest {
 	t.Helper()
-	owner := observe(t, c).Peer("milan").Configuration.DeepCopy()
+	owner := observe(t, c).End("milan").Configuration.DeepCopy()
 	owner.SetGroupVersionKind(configuration().GroupVersionKind())
 	return engine.ProbeRequest{Tenant: tenant, Token: probeToken, Owner: owner}
 }

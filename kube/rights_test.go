@@ -55,7 +55,7 @@ func testDryRun(t *testing.T, c *Cluster) {
 		t.Errorf("by force: got %+v, %v", forced, err)
 	}
 	f := observe(t, c)
-	if f.Peer("rome").Namespace != nil || f.Peer("milan").Configuration.Spec.Remote.CIDR.Pod[0] != "10.99.0.0/16" {
+	if f.End("rome").Namespace != nil || f.End("milan").Configuration.Spec.Remote.CIDR.Pod[0] != "10.99.0.0/16" {
 		t.Error("a dry run has changed something")
 	}
 }
@@ -65,7 +65,7 @@ func testForce(t *testing.T, c *Cluster) {
 	if err != nil || !slices.Equal(verbs(changes), []flows.Verb{flows.Updated}) {
 		t.Errorf("got %v, %v", changes, err)
 	}
-	if got := observe(t, c).Peer("milan").Configuration.Spec.Remote.CIDR.Pod; got[0] != "10.245.0.0/16" {
+	if got := observe(t, c).End("milan").Configuration.Spec.Remote.CIDR.Pod; got[0] != "10.245.0.0/16" {
 		t.Errorf("got %v", got)
 	}
 }
@@ -156,7 +156,7 @@ func testPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	turin := render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"}
 	c := newPeeringUser(t, env, admin)
 	f := await(t, c, "its tenant namespace, by polling", func(f flows.ClusterFacts) bool {
-		return f.Peer("turin").Namespace != nil && slices.Contains(f.Polled, "Configuration")
+		return f.End("turin").Namespace != nil && slices.Contains(f.Polled, "Configuration")
 	})
 	if f.Problem != nil || f.ID != "rome" || f.UID == "" || !f.HasCRDs || len(f.Namespaces) != 1 {
 		t.Errorf("got problem %v, ID %q, UID %q, missing %v, %d tenants", f.Problem, f.ID, f.UID, f.MissingKinds, len(f.Namespaces))
@@ -172,7 +172,7 @@ func testPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) {
 		if err != nil || !slices.Equal(verbs(changes), []flows.Verb{step.want}) {
 			t.Fatalf("apply %s: got %v, %v; want %s", step.pod, changes, err, step.want)
 		}
-		if got := observe(t, c).Peer("turin").Configuration; got == nil || got.Spec.Remote.CIDR.Pod[0] != step.pod {
+		if got := observe(t, c).End("turin").Configuration; got == nil || got.Spec.Remote.CIDR.Pod[0] != step.pod {
 			t.Errorf("right after applying %s: got %v", step.pod, got)
 		}
 	}
@@ -189,7 +189,7 @@ func testPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	if _, err := c.Apply(t.Context(), []wire.Object{render.Configuration(tenant, render.Networks{})}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "liqo-tenant-milan") {
 		t.Errorf("in another tenant's namespace: got %v", err)
 	}
-	if changes, err := c.Delete(t.Context(), []wire.Object{observe(t, c).Peer("turin").Configuration}); err != nil || !slices.Equal(verbs(changes), []flows.Verb{flows.Deleted}) {
+	if changes, err := c.Delete(t.Context(), []wire.Object{observe(t, c).End("turin").Configuration}); err != nil || !slices.Equal(verbs(changes), []flows.Verb{flows.Deleted}) {
 		t.Errorf("delete: got %v, %v", changes, err)
 	}
 }
@@ -201,14 +201,14 @@ func testPeeringUserTakesBack(t *testing.T, admin, c *Cluster, conf []wire.Objec
 	if _, err := admin.Apply(t.Context(), []wire.Object{more}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, c, "the label", func(f flows.ClusterFacts) bool { return f.Peer("turin").Configuration.Labels["more"] != "" })
+	await(t, c, "the label", func(f flows.ClusterFacts) bool { return f.End("turin").Configuration.Labels["more"] != "" })
 	for i, want := range []flows.Verb{flows.Updated, flows.Unchanged} {
 		changes, err := c.Apply(t.Context(), conf)
 		if err != nil || !slices.Equal(verbs(changes), []flows.Verb{want}) {
 			t.Errorf("without the label, run %d: got %v, %v; want %s", i+1, changes, err, want)
 		}
 	}
-	if got := observe(t, c).Peer("turin").Configuration; got.Labels["more"] != "" || got.Labels[wire.LabelRemoteCluster] == "" {
+	if got := observe(t, c).End("turin").Configuration; got.Labels["more"] != "" || got.Labels[wire.LabelRemoteCluster] == "" {
 		t.Errorf("got the labels %v, want the one gone and the others kept", got.Labels)
 	}
 }
@@ -235,7 +235,7 @@ func testPeeringUserConflict(t *testing.T, admin, c *Cluster, conf func(networki
 		t.Fatal(err)
 	}
 	await(t, c, "another's change", func(f flows.ClusterFacts) bool {
-		return f.Peer("turin").Configuration.Spec.Remote.CIDR.Pod[0] == "10.4.0.0/16"
+		return f.End("turin").Configuration.Spec.Remote.CIDR.Pod[0] == "10.4.0.0/16"
 	})
 	if _, err := c.Apply(t.Context(), conf("10.2.0.0/16")); err != nil {
 		t.Fatal(err)

@@ -189,7 +189,7 @@ func TestTheRemedyOfADiagnosisIsAPlan(t *testing.T) {
 		}
 		d.keys("y")
 		d.wait(30 * time.Second)
-		if server, _ := flows.ServerSide([2]flows.Reading{d.pair.A.Facts().Peer("milan").Reading(), d.pair.B.Facts().Peer("rome").Reading()}); server != flows.A {
+		if server, _ := flows.ServerSide([2]flows.Reading{d.pair.A.Facts().End("milan").Reading(), d.pair.B.Facts().End("rome").Reading()}); server != flows.A {
 			t.Error("milan does not dial")
 		}
 	})

@@ -67,7 +67,7 @@ func TestTheLiveScreenSaysWhichAddressToCall(t *testing.T) {
 		d.has("want pod/NAME, service/NAME or an IP address")
 		d.keys("esc")
 		ask("10.244.0.4")
-		conf := d.pair.A.Facts().Peer("milan").Configuration
+		conf := d.pair.A.Facts().End("milan").Configuration
 		d.has("10.244.0.4 of milan, called from pods of rome: ", " (10.244.0.4 there).")
 		d.hasNot("  (10.244.0.4")
 		seen, err := address.SeenAs(conf, netip.MustParseAddr("10.244.0.4"))

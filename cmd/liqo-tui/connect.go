@@ -333,7 +333,7 @@ func rangesText(f flows.Facts) string {
 	var b strings.Builder
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		id, other := f.Sides[side].ID, f.Sides[side.Other()].ID
-		if conf := f.Sides[side].Peer(other).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
+		if conf := f.Sides[side].End(other).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
 			fmt.Fprintf(&b, "  pods of %s reach %s's pods %s as %s\n", id, other,
 				flows.Joined(conf.Spec.Remote.CIDR.Pod), flows.Joined(conf.Status.Remote.CIDR.Pod))
 		}

@@ -64,8 +64,8 @@ var contractFaults = []struct {
 	make func(*ground)
 }{
 	{"none", "", func(*ground) {}},
-	{"the client's gateway is gone", "LT-D010 A,B", func(x *ground) { x.delete(flows.A, x.facts().Sides[flows.A].Peer("milan").Client) }},
-	{"the Configuration is gone, too", "LT-D003 B; LT-D010 A,B", func(x *ground) { x.delete(flows.B, x.facts().Sides[flows.B].Peer("rome").Configuration) }},
+	{"the client's gateway is gone", "LT-D010 A,B", func(x *ground) { x.delete(flows.A, x.facts().Sides[flows.A].End("milan").Client) }},
+	{"the Configuration is gone, too", "LT-D003 B; LT-D010 A,B", func(x *ground) { x.delete(flows.B, x.facts().Sides[flows.B].End("rome").Configuration) }},
 }
 
 // ground is a pair of clusters on which something is tried.
@@ -109,7 +109,7 @@ func (x *ground) see(f flows.Facts, p flows.Plan) {
 		o.Steps = append(o.Steps, string(s.ID))
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		for _, object := range f.Peer(side).Objects() {
+		for _, object := range f.End(side).Objects() {
 			x.seeObject(object)
 		}
 	}

@@ -64,8 +64,8 @@ func TestTheOtherClusterHostsTheServerWhereTheDialIsInVain(t *testing.T) {
 			}
 			facts := flowtest.Facts(pair)
 			for _, side := range []flows.Side{flows.A, flows.B} {
-				peer := facts.Peer(side)
-				if hosts := flows.Live(peer.Server); hosts != (side == c.wantServer) {
+				end := facts.End(side)
+				if hosts := flows.Live(end.Server); hosts != (side == c.wantServer) {
 					t.Errorf("%s hosts the server: %v, want the server on %s", side, hosts, c.wantServer)
 				}
 			}

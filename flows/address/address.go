@@ -89,7 +89,7 @@ type Seen struct {
 func Of(f flows.Facts, caller flows.Side, t Target, found Found) (Answer, error) {
 	here, there := f.Sides[caller], f.Sides[caller.Other()]
 	a := Answer{Target: t, Of: there.ID, From: here.ID}
-	conf := here.Peer(there.ID).Configuration
+	conf := here.End(there.ID).Configuration
 	if conf == nil {
 		return a, fmt.Errorf("%s knows no address of %s: they are not connected", here.ID, there.ID)
 	}

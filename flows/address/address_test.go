@@ -59,7 +59,7 @@ func TestTheAnswerIsWhatCanBeCalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := f.Sides[flows.A].Peer("milan").Configuration.Status.Remote.CIDR.Pod[0]
+	seen := f.Sides[flows.A].End("milan").Configuration.Status.Remote.CIDR.Pod[0]
 	if !netip.MustParsePrefix(string(seen)).Contains(got.Ends[0].Seen) || got.Ends[0].Problem != "" {
 		t.Errorf("got %+v, want an address in %s", got.Ends[0], seen)
 	}

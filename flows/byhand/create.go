@@ -60,7 +60,7 @@ func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {
 	p.Namespaces[flows.A] = ""
 	f.Sides[flows.B] = flows.ClusterFacts{ID: o.Remote, Described: true, Networks: conf}
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
-	if o.Kind == GatewayClient || o.Kind == PublicKey && f.Sides[flows.A].Peer(o.Remote).Server == nil {
+	if o.Kind == GatewayClient || o.Kind == PublicKey && f.Sides[flows.A].End(o.Remote).Server == nil {
 		p.Server = flows.B
 	}
 	if own := f.Sides[flows.A].ID; own == o.Remote && f.Sides[flows.A].Problem == nil {
@@ -75,7 +75,7 @@ func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {
 		plan.Kept = nil // it is about gateways
 	}
 	refused := settle(&c, namespace)
-	c.Peers[flows.A].Tenant.Name = o.Name
+	c.Ends[flows.A].Tenant.Name = o.Name
 	for _, unfit := range []func(Object, flows.Connection) *flows.Step{Object.second, Object.taken, Object.early, Object.ownKey} {
 		if refused == nil {
 			refused = unfit(o, c)
@@ -110,10 +110,10 @@ func (o Object) steps(c flows.Connection, wait bool) []flows.Step {
 	case PublicKey:
 		key, _ := wgtypes.ParseKey(o.Key) // the setting has checked it
 		if o.Printed {
-			return append(steps, flows.Ensure(a, "public-key", c.Peers[a].PublicKey, render.PublicKey(c.Peers[a].Tenant, key, nil)))
+			return append(steps, flows.Ensure(a, "public-key", c.Ends[a].PublicKey, render.PublicKey(c.Ends[a].Tenant, key, nil)))
 		}
 		// As far as this cluster can know, the peer's gateway exists.
-		c.Peers[flows.B] = flows.Peer{Key: &key, Server: &networkingv1beta1.GatewayServer{}, Client: &networkingv1beta1.GatewayClient{}}
+		c.Ends[flows.B] = flows.End{Key: &key, Server: &networkingv1beta1.GatewayServer{}, Client: &networkingv1beta1.GatewayClient{}}
 		steps = append(steps, c.PublicKey(a))
 	}
 	if !wait {
@@ -125,13 +125,13 @@ func (o Object) steps(c flows.Connection, wait bool) []flows.Step {
 // settle decides the namespace: that of the connection, or else the wanted one, or
 // else the kubeconfig's, as kubectl does.
 func settle(c *flows.Connection, wanted string) *flows.Step {
-	peer := &c.Peers[flows.A]
-	if peer.Configuration != nil || peer.Server != nil || peer.Client != nil {
+	end := &c.Ends[flows.A]
+	if end.Configuration != nil || end.Server != nil || end.Client != nil {
 		c.Params.Namespaces[flows.A] = wanted
 		return c.Elsewhere(flows.A)
 	}
 	namespace := cmp.Or(wanted, c.Facts.Sides[flows.A].ContextNamespace, metav1.NamespaceDefault)
-	peer.Tenant.Namespace, peer.Namespace = namespace, c.Facts.Sides[flows.A].FindNamespace(namespace)
+	end.Tenant.Namespace, end.Namespace = namespace, c.Facts.Sides[flows.A].FindNamespace(namespace)
 	return nil
 }
 
@@ -141,7 +141,7 @@ func refuse(kind flows.FailureKind, reason string, fix command.Hint) *flows.Step
 
 // second refuses a second object of a kind of which a connection has only one.
 func (o Object) second(c flows.Connection) *flows.Step {
-	p, id := c.Peers[flows.A], c.Facts.Sides[flows.A].ID
+	p, id := c.Ends[flows.A], c.Facts.Sides[flows.A].ID
 	var live wire.Object
 	for kind, other := range map[Kind]wire.Object{Configuration: p.Configuration, GatewayServer: p.Server, GatewayClient: p.Client, PublicKey: p.PublicKey} {
 		if kind == o.Kind {
@@ -167,7 +167,7 @@ func oneGateway(on flows.ClusterFacts, peer wire.ClusterID) command.Hint {
 // taken refuses a name that an object for another peer has. Two gateways of one name
 // would have the same Deployment.
 func (o Object) taken(c flows.Connection) *flows.Step {
-	f, tenant := c.Facts.Sides[flows.A], c.Peers[flows.A].Tenant
+	f, tenant := c.Facts.Sides[flows.A], c.Ends[flows.A].Tenant
 	for _, other := range objects(f) {
 		kind := Kind(flows.RefTo(other).Kind)
 		same := kind == o.Kind || kind.gateway() && o.Kind.gateway()
@@ -204,7 +204,7 @@ func add[T any, O interface {
 
 // early refuses a step whose predecessor is missing.
 func (o Object) early(c flows.Connection) *flows.Step {
-	p, id := c.Peers[flows.A], c.Facts.Sides[flows.A].ID
+	p, id := c.Ends[flows.A], c.Facts.Sides[flows.A].ID
 	switch {
 	case o.Printed:
 	case o.Kind == PublicKey && p.Server == nil && p.Client == nil:
@@ -224,7 +224,7 @@ func (o Object) early(c flows.Connection) *flows.Step {
 
 // ownKey refuses the key of this cluster's own gateway as the peer's.
 func (o Object) ownKey(c flows.Connection) *flows.Step {
-	if own := c.Peers[flows.A].Key; o.Kind != PublicKey || own == nil || own.String() != o.Key {
+	if own := c.Ends[flows.A].Key; o.Kind != PublicKey || own == nil || own.String() != o.Key {
 		return nil
 	}
 	return refuse(flows.FailedPreflight, fmt.Sprintf("this is the public key of %s's own gateway", c.Facts.Sides[flows.A].ID),
@@ -234,8 +234,8 @@ func (o Object) ownKey(c flows.Connection) *flows.Step {
 // owed are the commands that the other admin has to run next, with the values known
 // here.
 func (o Object) owed(c flows.Connection) []command.Command {
-	peer, id := c.Peers[flows.A], c.Facts.Sides[flows.A].ID
-	if s := peer.Server; o.Kind == GatewayServer && s != nil && s.Status.Endpoint != nil {
+	end, id := c.Ends[flows.A], c.Facts.Sides[flows.A].ID
+	if s := end.Server; o.Kind == GatewayServer && s != nil && s.Status.Endpoint != nil {
 		return []command.Command{create(GatewayClient, "client", id).Flag("--addresses", strings.Join(s.Status.Endpoint.Addresses, ",")).
 			Flag("--port", fmt.Sprint(s.Status.Endpoint.Port)).For(string(o.Remote))}
 	}

@@ -33,8 +33,8 @@ func (k Kind) Told(g Gateway, f flows.ClusterFacts) wire.Object {
 		}
 		return own
 	}
-	peer, _ := g.find(f)
-	return render.PublicKey(render.Tenant{Namespace: there(peer.Tenant.Namespace, f.ID), Remote: f.ID}, *peer.Key, nil)
+	end, _ := g.find(f)
+	return render.PublicKey(render.Tenant{Namespace: there(end.Tenant.Namespace, f.ID), Remote: f.ID}, *end.Key, nil)
 }
 
 // there returns the namespace on another cluster for an object in a namespace here.
@@ -59,18 +59,18 @@ func (k Kind) Known(g Gateway, f flows.Facts) flows.Plan {
 	if len(plan.Steps) > 0 || k == Configuration {
 		return plan
 	}
-	peer, refused := g.find(f.Sides[flows.A])
+	end, refused := g.find(f.Sides[flows.A])
 	if refused != nil {
 		plan.Steps = []flows.Step{*refused}
 		return plan
 	}
-	c := flows.Connection{Facts: f, Peers: [2]flows.Peer{peer}}
+	c := flows.Connection{Facts: f, Ends: [2]flows.End{end}}
 	plan.Steps = c.ExplainWaits([]flows.Step{c.OwnKey(flows.A)})
 	return plan
 }
 
 // find returns the gateway's end of its connection.
-func (g Gateway) find(f flows.ClusterFacts) (peer flows.Peer, refused *flows.Step) {
+func (g Gateway) find(f flows.ClusterFacts) (end flows.End, refused *flows.Step) {
 	kind := map[flows.Role]Kind{flows.RoleServer: GatewayServer, flows.RoleClient: GatewayClient}[g.Role]
 	var found, others []wire.Object
 	for _, o := range objects(f) {
@@ -91,9 +91,9 @@ func (g Gateway) find(f flows.ClusterFacts) (peer flows.Peer, refused *flows.Ste
 		if len(others) > 0 {
 			hint = command.Hintf("there is %s; or %s", listed(others), hint)
 		}
-		return peer, refuse(flows.FailedPreflight, fmt.Sprintf("%s has no %s %s%s", f.ID, kind, g.Name, where), hint)
+		return end, refuse(flows.FailedPreflight, fmt.Sprintf("%s has no %s %s%s", f.ID, kind, g.Name, where), hint)
 	case len(found) > 1:
-		return peer, refuse(flows.FailedPreflight, fmt.Sprintf("%s has several: %s", f.ID, listed(found)), command.Text("choose one with --namespace"))
+		return end, refuse(flows.FailedPreflight, fmt.Sprintf("%s has several: %s", f.ID, listed(found)), command.Text("choose one with --namespace"))
 	}
 	return peerOf(found[0], f), nil
 }
@@ -108,16 +108,16 @@ func listed(all []wire.Object) string {
 
 // peerOf returns this end of the connection to which gateway o belongs. o is its
 // gateway.
-func peerOf(o wire.Object, f flows.ClusterFacts) flows.Peer {
-	peer := flows.Peer{Tenant: render.Tenant{Namespace: o.GetNamespace(), Remote: wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])}}
+func peerOf(o wire.Object, f flows.ClusterFacts) flows.End {
+	end := flows.End{Tenant: render.Tenant{Namespace: o.GetNamespace(), Remote: wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])}}
 	switch o := o.(type) {
 	case *networkingv1beta1.GatewayServer:
-		peer.Server = o
+		end.Server = o
 	case *networkingv1beta1.GatewayClient:
-		peer.Client = o
+		end.Client = o
 	}
 	if key, ok := f.Keys[o.GetNamespace()+"/"+o.GetName()]; ok {
-		peer.Key = &key
+		end.Key = &key
 	}
-	return peer
+	return end
 }

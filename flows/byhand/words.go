@@ -46,7 +46,7 @@ func (k Kind) Generated() string {
 
 // Done is the result, as a sentence.
 func (o Object) Done(f flows.ClusterFacts) string {
-	p := f.Peer(o.Remote)
+	p := f.End(o.Remote)
 	switch {
 	case o.Kind == Configuration && p.Configuration != nil && flows.CIDRsConfigured(p.Configuration):
 		spec, status := p.Configuration.Spec.Remote.CIDR, p.Configuration.Status.Remote.CIDR

@@ -101,7 +101,7 @@ func (v View) String() string {
 // avoid. The error means that there is no room left.
 func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	me, other := f.Sides[side], f.Sides[side.Other()]
-	if conf := me.Peer(other.ID).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
+	if conf := me.End(other.ID).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
 		return Decided(conf), nil
 	}
 	taken := takenBy(me)

@@ -50,7 +50,7 @@ const recentRestart = 10 * time.Minute
 type diagnosis struct {
 	facts    flows.Facts
 	earlier  *flows.Facts
-	peers    [2]flows.Peer
+	peers    [2]flows.End
 	readings [2]flows.Reading
 	lent     [2]lent // each side's use of the other
 }
@@ -69,7 +69,7 @@ func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 func inputs(f flows.Facts, earlier *flows.Facts) diagnosis {
 	in := diagnosis{facts: f, earlier: earlier, lent: lendings(f)}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		in.peers[side] = f.Peer(side)
+		in.peers[side] = f.End(side)
 		in.readings[side] = in.peers[side].Reading()
 	}
 	return in
@@ -187,7 +187,7 @@ func sameCIDRs(a, b []networkingv1beta1.CIDR) bool {
 
 func (in diagnosis) gateways(flows.Side) Result {
 	a, b := in.peers[flows.A], in.peers[flows.B]
-	describe := func(side flows.Side, p flows.Peer) string {
+	describe := func(side flows.Side, p flows.End) string {
 		var has []string
 		if p.Server != nil {
 			has = append(has, "a GatewayServer")
@@ -311,7 +311,7 @@ func ordinal(n int) string {
 }
 
 func (in diagnosis) keys(side flows.Side) Result {
-	peer, theirs := in.peers[side], in.peers[side.Other()].Key
+	end, theirs := in.peers[side], in.peers[side.Other()].Key
 	other := in.cluster(side.Other()).ID
 	switch {
 	case in.cause(side) == wire.ReasonKeyMismatch:
@@ -319,11 +319,11 @@ func (in diagnosis) keys(side flows.Side) Result {
 			command.Text("if that does not help, something else sends WireGuard packets to this port")).planned("update the keys")
 	case theirs == nil:
 		return result(Inconclusive, fmt.Sprintf("%s's gateway has not published its key", other))
-	case peer.PublicKey == nil:
+	case end.PublicKey == nil:
 		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), command.Hintf("run: %s", in.connect())).planned("update the keys")
-	case !slices.Equal(peer.PublicKey.Spec.PublicKey, theirs[:]):
+	case !slices.Equal(end.PublicKey.Spec.PublicKey, theirs[:]):
 		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), command.Hintf("run: %s; it updates the key", in.connect())).planned("update the keys")
-		r.Evidence = []string{fmt.Sprintf("told %s, has %s", keyText(peer.PublicKey.Spec.PublicKey), keyText(theirs[:]))}
+		r.Evidence = []string{fmt.Sprintf("told %s, has %s", keyText(end.PublicKey.Spec.PublicKey), keyText(theirs[:]))}
 		return r
 	}
 	return pass("key " + keyText(theirs[:]))

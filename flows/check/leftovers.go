@@ -45,7 +45,7 @@ func leftoversOf(c flows.ClusterFacts, peer wire.ClusterID) []leftover {
 			out = append(out, l)
 		}
 	}
-	p := c.Peer(peer)
+	p := c.End(peer)
 	gateways := map[string]bool{}
 	for _, g := range []struct {
 		kind   string
@@ -134,7 +134,7 @@ func deletion(c flows.ClusterFacts, kind string, o metav1.Object) command.Comman
 
 // elsewhere returns objects about the peer outside of the connection's namespace.
 // Objects of a working tunnel don't count, whoever made a second one.
-func elsewhere(c flows.ClusterFacts, p flows.Peer) []leftover {
+func elsewhere(c flows.ClusterFacts, p flows.End) []leftover {
 	used := map[string]bool{p.Tenant.Namespace: true}
 	if p.Configuration != nil {
 		used[p.Configuration.Namespace] = true

@@ -216,5 +216,5 @@ func (in diagnosis) handshakes() []string {
 }
 
 func (in diagnosis) readingOf(f flows.Facts, side flows.Side) flows.Reading {
-	return f.Peer(side).Reading()
+	return f.End(side).Reading()
 }

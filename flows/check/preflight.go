@@ -307,12 +307,12 @@ func samePeers(f flows.Facts) Result {
 	var known []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		me, other := f.Sides[side], f.Sides[side.Other()]
-		switch peer := me.Peer(other.ID); {
-		case peer.UID() != "" && other.Identity() == "":
-			return result(Inconclusive, fmt.Sprintf("%s has stored UID %s of %s, and Namespace kube-system may not be read there", me.ID, short(peer.UID()), other.ID))
-		case peer.UID() != "":
-			known = append(known, fmt.Sprintf("%s has stored %s's UID %s", me.ID, other.ID, short(peer.UID())))
-		case peer.Configuration != nil:
+		switch end := me.End(other.ID); {
+		case end.UID() != "" && other.Identity() == "":
+			return result(Inconclusive, fmt.Sprintf("%s has stored UID %s of %s, and Namespace kube-system may not be read there", me.ID, short(end.UID()), other.ID))
+		case end.UID() != "":
+			known = append(known, fmt.Sprintf("%s has stored %s's UID %s", me.ID, other.ID, short(end.UID())))
+		case end.Configuration != nil:
 			return result(Inconclusive, fmt.Sprintf("%s has stored no UID of %s", me.ID, other.ID))
 		}
 	}
@@ -383,7 +383,7 @@ func (in preflight) nodePort(flows.Side) Result {
 		return result(Fail, s.Reason, s.Fix...)
 	}
 	server := in.cluster(p.Server)
-	has := server.Peer(in.cluster(p.Server.Other()).ID).Server
+	has := server.End(in.cluster(p.Server.Other()).ID).Server
 	if mine := has != nil && has.Spec.Endpoint.NodePort != nil && *has.Spec.Endpoint.NodePort == int32(p.NodePort); server.PeersHidden && !mine {
 		return result(Inconclusive, fmt.Sprintf("whether another gateway has %d is not known: those of other namespaces of %s may not be read", p.NodePort, server.Name()),
 			command.Text("--node-port 0: Kubernetes chooses a free one"))

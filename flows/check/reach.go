@@ -22,7 +22,7 @@ import (
 func (in preflight) reachability(flows.Side) Result {
 	p := in.adopted
 	server, client := in.cluster(p.Server), in.cluster(p.Server.Other())
-	here := server.Peer(client.ID).Reading()
+	here := server.End(client.ID).Reading()
 	if here.Role == flows.RoleServer && here.Answered(in.facts.At) {
 		return pass("the gateways reach each other now")
 	}

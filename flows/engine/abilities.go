@@ -88,7 +88,7 @@ type WarningReader interface {
 // background, so a diagnosis that observes once has to ask. The error is that of
 // ctx.
 func ReadWarnings(ctx context.Context, f flows.Facts, a, b Cluster) (flows.Facts, error) {
-	namespaces := [2]string{f.Peer(flows.A).Tenant.Namespace, f.Peer(flows.B).Tenant.Namespace}
+	namespaces := [2]string{f.End(flows.A).Tenant.Namespace, f.End(flows.B).Tenant.Namespace}
 	var g sync.WaitGroup
 	for side, cluster := range [2]Cluster{a, b} {
 		reader, ok := cluster.(WarningReader)

@@ -84,11 +84,11 @@ func TestALiveConnectionIsChanged(t *testing.T) {
 }
 
 func dialled(f flows.Facts, server flows.Side) string {
-	return f.Peer(server.Other()).Reading().Endpoint
+	return f.End(server.Other()).Reading().Endpoint
 }
 
 func listened(f flows.Facts, server flows.Side) string {
-	return f.Peer(server).Reading().Endpoint
+	return f.End(server).Reading().Endpoint
 }
 
 // A flag that is left out leaves what it says alone.

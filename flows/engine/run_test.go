@@ -347,14 +347,14 @@ func TestANamespaceThatSomebodyMadeIsUsedAndKept(t *testing.T) {
 	if d := diff(before, p.A.Facts().FindNamespace(ns.Name)); d != "" {
 		t.Fatalf("connecting changed a namespace that was there before (-before +after):\n%s", d)
 	}
-	if p.A.Facts().Peer("milan").Client == nil {
+	if p.A.Facts().End("milan").Client == nil {
 		t.Fatal("the connection is not in it")
 	}
 	flowtest.MustRun(t, p, flowtest.Reset)
 	if d := diff(before, p.A.Facts().FindNamespace(ns.Name)); d != "" {
 		t.Errorf("reset changed a namespace that was there before (-before +after):\n%s", d)
 	}
-	if p.B.Facts().Peer("rome").Namespace != nil {
+	if p.B.Facts().End("rome").Namespace != nil {
 		t.Error("reset kept the namespace that liqo-tui made on the other side")
 	}
 }
@@ -362,10 +362,10 @@ func TestANamespaceThatSomebodyMadeIsUsedAndKept(t *testing.T) {
 func TestDisconnectKeepsTheAddresses(t *testing.T) {
 	p := flowtest.NewPair()
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
-	before := p.A.Facts().Peer("milan").Configuration.Status.Remote
+	before := p.A.Facts().End("milan").Configuration.Status.Remote
 	flowtest.MustRun(t, p, disconnect)
-	peer := p.A.Facts().Peer("milan")
-	if peer.Client != nil || peer.Connection != nil || peer.PublicKey != nil || p.B.Facts().Peer("rome").Server != nil {
+	end := p.A.Facts().End("milan")
+	if end.Client != nil || end.Connection != nil || end.PublicKey != nil || p.B.Facts().End("rome").Server != nil {
 		t.Errorf("disconnect left %v on A and %v on B", p.A.Names(), p.B.Names())
 	}
 	p.Forget()
@@ -374,7 +374,7 @@ func TestDisconnectKeepsTheAddresses(t *testing.T) {
 		t.Errorf("a second run wrote %v", log)
 	}
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
-	if d := diff(before, p.A.Facts().Peer("milan").Configuration.Status.Remote); d != "" {
+	if d := diff(before, p.A.Facts().End("milan").Configuration.Status.Remote); d != "" {
 		t.Errorf("connecting again gave other addresses (-before +after):\n%s", d)
 	}
 }

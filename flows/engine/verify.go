@@ -201,9 +201,9 @@ func blamePolicies(ctx context.Context, f flows.Facts, clusters [2]Cluster, v *v
 	}
 	for _, from := range []flows.Side{flows.A, flows.B} {
 		there := f.Sides[from.Other()]
-		peer := there.Peer(f.Sides[from].ID)
+		end := there.End(f.Sides[from].ID)
 		if way := &v.Directions[from]; way.Problem != "" && way.Received == 0 && there.Policies.Value() != nil {
-			way.Problem += verify.ClosedBy(*there.Policies.Value(), peer.Configuration, render.ProbeLabels(peer.Tenant.Remote), peer.Tenant.Namespace)
+			way.Problem += verify.ClosedBy(*there.Policies.Value(), end.Configuration, render.ProbeLabels(end.Tenant.Remote), end.Tenant.Namespace)
 		}
 	}
 }
@@ -244,14 +244,14 @@ func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, nodes [2
 
 func startProbe(ctx context.Context, f flows.Facts, side flows.Side, cluster Cluster, r ProbeRequest, progress func(flows.Side, string)) (Probe, error) {
 	here, there := f.Sides[side], f.Sides[side.Other()]
-	id, peer := here.Name(), here.Peer(there.ID)
+	id, end := here.Name(), here.End(there.ID)
 	prober, ok := cluster.(Prober)
 	if !ok {
 		return nil, fmt.Errorf("%s %s: can't run probes", side, id)
 	}
-	owner := peer.Configuration.DeepCopy()
+	owner := end.Configuration.DeepCopy()
 	owner.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConfigurationKind))
-	r.Tenant, r.Owner = peer.Tenant, owner
+	r.Tenant, r.Owner = end.Tenant, owner
 	p, err := prober.StartProbe(ctx, r, func(text string) { progress(side, text) })
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", side, id, err)
@@ -275,7 +275,7 @@ func removeProbes(ctx context.Context, probes [2]Probe) error {
 func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Probe, throughput bool, progress func(flows.Side, string)) (verify.Direction, render.ProbeResult, error) {
 	from, to := probes[side].Pod(), probes[side.Other()].Pod()
 	here, there := f.Sides[side].Name(), f.Sides[side.Other()].Name()
-	seen, err := address.SeenAs(f.Peer(side).Configuration, to.Address)
+	seen, err := address.SeenAs(f.End(side).Configuration, to.Address)
 	if err != nil {
 		return verify.Direction{}, render.ProbeResult{}, fmt.Errorf("%s %s: %w", side, here, err)
 	}

@@ -58,7 +58,7 @@ func TestConnectingInstallsTheOperatorWhereNothingIs(t *testing.T) {
 					t.Errorf("%s: got the operator %s at first, want it to be installed: %v", s, operator.Status, want)
 				}
 			}
-			if f := pair.A.Facts(); f.Peer("milan").Connection == nil {
+			if f := pair.A.Facts(); f.End("milan").Connection == nil {
 				t.Errorf("got no connection; there is %v", pair.A.Names())
 			}
 			pair.Forget()

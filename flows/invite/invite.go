@@ -32,7 +32,7 @@ func PlanInvite(p flows.Params, peer wire.ClusterID, nonce string, f flows.Facts
 	if len(plan.Steps) > 0 {
 		return plan
 	}
-	if client := c.Peers[flows.A].Client; client != nil {
+	if client := c.Ends[flows.A].Client; client != nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeInvitation, "invitation", flows.FailedConflict,
 			fmt.Sprintf("%s is already the client of a connection with %s", f.Sides[flows.A].ID, peer),
 			command.Hintf("remove it with %s, or let the other cluster invite this one", disconnect(f, peer)))}
@@ -65,7 +65,7 @@ func PlanJoin(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	if len(plan.Steps) > 0 {
 		return plan
 	}
-	if c.Peers[flows.A].Server != nil {
+	if c.Ends[flows.A].Server != nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeInvitation, "invitation", flows.FailedConflict,
 			fmt.Sprintf("%s already hosts a gateway server for %s: it has invited that cluster, or is connected with it", f.Sides[flows.A].ID, l.From.ClusterID),
 			command.Hintf("agree on who invites; %s removes this side's gateway", disconnect(f, l.From.ClusterID)))}
@@ -89,13 +89,13 @@ func PlanAccept(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	if len(plan.Steps) > 0 {
 		return plan
 	}
-	if c.Peers[flows.A].Server == nil {
+	if c.Ends[flows.A].Server == nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeInvitation, "answer", flows.FailedPreflight,
 			fmt.Sprintf("%s has not invited %s, or no longer has the gateway for it", f.Sides[flows.A].ID, l.From.ClusterID),
 			command.Hintf("invite it: %s", invite(f, l.From.ClusterID)))}
 		return plan
 	}
-	if c.Peers[flows.A].Key == nil {
+	if c.Ends[flows.A].Key == nil {
 		plan.Steps = c.ExplainWaits([]flows.Step{c.OwnKey(flows.A)})
 		return plan
 	}
@@ -158,7 +158,7 @@ func NewInvitation(p flows.Params, peer wire.ClusterID, f flows.Facts, valid tim
 
 // sent is the invitation that belongs to cluster A's server, without its endpoint.
 func sent(c flows.Connection, valid time.Duration) (peerfile.File, error) {
-	server := c.Peers[flows.A].Server
+	server := c.Ends[flows.A].Server
 	l, err := newFile(c, peerfile.Invitation, server.Spec.MTU, valid)
 	l.Nonce = server.Annotations[wire.AnnotationInvitation]
 	return l, err
@@ -196,7 +196,7 @@ func NewAnswer(invitation peerfile.File, f flows.Facts, valid time.Duration) (pe
 }
 
 func newFile(c flows.Connection, kind peerfile.Kind, mtu int, valid time.Duration) (peerfile.File, error) {
-	key := c.Peers[flows.A].Key
+	key := c.Ends[flows.A].Key
 	if key == nil {
 		return peerfile.File{}, fmt.Errorf("write to %s: the gateway's public key is not known", c.Facts.Sides[flows.B].ID)
 	}

@@ -116,7 +116,7 @@ func TestAFileWithoutAUIDIsReadWithAWarning(t *testing.T) {
 	if !plan.Done() || !strings.Contains(strings.Join(plan.Kept, " "), "warning: the invitation does not say by a UID which cluster rome is") {
 		t.Errorf("got %v, failure %v", plan.Kept, plan.Failure())
 	}
-	if uid := p.B.Facts().Peer("rome").UID(); uid != "uid-of-rome" {
+	if uid := p.B.Facts().End("rome").UID(); uid != "uid-of-rome" {
 		t.Errorf("milan has stored UID %q of rome", uid)
 	}
 }

@@ -92,7 +92,7 @@ func (p pair) proxy() (url, missing string) {
 		if err != nil {
 			continue
 		}
-		conf := p.Peers[p.con].Configuration
+		conf := p.Ends[p.con].Configuration
 		if conf == nil || !flows.CIDRsConfigured(conf) {
 			return "", fmt.Sprintf("needs %s's addresses on %s", p.id(p.pro), p.id(p.con))
 		}

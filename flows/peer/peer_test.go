@@ -82,7 +82,7 @@ func TestPeeringMakesANodeAndASecondRunChangesNothing(t *testing.T) {
 	if got := peer.Peered(peer.Params{}, f); got != want || !peer.TakesPods(peer.Params{}, f) {
 		t.Errorf("with our operators: got %s", got)
 	}
-	if f.Sides[flows.B].Peer("rome").Server == nil || f.Sides[flows.A].Peer("milan").Client == nil {
+	if f.Sides[flows.B].End("rome").Server == nil || f.Sides[flows.A].End("milan").Client == nil {
 		t.Error("the provider has not the gateway server, or the consumer not the client")
 	}
 	for _, e := range r.Events {
@@ -142,7 +142,7 @@ func TestInBand(t *testing.T) {
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Proxy = "10.70.0.9" })
 	flowtest.MustRun(t, p, peering(peer.Params{InBand: "true"})())
 	f := flowtest.Facts(p)
-	seen := strings.TrimSuffix(string(f.Sides[flows.A].Peer("milan").Configuration.Status.Remote.CIDR.External[0]), "0.0/16")
+	seen := strings.TrimSuffix(string(f.Sides[flows.A].End("milan").Configuration.Status.Remote.CIDR.External[0]), "0.0/16")
 	want := "http://" + seen + "0.9:8118"
 	if got := f.Sides[flows.A].Lending.Identities[0].Spec.AuthParams.ProxyURL; got == nil || *got != want {
 		t.Errorf("got proxy %v, want %s", got, want)

@@ -45,7 +45,7 @@ func newPair(p Params, namespaces [2]string, f flows.Facts) pair {
 
 func (p pair) id(side flows.Side) wire.ClusterID { return p.Facts.Sides[side].Name() }
 
-func (p pair) tenant(side flows.Side) render.Tenant { return p.Peers[side].Tenant }
+func (p pair) tenant(side flows.Side) render.Tenant { return p.Ends[side].Tenant }
 
 // lending is a side's facts about lending; zero if nobody has asked for them.
 func (p pair) lending(side flows.Side) lending.Facts {

@@ -78,7 +78,7 @@ func (u User) Revoke(f flows.Facts) flows.Plan {
 		s := flows.Remove(p.pro, o.what, flows.RefTo(o.want), o.live, "")
 		plan.Steps, gone = append(plan.Steps, s), gone && s.Status == flows.Done
 	}
-	used := p.Peers[p.pro]
+	used := p.Ends[p.pro]
 	if used.Configuration != nil || used.Server != nil || used.Client != nil || used.PublicKey != nil || p.accepted() != nil {
 		plan.Kept = []string{fmt.Sprintf("the connection and the peering with %s stay as they are", u.Consumer)}
 		return plan

@@ -170,7 +170,7 @@ const wireguardPort = 51840
 
 func (c *Cluster) way(o wire.Object, g *gateway) way {
 	id := remoteOf(o)
-	peer := c.peek().Peer(id)
+	peer := c.peek().End(id)
 	w := way{hasKey: peer.PublicKey != nil}
 	if w.hasKey {
 		w.nextKey = peer.PublicKey.Annotations[wire.AnnotationNextPublicKey]
@@ -191,7 +191,7 @@ func (c *Cluster) way(o wire.Object, g *gateway) way {
 	}
 	w.Link = c.world.link(c.identity.ID, other.identity.ID)
 	w.sends, w.gets = w.rates(c.identity.ID < other.identity.ID, c.world.now)
-	theirs := other.peek().Peer(c.identity.ID)
+	theirs := other.peek().End(c.identity.ID)
 	gone := theirs.Server == nil && theirs.Client == nil
 	w.open = w.hasKey && !gone && !w.Closed && theirs.Pod != nil && theirs.Pod.Ready && theirs.PublicKey != nil && theirs.Key != nil &&
 		knows(peer.PublicKey, theirs.Key) && knows(theirs.PublicKey, &g.key) &&
@@ -205,7 +205,7 @@ func knows(p *networkingv1beta1.PublicKey, k *wgtypes.Key) bool {
 }
 
 // dialled reports whether the client dials an address of the server.
-func dialled(here, there *Cluster, peer, theirs flows.Peer) bool {
+func dialled(here, there *Cluster, peer, theirs flows.End) bool {
 	server, client, hosts := peer.Server, theirs.Client, here
 	if server == nil {
 		server, client, hosts = theirs.Server, peer.Client, there

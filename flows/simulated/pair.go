@@ -89,7 +89,7 @@ func (p *Pair) ConnectByLiqoctl(server flows.Side) {
 	p.Settle()
 	for _, cl := range []*Cluster{s, c} {
 		other := p.other(cl)
-		theirs := other.Facts().Peer(cl.Facts().ID).Key
+		theirs := other.Facts().End(cl.Facts().ID).Key
 		key := render.PublicKey(cl.liqoctlTenant(), *theirs, cl.gateway())
 		cl.PutAs(liqoctlManager, renamed(key, "key-"+key.Name))
 	}

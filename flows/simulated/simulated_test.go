@@ -204,7 +204,7 @@ func TestConnectByLiqoctl(t *testing.T) {
 		p.ConnectByLiqoctl(server)
 		for _, side := range []flows.Side{flows.A, flows.B} {
 			f := p.Side(side).Facts()
-			peer := f.Peer(p.Side(side.Other()).Facts().ID)
+			peer := f.End(p.Side(side.Other()).Facts().ID)
 			if peer.Connection == nil || peer.Connection.Status.Value != "Connected" {
 				t.Errorf("server %s: side %s is not connected: %+v", server, side, peer.Connection)
 			}

@@ -69,7 +69,7 @@ func Connecting(p flows.Params, asked flows.Fields) func(flows.Facts) flows.Plan
 func dialsInVain(c flows.Connection) bool {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		s := c.Connected(side)
-		if s.Status != flows.Waiting || s.Code != flows.CodeTunnel || c.Peers[side].Reading().Cause(c.Facts.At) != wire.ReasonNoHandshake {
+		if s.Status != flows.Waiting || s.Code != flows.CodeTunnel || c.Ends[side].Reading().Cause(c.Facts.At) != wire.ReasonNoHandshake {
 			return false
 		}
 	}

@@ -35,7 +35,7 @@ func Delegate(p DelegateParams, f flows.Facts) flows.Plan {
 		return plan
 	}
 	d := delegation{params: p, Connection: flows.NewConnection(flows.Params{Namespaces: p.Namespaces}, f)}
-	if d.Peers[flows.A].Server != nil {
+	if d.Ends[flows.A].Server != nil {
 		d.Params.Server = flows.A
 	} else {
 		d.Params.Server = flows.B
@@ -60,16 +60,16 @@ type delegation struct {
 
 // obstacle is the reason why one side can't delegate; nil if there is none.
 func (d delegation) obstacle(side flows.Side) *flows.Step {
-	c, peer := d.Facts.Sides[side], d.Peers[side]
+	c, end := d.Facts.Sides[side], d.Ends[side]
 	var s flows.Step
 	switch host := hostOf(d.server(side)); {
 	case !c.Can().Delegate:
 		s = flows.Refuse(side, flows.CodeSoftware, "operator", flows.FailedPreflight,
 			fmt.Sprintf("%s is connected by %s, which can't pass changes to other clusters", c.ID, c.Software),
 			command.Text("both clusters need the liqo-tui operator for this"))
-	case !flows.Exists(d.Gateway(side)) || peer.PublicKey == nil:
+	case !flows.Exists(d.Gateway(side)) || end.PublicKey == nil:
 		s = flows.Refuse(side, flows.CodeKey, "connection", flows.FailedPreflight,
-			fmt.Sprintf("%s has no gateway with a public key for %s", c.ID, peer.Tenant.Remote), command.Hintf("run %s first", d.Facts.Ours("network", "connect")))
+			fmt.Sprintf("%s has no gateway with a public key for %s", c.ID, end.Tenant.Remote), command.Hintf("run %s first", d.Facts.Ours("network", "connect")))
 	case host == "":
 		s = flows.Refuse(side, flows.CodeUsage, "API server's URL", flows.FailedPreflight,
 			fmt.Sprintf("%s's API server %q is not an https:// URL", c.ID, d.server(side)), command.Text("give its URL with "+apiServerFlag(side)))
@@ -109,7 +109,7 @@ func isLoopback(host string) bool {
 }
 
 func (d delegation) delegate(side flows.Side) render.Delegate {
-	return render.Delegate{Tenant: d.Peers[side].Tenant, Gateway: d.Gateway(side), PublicKey: d.Peers[side].PublicKey.Name}
+	return render.Delegate{Tenant: d.Ends[side].Tenant, Gateway: d.Gateway(side), PublicKey: d.Ends[side].PublicKey.Name}
 }
 
 // identity lists the steps that create the other operator's identity on this side.
@@ -173,7 +173,7 @@ func (d delegation) token(side flows.Side) flows.Step {
 
 func (d delegation) madeToken(side flows.Side) *corev1.Secret {
 	want := &corev1.Secret{}
-	want.SetNamespace(d.Peers[side].Tenant.Namespace)
+	want.SetNamespace(d.Ends[side].Tenant.Namespace)
 	want.SetName(render.DelegateTokenName(d.Gateway(side).GetName()))
 	return wire.Named(d.known(side).Secrets, want)
 }
@@ -182,7 +182,7 @@ func (d delegation) madeToken(side flows.Side) *corev1.Secret {
 func (d delegation) access(side flows.Side) flows.Step {
 	other := side.Other()
 	name := render.DelegateAccessName(d.Gateway(side).GetName())
-	object := flows.ObjectRef{Kind: "Secret", Namespace: d.Peers[side].Tenant.Namespace, Name: name}
+	object := flows.ObjectRef{Kind: "Secret", Namespace: d.Ends[side].Tenant.Namespace, Name: name}
 	if d.token(other).Status != flows.Done {
 		return flows.BlockedStep(side, flows.Create, "delegate-access", object, fmt.Sprintf("needs the token from %s", d.Facts.Sides[other].ID))
 	}
@@ -198,11 +198,11 @@ func (d delegation) access(side flows.Side) flows.Step {
 	}
 	access := render.PeerAccess{
 		Server: d.server(other), CA: ca, Token: token, Expires: expires,
-		Namespace: d.Peers[other].Tenant.Namespace, PublicKey: d.Peers[other].PublicKey.Name,
+		Namespace: d.Ends[other].Tenant.Namespace, PublicKey: d.Ends[other].PublicKey.Name,
 		Gateway: d.Gateway(other).GetName(), Endpoint: d.follows(side),
 	}
 	if access.Endpoint {
-		access.Dials = cmp.Or(given.Dials, render.EndpointText(d.Peers[other].Client.Spec.Endpoint))
+		access.Dials = cmp.Or(given.Dials, render.EndpointText(d.Ends[other].Client.Spec.Endpoint))
 	}
 	carries := "a new key"
 	if access.Endpoint {
@@ -228,7 +228,7 @@ func (d delegation) exchanged(side flows.Side) bool {
 // given is the access to the other side that this side's operator has; zero if it has none.
 func (d delegation) given(side flows.Side) render.PeerAccess {
 	secret := &corev1.Secret{}
-	secret.SetNamespace(d.Peers[side].Tenant.Namespace)
+	secret.SetNamespace(d.Ends[side].Tenant.Namespace)
 	secret.SetName(render.DelegateAccessName(d.Gateway(side).GetName()))
 	if secret = wire.Named(d.known(side).Secrets, secret); secret == nil {
 		return render.PeerAccess{}
@@ -245,7 +245,7 @@ func (d delegation) given(side flows.Side) render.PeerAccess {
 // admin has set for the client stays, for instance because of an address translation between the
 // clusters.
 func (d delegation) follows(side flows.Side) bool {
-	server, client := d.Peers[side].Server, d.Peers[side.Other()].Client
+	server, client := d.Ends[side].Server, d.Ends[side.Other()].Client
 	if server == nil || client == nil {
 		return false
 	}

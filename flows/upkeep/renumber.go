@@ -44,7 +44,7 @@ func StartRenumbering(p RenumberParams, f flows.Facts) Renumbering {
 		return r
 	}
 	for _, side := range p.sides() {
-		if conf := p.connection(r, f).Peers[side].Configuration; conf != nil && flows.CIDRsConfigured(conf) {
+		if conf := p.connection(r, f).Ends[side].Configuration; conf != nil && flows.CIDRsConfigured(conf) {
 			r.Leave[side] = leaves(conf)
 		}
 	}
@@ -122,7 +122,7 @@ func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 		return plan
 	}
 	for _, side := range p.sides() {
-		steps, kept := renumbering{c, side, c.Peers[side].Configuration, wire.Renumbering{Leave: r.Leave[side], Keep: p.Keep}}.plan()
+		steps, kept := renumbering{c, side, c.Ends[side].Configuration, wire.Renumbering{Leave: r.Leave[side], Keep: p.Keep}}.plan()
 		plan.Steps, plan.Kept = append(plan.Steps, steps...), append(plan.Kept, kept...)
 	}
 	return plan
@@ -160,7 +160,7 @@ func (p RenumberParams) obstacles(r Renumbering, f flows.Facts) []flows.Step {
 
 // unrenumberable is the reason why one side can't renumber, as a failed step; nil if there is none.
 func unrenumberable(c flows.Connection, side flows.Side) *flows.Step {
-	f, conf := c.Facts.Sides[side], c.Peers[side].Configuration
+	f, conf := c.Facts.Sides[side], c.Ends[side].Configuration
 	switch {
 	case !f.Can().Renumber:
 		return new(flows.Refuse(side, flows.CodeSoftware, "operator", flows.FailedPreflight,
@@ -271,9 +271,9 @@ func (r renumbering) switched() bool {
 
 // ask asks the operator to choose other ranges.
 func (r renumbering) ask(becomes []check.Becomes) flows.Step {
-	peer := r.c.Peers[r.side]
+	end := r.c.Ends[r.side]
 	cidr := r.conf.Spec.Remote.CIDR
-	want := render.Configuration(peer.Tenant, render.Networks{Pod: cidr.Pod, External: cidr.External})
+	want := render.Configuration(end.Tenant, render.Networks{Pod: cidr.Pod, External: cidr.External})
 	flows.KeepName(want, r.conf)
 	want.Annotations = wire.Lasting(r.conf)
 	maps.Copy(want.Annotations, r.asked.Annotations())

@@ -26,14 +26,14 @@ func StartRotation(f flows.Facts) Rotation {
 	c := flows.NewConnection(flows.Params{}, f)
 	var r Rotation
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		peer := c.Peers[side]
-		if peer.Key == nil || !f.Sides[side].Can().RotateKey {
+		end := c.Ends[side]
+		if end.Key == nil || !f.Sides[side].Can().RotateKey {
 			continue // only Liqo can replace the keys of its gateways
 		}
-		r.Old[side] = *peer.Key
-		known := c.Peers[side.Other()].PublicKey
+		r.Old[side] = *end.Key
+		known := c.Ends[side.Other()].PublicKey
 		gateway := c.AnyGateway(side)
-		if known == nil || !flows.Exists(gateway) || string(known.Spec.PublicKey) == string(peer.Key[:]) {
+		if known == nil || !flows.Exists(gateway) || string(known.Spec.PublicKey) == string(end.Key[:]) {
 			continue
 		}
 		// The key was replaced, but the peer does not have the new one yet.
@@ -144,10 +144,10 @@ func rotate(c flows.Connection, r Rotation, side flows.Side) []flows.Step {
 			ID: flows.IDOf(side, stepKeptKey), Side: side, Action: flows.Update, Title: "key of " + string(c.Facts.Sides[side].ID), Status: flows.Done, Reason: "kept: " + keptKey,
 		}}
 	}
-	k := keyRotation{c, side, old, wgtypes.Key{}, c.Peers[side].Key != nil && *c.Peers[side].Key != old}
+	k := keyRotation{c, side, old, wgtypes.Key{}, c.Ends[side].Key != nil && *c.Ends[side].Key != old}
 	k.next, _ = wgtypes.ParseKey(c.AnyGateway(side).GetAnnotations()[wire.AnnotationNextPublicKey])
 	if k.switched {
-		k.next = *c.Peers[side].Key
+		k.next = *c.Ends[side].Key
 	}
 	return []flows.Step{k.make(), k.announce(), k.heard(), k.use(), k.known()}
 }
@@ -197,8 +197,8 @@ func (r keyRotation) prepared() bool {
 // key is the PublicKey object on the other side, with this side's key k.
 func (r keyRotation) key(k wgtypes.Key) *networkingv1beta1.PublicKey {
 	other := r.side.Other()
-	want := render.PublicKey(r.c.Peers[other].Tenant, k, r.c.AnyGateway(other))
-	flows.KeepName(want, r.c.Peers[other].PublicKey)
+	want := render.PublicKey(r.c.Ends[other].Tenant, k, r.c.AnyGateway(other))
+	flows.KeepName(want, r.c.Ends[other].PublicKey)
 	return want
 }
 
@@ -209,7 +209,7 @@ func (r keyRotation) announce() flows.Step {
 		ID: flows.IDOf(other, "announce-key"), Side: other, Action: flows.Update, Status: flows.Done,
 		Title: fmt.Sprintf("%s learns %s's next key", r.c.Facts.Sides[other].ID, r.c.Facts.Sides[r.side].ID),
 	}
-	live := r.c.Peers[other].PublicKey
+	live := r.c.Ends[other].PublicKey
 	switch {
 	case r.switched:
 	case !r.prepared():
@@ -244,7 +244,7 @@ func (r keyRotation) heard() flows.Step {
 }
 
 func (r keyRotation) reported() bool {
-	reading := r.c.Peers[r.side.Other()].Reading()
+	reading := r.c.Ends[r.side.Other()].Reading()
 	return !reading.Stale(r.c.Facts.At) && reading.NextKey == r.next.String()
 }
 
@@ -279,7 +279,7 @@ func (r keyRotation) known() flows.Step {
 	if !r.switched {
 		return flows.Step{ID: flows.IDOf(other, "forget-key"), Side: other, Action: flows.Update, Title: title, Status: flows.Blocked, Reason: "needs the gateway to use the key"}
 	}
-	s := flows.Ensure(other, "forget-key", r.c.Peers[other].PublicKey, r.key(r.next))
+	s := flows.Ensure(other, "forget-key", r.c.Ends[other].PublicKey, r.key(r.next))
 	s.Title = title
 	return s
 }

@@ -24,8 +24,8 @@ func keysOf(p *flowtest.Pair) (own, known [2]wgtypes.Key) {
 	f := flowtest.Facts(p)
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		here, there := f.Sides[side], f.Sides[side.Other()]
-		own[side] = *here.Peer(there.ID).Key
-		copy(known[side][:], there.Peer(here.ID).PublicKey.Spec.PublicKey)
+		own[side] = *here.End(there.ID).Key
+		copy(known[side][:], there.End(here.ID).PublicKey.Spec.PublicKey)
 	}
 	return own, known
 }

@@ -190,7 +190,7 @@ func GatewayPings(f flows.Facts, side flows.Side) Direction {
 		way.Problem = here.Problem.Message
 		return way
 	}
-	r := here.Peer(there.ID).Reading()
+	r := here.End(there.ID).Reading()
 	if state, why := r.State(f.At); !state.Works() {
 		way.Problem = why
 		return way

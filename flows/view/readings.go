@@ -71,7 +71,7 @@ func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone [
 
 // versions returns the versions of the objects that a reading is made of. ok is
 // false if one has no version, as objects that were never on an API server.
-func versions(p *flows.Peer) (all [4]objectVersion, ok bool) {
+func versions(p *flows.End) (all [4]objectVersion, ok bool) {
 	ok = true
 	set := func(i int, exists bool, o metav1.Object) {
 		if exists {

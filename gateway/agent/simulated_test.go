@@ -53,7 +53,7 @@ func TestSimulatedGatewaysSayWhatOursSay(t *testing.T) {
 			p := flowtest.NewPair()
 			c.past(t, p)
 			for _, side := range []flows.Side{flows.A, flows.B} {
-				peer := p.Side(side).Facts().Peer(p.Side(side.Other()).Facts().ID)
+				peer := p.Side(side).Facts().End(p.Side(side.Other()).Facts().ID)
 				if peer.Connection == nil {
 					t.Fatalf("%s has no Connection", side)
 				}
@@ -121,7 +121,7 @@ func pass(p *flowtest.Pair, d time.Duration) {
 }
 
 // situation is what a gateway of ours would have read.
-func situation(t *testing.T, peer flows.Peer, hasKey bool, now time.Time) (gateway.Role, setup) {
+func situation(t *testing.T, peer flows.End, hasKey bool, now time.Time) (gateway.Role, setup) {
 	t.Helper()
 	s := setup{hasKey: hasKey, since: now.Add(-time.Hour)}
 	if peer.Server != nil {

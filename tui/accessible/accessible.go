@@ -96,7 +96,7 @@ func (w *wizard) chooseGoal(ctx context.Context) error {
 	words := []string{"disconnect", "reset"}
 	if !w.removal.LocalOnly {
 		_, gateways := flows.Adopt(w.params, w.facts())
-		known := w.sides[flows.A].facts.Peer(w.sides[flows.B].facts.ID).Configuration != nil
+		known := w.sides[flows.A].facts.End(w.sides[flows.B].facts.ID).Configuration != nil
 		switch {
 		case gateways:
 			w.sayConnection()
@@ -130,7 +130,7 @@ func (w *wizard) chooseGoal(ctx context.Context) error {
 // sayConnection tells what each side says of the connection that there is.
 func (w *wizard) sayConnection() {
 	for _, s := range []flows.Side{flows.A, flows.B} {
-		state, why := w.sides[s].facts.Peer(w.sides[s.Other()].facts.ID).Reading().State(w.options.Now())
+		state, why := w.sides[s].facts.End(w.sides[s.Other()].facts.ID).Reading().State(w.options.Now())
 		w.say("%s says of its connection with %s: %s, %s.", w.id(s), w.id(s.Other()), state, strings.TrimSuffix(why, "."))
 	}
 }

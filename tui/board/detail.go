@@ -19,7 +19,7 @@ type detail struct {
 	t     draw.Theme
 	now   time.Time
 	p     *peering
-	peers [2]*flows.Peer
+	peers [2]*flows.End
 	// lendings are what each side says of the peering besides the network.
 	lendings [2][]view.Lending
 	log      *eventLog
@@ -145,8 +145,8 @@ func (d detail) side(s flows.Side, both view.Verdict, width int) []string {
 	for _, line := range t.Pack(d.facts(s), width-2) {
 		lines = append(lines, "  "+look.Render(line))
 	}
-	if peer := d.peers[s]; peer != nil {
-		for _, text := range draw.CIDRText(string(d.p.ends[s.Other()].ID), peer.Configuration) {
+	if end := d.peers[s]; end != nil {
+		for _, text := range draw.CIDRText(string(d.p.ends[s.Other()].ID), end.Configuration) {
 			add(look, text)
 		}
 	}
@@ -159,8 +159,8 @@ func (d detail) side(s flows.Side, both view.Verdict, width int) []string {
 // facts of one end, as short texts.
 func (d detail) facts(s flows.Side) []string {
 	pod := ""
-	if peer := d.peers[s]; peer != nil && peer.Pod != nil {
-		pod = peer.Pod.Name
+	if end := d.peers[s]; end != nil && end.Pod != nil {
+		pod = end.Pod.Name
 	}
 	return d.t.ReadingFacts(d.p.ends[s].Reading, pod, func(at time.Time) string { return draw.Minutes(d.now.Sub(at)) })
 }

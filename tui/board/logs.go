@@ -19,8 +19,8 @@ type logsMsg struct {
 func (s Screen) gateways(e session.Env, p *peering) (out [2]session.Gateway) {
 	for i, end := range p.ends {
 		g := session.Gateway{ID: end.ID}
-		if peer := s.objectsOf(e, p, flows.Side(i)); peer != nil {
-			g.Cluster, g.Pod = e.Fleet.Member(s.Board.speaker(end.ID)).Cluster, peer.Pod
+		if objects := s.objectsOf(e, p, flows.Side(i)); objects != nil {
+			g.Cluster, g.Pod = e.Fleet.Member(s.Board.speaker(end.ID)).Cluster, objects.Pod
 		} else {
 			g.Absent = s.Board.absence()
 		}

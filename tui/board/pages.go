@@ -199,13 +199,13 @@ func (s Screen) contextsText(e session.Env) []string {
 func (s Screen) yamlText(e session.Env, p *peering) []string {
 	var lines []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		peer := s.objectsOf(e, p, side)
+		end := s.objectsOf(e, p, side)
 		heading := e.Theme.Title.Render(e.Theme.Side(side, string(p.ends[side].ID), 0))
-		if peer == nil {
+		if end == nil {
 			lines = append(lines, heading+"  "+s.Board.absence(), "")
 			continue
 		}
-		text, err := apply.LiveYAML(peer.Objects()...)
+		text, err := apply.LiveYAML(end.Objects()...)
 		if err != nil {
 			text = []byte(err.Error())
 		}

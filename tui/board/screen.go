@@ -135,13 +135,13 @@ func (s Screen) pair(e session.Env) (refs [2]flows.ContextRef, ok bool) {
 
 // objectsOf are what a side has of a peering; nil if its cluster is not one of
 // the dashboard's.
-func (s Screen) objectsOf(e session.Env, p *peering, side flows.Side) *flows.Peer {
+func (s Screen) objectsOf(e session.Env, p *peering, side flows.Side) *flows.End {
 	end := p.ends[side]
 	if !end.Chosen {
 		return nil
 	}
-	peer := s.clusterOf(e, p, side).Peer(p.ends[side.Other()].ID)
-	return &peer
+	objects := s.clusterOf(e, p, side).End(p.ends[side.Other()].ID)
+	return &objects
 }
 
 // clusterOf are the facts of a side; none if it is not among the contexts.

@@ -204,13 +204,13 @@ func (c scene) leftToDo() string {
 
 // side is one side's view, as lines of at most width cells.
 func (s liveScreen) side(c scene, side flows.Side, width int) []string {
-	t, now, peer := c.Theme, c.status(side), c.peer(side)
+	t, now, end := c.Theme, c.status(side), c.peer(side)
 	mark := now.mark
 	if mark == draw.OK {
 		mark = draw.EndMark(flows.StateConnected, s.together(c).State)
 	}
 	lines := []string{
-		t.Title.Render(t.Side(side, string(c.id(side)), 0)) + "  " + t.Faint.Render(cmp.Or(string(peer.Reading().Role), "no gateway")) + "  " + t.State(mark, now.word, 0),
+		t.Title.Render(t.Side(side, string(c.id(side)), 0)) + "  " + t.Faint.Render(cmp.Or(string(end.Reading().Role), "no gateway")) + "  " + t.State(mark, now.word, 0),
 	}
 	add := func(text string) {
 		for _, line := range t.Wrap(text, width-2, 0) {
@@ -220,7 +220,7 @@ func (s liveScreen) side(c scene, side flows.Side, width int) []string {
 	if now.why != "" {
 		add(now.why)
 	}
-	r := peer.Reading()
+	r := end.Reading()
 	if r.Exists {
 		lines = append(lines, s.latencyLine(c, side, r))
 	}
@@ -228,7 +228,7 @@ func (s liveScreen) side(c scene, side flows.Side, width int) []string {
 	for _, line := range t.Pack(t.ReadingFacts(r, "", ago), width-2) {
 		lines = append(lines, "  "+line)
 	}
-	for _, text := range draw.CIDRText(string(c.id(side.Other())), peer.Configuration) {
+	for _, text := range draw.CIDRText(string(c.id(side.Other())), end.Configuration) {
 		add(text)
 	}
 	for _, line := range t.Lending(view.Lendings(c.on(side).Good, c.id(side.Other())), c.id(side), c.id(side.Other()), width-2) {

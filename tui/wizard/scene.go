@@ -88,7 +88,7 @@ func (c scene) side(s flows.Side) string {
 }
 
 // peer is the side's view of the connection when it last answered.
-func (c scene) peer(s flows.Side) flows.Peer { return c.on(s).Good.Peer(c.id(s.Other())) }
+func (c scene) peer(s flows.Side) flows.End { return c.on(s).Good.End(c.id(s.Other())) }
 
 // status is one side's word on the connection, and how far to believe it.
 type status struct {

@@ -48,7 +48,7 @@ func pass(w *World, d time.Duration) {
 }
 
 func (w *World) state(a, b wire.ClusterID) flows.EndState {
-	r := w.cluster(string(a)).Facts().Peer(b).Reading()
+	r := w.cluster(string(a)).Facts().End(b).Reading()
 	state, _ := r.State(w.Now())
 	return state
 }
@@ -118,14 +118,14 @@ func TestKeysBreakWhatTheyAreFor(t *testing.T) {
 	becomes(flows.StateConnected, 90*time.Second)
 	play(session.SlowLink, "slow")
 	becomes(flows.StateDegraded, time.Minute)
-	if r := facts().Sides[flows.A].Peer("milan").Reading(); r.Latency < 100*ms {
+	if r := facts().Sides[flows.A].End("milan").Reading(); r.Latency < 100*ms {
 		t.Errorf("a slow link has a round trip of %s", r.Latency)
 	}
 	play(session.SlowLink, "as it was")
 	becomes(flows.StateConnected, 90*time.Second)
 	play(session.KillGateway, "gateway of milan")
 	becomes(flows.StateDown, 15*time.Second)
-	if p := facts().Sides[flows.B].Peer("rome").Pod; p == nil || p.Waiting == "" {
+	if p := facts().Sides[flows.B].End("rome").Pod; p == nil || p.Waiting == "" {
 		t.Errorf("the pod of milan's gateway: got %+v, want one that is started", p)
 	}
 	becomes(flows.StateConnected, restart+90*time.Second)

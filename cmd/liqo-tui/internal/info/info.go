@@ -132,7 +132,7 @@ func Describe(f flows.ClusterFacts, now time.Time) Cluster {
 	return info
 }
 
-func describePeer(p *flows.Peer, now time.Time) *Peer {
+func describePeer(p *flows.End, now time.Time) *Peer {
 	r := p.Reading()
 	out := &Peer{ClusterID: r.Peer, UID: p.UID(), Namespace: r.Namespace, Since: moment(r.Since), ReportedAt: moment(r.At), StaleAt: moment(r.StaleAt())}
 	out.State, out.Why = r.State(now)
@@ -170,7 +170,7 @@ func (p *Peer) untested() string {
 	return ""
 }
 
-func describeGateway(p *flows.Peer, r flows.Reading) *Gateway {
+func describeGateway(p *flows.End, r flows.Reading) *Gateway {
 	g := &Gateway{Role: r.Role, Address: []string{}}
 	switch {
 	case p.Server != nil:

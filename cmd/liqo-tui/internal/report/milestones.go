@@ -34,7 +34,7 @@ func milestones(f flows.Facts) []milestone {
 		if other == "" || other == c.ID {
 			continue
 		}
-		p := c.Peer(other)
+		p := c.End(other)
 		if p.Pod != nil && p.Pod.Ready {
 			add("pod", "gateway pod %s is ready", p.Pod.Name)
 		}

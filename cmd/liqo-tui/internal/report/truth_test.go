@@ -50,7 +50,7 @@ func TestNoRunTellsMoreThanWasSeen(t *testing.T) {
 					return flows.PlanConnect(params, f)
 				}
 				works := func(side flows.Side) bool {
-					state, _ := seen.Peer(side).Reading().State(seen.At)
+					state, _ := seen.End(side).Reading().State(seen.At)
 					return state.Works()
 				}
 				err := engine.Run(t.Context(), plan, p.A, p.B, func(e engine.Event) {
@@ -65,7 +65,7 @@ func TestNoRunTellsMoreThanWasSeen(t *testing.T) {
 						}
 						side := map[any]flows.Side{"a": flows.A, "b": flows.B}[said["side"]]
 						c := seen.Sides[side]
-						peer := c.Peer(seen.Sides[side.Other()].ID)
+						end := c.End(seen.Sides[side.Other()].ID)
 						ok := true
 						switch done := said["type"] == "step.end" && said["result"] == "done"; {
 						case done && strings.HasPrefix(fmt.Sprint(said["step"]), "connected-"):
@@ -73,9 +73,9 @@ func TestNoRunTellsMoreThanWasSeen(t *testing.T) {
 						case done && said["step"] == "verified":
 							ok = seen.Measured.Value() != nil && seen.Measured.Value().OK
 						case said["milestone"] == "pod":
-							ok = peer.Pod != nil && peer.Pod.Ready
+							ok = end.Pod != nil && end.Pod.Ready
 						case said["milestone"] == "key":
-							ok = peer.Key != nil
+							ok = end.Key != nil
 						}
 						if !ok {
 							t.Errorf("%s, at %s", line, seen.At)
