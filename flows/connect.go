@@ -22,10 +22,10 @@ import (
 // the step uses a value from there. Settings that p does not give keep the values of an existing
 // connection, see [Adopt].
 func PlanConnect(p Params, f Facts) Plan {
-	if whole := p.Peering; whole != nil {
-		p.Peering, p.ForPeering = nil, true
+	if whole := p.Lending; whole != nil {
+		p.Lending, p.ForLending = nil, true
 		plan := whole.Whole(func(f Facts) Plan { return PlanConnect(p, f) }, p.Namespaces, f)
-		plan.Params.Peering = whole
+		plan.Params.Lending = whole
 		return plan
 	}
 	install, expected, asks := installation(p, f)
@@ -249,7 +249,7 @@ func (c Connection) Configuration(side Side) Step {
 	// Keep the request of a running renumbering: without it, the operator ends the renumbering.
 	keepAnnotation(want, end.Configuration, wire.AnnotationRenumber)
 	keepAnnotation(want, end.Configuration, wire.AnnotationKeep)
-	if end.Configuration == nil && c.Params.ForPeering || forPeering(end.Configuration) {
+	if end.Configuration == nil && c.Params.ForLending || forPeering(end.Configuration) {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationForPeering, "true")
 	}
 	interrupts := c.identify(side, want)

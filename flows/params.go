@@ -55,16 +55,16 @@ type Params struct {
 	Install [2]Installation
 	// Wait is what to wait for once everything is applied.
 	Wait WaitLevel
-	// Peering adds lending to the connection; nil to connect only.
-	Peering Peering
+	// Lending adds lending to the connection; nil to connect only.
+	Lending Lending
 	// ReplacePeer connects the other cluster in place of the one that had its ID before.
 	ReplacePeer bool
-	// ForPeering marks new objects as made for lending, see [wire.AnnotationForPeering].
-	ForPeering bool
+	// ForLending marks new objects as made for lending, see [wire.AnnotationForPeering].
+	ForLending bool
 }
 
-// Peering is the lending that a plan adds to a connection.
-type Peering interface {
+// Lending is the lending that a plan adds to a connection.
+type Lending interface {
 	// Whole is the plan for the connection and lending. network plans the connection.
 	Whole(network func(Facts) Plan, namespaces [2]string, f Facts) Plan
 }
@@ -127,7 +127,7 @@ func (p Params) Validate() error {
 
 // Uses reports whether a setting has an effect with the other choices in p.
 func (p Params) Uses(s ConnectionSetting) bool {
-	return (s.Service == "" || s.Service == p.ServiceType) && (!s.Peering || p.Peering != nil)
+	return (s.Service == "" || s.Service == p.ServiceType) && (!s.Peering || p.Lending != nil)
 }
 
 // fits returns an error for each setting that does not fit the others.

@@ -13,7 +13,7 @@ func forPeering(o wire.Object) bool {
 func (c Connection) gatewaysForPeering() bool {
 	a, b := c.AnyGateway(A), c.AnyGateway(B)
 	if a == nil && b == nil {
-		return c.Params.ForPeering
+		return c.Params.ForLending
 	}
 	return forPeering(a) || forPeering(b)
 }

@@ -61,7 +61,7 @@ To let the remote cluster use the local one's resources too, run it again with
 				if err := errors.Join(flags.Wrong(given), p.Validate()); err != nil {
 					return nil, exit.UsageError{Err: err}
 				}
-				c.params.Server, c.params.ForPeering = serverOf(c, p), true
+				c.params.Server, c.params.ForLending = serverOf(c, p), true
 				network, err := c.plan()
 				if noNetwork {
 					network = nil

@@ -234,7 +234,7 @@ func (b *backend) installWords(p flows.Params) []string {
 
 // connectCommandLine is the command that connects the clusters with p.
 func connectCommandLine(o *pairFlags, p flows.Params) command.Command {
-	own, whole := p.Peering.(*peer.Params)
+	own, whole := p.Lending.(*peer.Params)
 	line := o.command("network", "connect")
 	if whole {
 		line = o.command("peer")

@@ -47,13 +47,13 @@ func TestTheCommandLineOfAConnection(t *testing.T) {
 			p.ServerTemplate.Namespace = wire.DefaultNamespace
 		}), plain},
 		"lending": {pair(rome, milan), params(func(p *flows.Params) {
-			p.Peering, p.Wait = &peer.Params{CPU: "4", Memory: "8Gi"}, flows.WaitVerified
+			p.Lending, p.Wait = &peer.Params{CPU: "4", Memory: "8Gi"}, flows.WaitVerified
 		}), "liqo-tui peer --context rome --remote-context milan --cpu 4 --memory 8Gi"},
 		"lending the other way": {pair(rome, milan), params(func(p *flows.Params) {
-			p.Peering, p.Server = &peer.Params{Consumer: flows.B}, flows.A
+			p.Lending, p.Server = &peer.Params{Consumer: flows.B}, flows.A
 		}), "liqo-tui peer --context rome --remote-context milan --consumer Remote"},
 		"lending, with the server on the consumer": {pair(rome, milan), params(func(p *flows.Params) {
-			p.Peering, p.Server = &peer.Params{}, flows.A
+			p.Lending, p.Server = &peer.Params{}, flows.A
 		}), "liqo-tui peer --context rome --remote-context milan --server-location Local"},
 		"words that a shell would break": {
 			pair(rome, elsewhere), flows.Defaults(),

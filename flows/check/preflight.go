@@ -58,7 +58,7 @@ func (in preflight) pointless(r Result) bool {
 	unknown := r.State == Inconclusive || r.State == Skipped
 	return r.ID == Admission && in.facts.Tried == nil || r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
 		r.ID == flows.CodeImage && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil ||
-		(r.ID == Lending || r.ID == NewKey) && in.params.Peering == nil
+		(r.ID == Lending || r.ID == NewKey) && in.params.Lending == nil
 }
 
 func preflightChecks() []definition[preflight] {

@@ -316,7 +316,7 @@ func (w *walk) connectionLife() []errand {
 // peeringLife is what happens to whole peerings of clusters on which Liqo runs.
 func (w *walk) peeringLife() []errand {
 	n := flowtest.NodePort()
-	n.ForPeering = w.r.IntN(4) > 0
+	n.ForLending = w.r.IntN(4) > 0
 	peers := func(consumer flows.Side) errand {
 		n := n
 		n.Server = consumer.Other()

@@ -36,7 +36,7 @@ func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 			},
 			Read: func(p *flows.Params, text string) {
 				if text == connectOnly {
-					p.Peering = nil
+					p.Lending = nil
 					return
 				}
 				change(p, func(own *Params) { consumerSetting().Read(own, text) })
@@ -79,7 +79,7 @@ func consumerSetting() Setting { return Settings()[0] }
 
 // of is the lending that p wants besides the connection; nil if there is none.
 func of(p flows.Params) *Params {
-	own, _ := p.Peering.(*Params)
+	own, _ := p.Lending.(*Params)
 	return own
 }
 
@@ -91,5 +91,5 @@ func change(p *flows.Params, edit func(*Params)) {
 		own.Other = slices.Clone(own.Other)
 	}
 	edit(&own)
-	p.Peering = &own
+	p.Lending = &own
 }

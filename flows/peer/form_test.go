@@ -37,7 +37,7 @@ func answered(t *testing.T, p *flowtest.Pair, answers ...string) flows.Params {
 func TestTheFormAsksWhetherToLend(t *testing.T) {
 	p := flowtest.LiqoPair()
 	only := answered(t, p, "lend", "connect")
-	if plan := flows.PlanConnect(only, flowtest.Facts(p)); plan.Params.Peering != nil || len(plan.Wants(flows.A)) == 0 {
+	if plan := flows.PlanConnect(only, flowtest.Facts(p)); plan.Params.Lending != nil || len(plan.Wants(flows.A)) == 0 {
 		t.Errorf("connect only: got %+v", plan)
 	}
 	if fits := only.Uses(peer.Form(flowtest.Facts(p), "rome", "milan")[1]); fits {

@@ -30,7 +30,7 @@ type planner func() func(flows.Facts) flows.Plan
 func peering(p peer.Params) planner {
 	return func() func(flows.Facts) flows.Plan {
 		n := flowtest.NodePort()
-		n.Server, n.Given, n.ForPeering = p.Consumer.Other(), flows.FieldServiceType, true
+		n.Server, n.Given, n.ForLending = p.Consumer.Other(), flows.FieldServiceType, true
 		network := flows.Connecting(n)
 		return func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) }
 	}

@@ -282,7 +282,7 @@ func TestRenumberAsksByAnnotationsOnly(t *testing.T) {
 func TestUpkeepKeepsWhatTheNetworkIsFor(t *testing.T) {
 	p := flowtest.NewPair()
 	settings := flowtest.NodePort()
-	settings.ForPeering = true
+	settings.ForLending = true
 	flowtest.MustRun(t, p, flowtest.Connect(settings))
 	wanted := func(after string) {
 		t.Helper()
