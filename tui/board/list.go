@@ -197,11 +197,11 @@ func (b *board) notices(t draw.Theme) []string {
 // call is the shortest name of a source that no other one has. Long names of contexts end in
 // what tells them apart, so nothing stands after them without need.
 func (b *board) call(s source) string {
-	twin := func(o source) bool { return o.ref != s.ref && o.ref.Name == s.ref.Name }
+	sameName := func(o source) bool { return o.ref != s.ref && o.ref.Name == s.ref.Name }
 	switch {
 	case s.ID != "":
 		return string(s.ID)
-	case slices.ContainsFunc(b.sources, twin):
+	case slices.ContainsFunc(b.sources, sameName):
 		return s.ref.String()
 	}
 	return flows.ContextRef{Name: s.ref.Name}.String()

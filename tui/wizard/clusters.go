@@ -204,8 +204,8 @@ func (c scene) refusal(k session.Member) string {
 	return ""
 }
 
-// twins are other contexts that lead to the same cluster.
-func (c scene) twins(k session.Member) []string {
+// sameCluster lists other contexts that lead to the same cluster.
+func (c scene) sameCluster(k session.Member) []string {
 	var names []string
 	for _, other := range c.Fleet.Members {
 		if other.Ref != k.Ref && k.Good.UID != "" && other.Good.UID == k.Good.UID {
@@ -549,8 +549,8 @@ func (s clustersScreen) detail(c scene) []string {
 	if len(peers) > 0 {
 		lines = append(lines, c.Theme.Wrap("It has "+draw.Counted(len(peers), "connection")+": "+flows.Some(peers)+".", c.Width, 0)...)
 	}
-	if twins := c.twins(r.Member); len(twins) > 0 {
-		lines = append(lines, c.Theme.Wrap("The same cluster as "+strings.Join(twins, ", ")+".", c.Width, 0)...)
+	if others := c.sameCluster(r.Member); len(others) > 0 {
+		lines = append(lines, c.Theme.Wrap("The same cluster as "+strings.Join(others, ", ")+".", c.Width, 0)...)
 	}
 	return lines
 }
@@ -586,8 +586,8 @@ func (s clustersScreen) text(c scene) []string {
 	for _, conn := range r.Good.Connections {
 		add("connection", fmt.Sprintf("%s: %s", conn.Labels[wire.LabelRemoteCluster], cmp.Or(string(conn.Status.Value), "nothing said yet")))
 	}
-	if twins := c.twins(r.Member); len(twins) > 0 {
-		add("same cluster", strings.Join(twins, ", "))
+	if others := c.sameCluster(r.Member); len(others) > 0 {
+		add("same cluster", strings.Join(others, ", "))
 	}
 	return lines
 }
