@@ -38,15 +38,15 @@ func (c *Cluster) addKey(ctx context.Context, f *flows.ClusterFacts, gateway cli
 	if text, ok := gateway.GetAnnotations()[wire.AnnotationPublicKey]; ok {
 		raw, _ = base64.StdEncoding.DecodeString(text) // a bad text gives no key of the right length
 	} else if ref != nil && !f.Can().PublishKey {
-		raw = c.secretKeys.of(ctx, c.client, gateway, ref.Name, connected(f, gateway))
+		raw = c.secretKeys.of(ctx, c.client, gateway, ref.Name, tunnelWorks(f, gateway))
 	}
 	if key, err := wgtypes.NewKey(raw); err == nil {
 		f.Keys[gateway.GetNamespace()+"/"+gateway.GetName()] = key
 	}
 }
 
-// connected reports whether a gateway's tunnel works. Then its key is the one that was read.
-func connected(f *flows.ClusterFacts, gateway client.Object) bool {
+// tunnelWorks reports whether a gateway's tunnel works. Then its key is the one that was read.
+func tunnelWorks(f *flows.ClusterFacts, gateway client.Object) bool {
 	return slices.ContainsFunc(f.Connections, func(c networkingv1beta1.Connection) bool {
 		return c.Status.Value == networkingv1beta1.Connected && c.Namespace == gateway.GetNamespace() &&
 			c.Labels[wire.LabelRemoteCluster] == gateway.GetLabels()[wire.LabelRemoteCluster]

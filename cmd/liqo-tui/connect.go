@@ -222,7 +222,7 @@ they are. The plan says which changes interrupt traffic.`,
 				name:    "connect",
 				plan:    c.plan,
 				prepare: c.try,
-				done:    func(f flows.Facts) report.Achieved { return connected(pair, c.params.Wait, f) },
+				done:    func(f flows.Facts) report.Achieved { return achieved(pair, c.params.Wait, f) },
 			}
 			return op.run(cmd.Context(), io, pair, r)
 		},
@@ -301,8 +301,8 @@ this, too.`,
 	return cmd
 }
 
-// connected returns the final message for the chosen --wait level.
-func connected(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achieved {
+// achieved returns the final message for the chosen --wait level.
+func achieved(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achieved {
 	var b strings.Builder
 	a, z := f.Sides[flows.A].ID, f.Sides[flows.B].ID
 	switch wait {

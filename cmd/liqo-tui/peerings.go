@@ -63,7 +63,7 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		op := operation{
 			name: "connect",
 			plan: p.connect.plan,
-			done: func(f flows.Facts) report.Achieved { return connected(p.pair, p.connect.params.Wait, f) },
+			done: func(f flows.Facts) report.Achieved { return achieved(p.pair, p.connect.params.Wait, f) },
 		}
 		return op.run(ctx, io, p.pair, r)
 	})
