@@ -342,8 +342,8 @@ func (p End) readConnection(r *Reading) {
 	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }
 
-// Peers returns the [Peer] of every connection of the cluster, by the peer's ID. It goes through
-// all objects once; [ClusterFacts.Peer] does so for each peer.
+// Peers returns the [End] of every connection of the cluster, by the peer's ID. It goes through
+// all objects once; [ClusterFacts.End] does so for each peer.
 func (c ClusterFacts) Peers() map[wire.ClusterID]*End {
 	x := newPeerIndex(c)
 	assign(x, c.Configurations, func(p *End) **networkingv1beta1.Configuration { return &p.Configuration })
@@ -415,7 +415,7 @@ func (p End) Objects() []wire.Object {
 	return all
 }
 
-// peerIndex finds the [Peer] that an object belongs to.
+// peerIndex finds the [End] that an object belongs to.
 type peerIndex struct {
 	homes map[wire.ClusterID]home
 	named map[string]*corev1.Namespace
@@ -430,7 +430,7 @@ func newPeerIndex(c ClusterFacts) peerIndex {
 	return x
 }
 
-// view returns the [Peer] that the object belongs to; nil if it is not part of a connection.
+// view returns the [End] that the object belongs to; nil if it is not part of a connection.
 func (x peerIndex) view(o metav1.Object) *End {
 	remote := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
 	if remote == "" {
@@ -448,7 +448,7 @@ func (x peerIndex) view(o metav1.Object) *End {
 	return p
 }
 
-// assign gives each [Peer] its first object of a kind.
+// assign gives each [End] its first object of a kind.
 func assign[T any, O interface {
 	*T
 	metav1.Object

@@ -52,7 +52,7 @@ type Peer struct {
 	ClusterID wire.ClusterID `json:"clusterID"`
 	UID       string         `json:"uid,omitempty"` // distinguishes the peer from other clusters with its ID
 	Namespace string         `json:"namespace"`
-	// State is a [flows.State], Why a sentence.
+	// State is a [flows.EndState], Why a sentence.
 	State flows.EndState `json:"state"`
 	Why   string         `json:"why"`
 	Since *time.Time     `json:"since,omitempty"`
