@@ -98,8 +98,8 @@ func names(expression string) *regexp.Regexp { return regexp.MustCompile("^(" + 
 var modules = []string{"build/image", "build/release", "testdata/helm", "testdata/lab", "build/alerts"}
 
 // inVM selects the tests that run again in the virtual machine, by package. In the first
-// package, these are tests with a tunnel: others are slow under emulation, and learn
-// nothing. In the second, they are about the process around the tunnel. The kernel's
+// package, these are tests with a tunnel: others are slow under emulation, and find
+// nothing new. In the second, they are about the process around the tunnel. The kernel's
 // tunnel behaves differently there: it outlives the process, its port is changed by
 // netlink, and its packets may be fragmented.
 var inVM = []struct {

@@ -29,9 +29,9 @@ const (
 	wayPackets          = 10
 	wayInterval         = 20 * time.Millisecond
 	wayPatience         = 300 * time.Millisecond
-	// wayWarmUp is how long one attempt waits for a first answer. The next attempt uses
-	// another port: a node that is dialled before it knows the Service takes the flow for
-	// its own, as long as packets of the flow arrive.
+	// wayWarmUp is how long one attempt waits for a first answer. Each attempt uses another
+	// port. If packets reach a node before it knows the Service, the node takes them as its
+	// own, and all later packets of the flow too, until none has come for a while.
 	wayWarmUp = 500 * time.Millisecond
 	// wayAttempt is the duration of an attempt without an answer.
 	wayAttempt = wayWarmUp + wayPackets*wayInterval + wayPatience

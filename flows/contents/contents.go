@@ -36,8 +36,8 @@ func Foreign(tenant render.Tenant, all []Object) []string {
 	return out
 }
 
-// maxOwners limits the search for owners' owners: a pod of a Job of a CronJob has
-// two. It also ends a circle.
+// maxOwners limits the search for owners of owners. A pod of a Job of a CronJob has two
+// owners above it. The limit also ends a circle of owners.
 const maxOwners = 8
 
 func (c Object) belongs(tenant render.Tenant, byUID map[types.UID]Object, depth int) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
 
-// Keys of the configuration file without a flag.
+// Keys of the configuration file that have no flag.
 const (
 	settingKeys      = "keys"
 	settingProtected = "protected"
@@ -80,7 +80,7 @@ func readProtected(file string, n *yaml.Node) (Guard, []error) {
 	return g, errs
 }
 
-// ProtectedContext is Protects for the terminal program.
+// ProtectedContext is [Guard.Protects], as the terminal program calls it.
 func (g Guard) ProtectedContext(ref flows.ContextRef) bool { return g.Protects(ref.Name) }
 
 const configurationHelp = `The configuration file, $XDG_CONFIG_HOME/liqo-tui/config.yaml (by default

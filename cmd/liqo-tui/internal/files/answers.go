@@ -16,8 +16,8 @@ import (
 const maxAnswers = 100
 
 // Answers are an admin's answers to the wizard for pairs of clusters, the latest
-// first. They are not in the configuration file, because commands obey that: the
-// wizard only suggests these answers.
+// first. Commands obey the configuration file. The wizard only suggests answers,
+// so they have a file of their own.
 type Answers struct {
 	file  string
 	pairs []answered
