@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	clientauthenticationv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	"k8s.io/client-go/rest"
@@ -62,16 +63,14 @@ var plugins = struct {
 func sharedPlugin(config *rest.Config) (*plugin, error) {
 	spec := clientauthenticationv1.ExecCredentialSpec{}
 	if config.ExecProvider.ProvideClusterInfo {
-		spec.Cluster = &clientauthenticationv1.Cluster{
-			Server: config.Host, TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure,
-			CertificateAuthorityData: config.CAData,
+		c, err := rest.ConfigToExecCluster(config)
+		if err != nil {
+			return nil, err
 		}
-		if config.CAFile != "" && len(config.CAData) == 0 {
-			data, err := os.ReadFile(config.CAFile)
-			if err != nil {
-				return nil, err
-			}
-			spec.Cluster.CertificateAuthorityData = data
+		spec.Cluster = &clientauthenticationv1.Cluster{
+			Server: c.Server, TLSServerName: c.TLSServerName, InsecureSkipTLSVerify: c.InsecureSkipTLSVerify,
+			CertificateAuthorityData: c.CertificateAuthorityData, ProxyURL: c.ProxyURL, DisableCompression: c.DisableCompression,
+			Config: runtime.RawExtension{Object: c.Config},
 		}
 	}
 	e := config.ExecProvider

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -291,6 +293,35 @@ echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"
 	}
 	if status, _ := get(t, rt, g.URL); status != http.StatusNotFound || count() != 2 {
 		t.Errorf("after being refused: got %d and %d runs, want to be let in with a new token", status, count())
+	}
+}
+
+// Plug-ins take an audience from the extension, and reach their issuer through the proxy.
+func TestPluginLearnsAllThatKubectlTellsOfTheCluster(t *testing.T) {
+	e := Script(t, `echo "$KUBERNETES_EXEC_INFO" > $INFO`+"\n"+answer(`{"token": "x"}`))
+	info := filepath.Join(t.TempDir(), "info")
+	t.Setenv("INFO", info)
+	e.ProvideClusterInfo = true
+	e.Config = &runtime.Unknown{Raw: []byte(`{"audience":"fleet"}`), ContentType: runtime.ContentTypeJSON}
+	proxy, err := url.Parse("http://proxy.example:3128")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt, err := NewTransport(&rest.Config{Host: "https://rome.example", ExecProvider: e, DisableCompression: true, Proxy: http.ProxyURL(proxy)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rt.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"cluster":{"server":"https://rome.example",` +
+		`"proxy-url":"http://proxy.example:3128","disable-compression":true,"config":{"audience":"fleet"}},"interactive":false}}` + "\n"
+	if string(data) != want {
+		t.Errorf("got %s\nwant %s", data, want)
 	}
 }
 
