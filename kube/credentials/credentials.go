@@ -159,17 +159,15 @@ type credential struct {
 	expires time.Time // zero: never
 }
 
-// PluginError is a credentials plug-in that gave no credentials.
+// PluginError is a credentials plug-in, or another source of credentials, that gave none.
 type PluginError struct {
-	Command string
-	Reason  string
-	Word    string // the reason in short, for lists
-	hint    string
+	Source string // such as "credentials plug-in kubelogin"
+	Reason string
+	Word   string // the reason in short, for lists
+	hint   string
 }
 
-func (e *PluginError) Error() string {
-	return fmt.Sprintf("credentials plug-in %s: %s", e.Command, e.Reason)
-}
+func (e *PluginError) Error() string { return e.Source + ": " + e.Reason }
 
 // Hint is the advice.
 func (e *PluginError) Hint() command.Hint {
@@ -378,8 +376,10 @@ func (t *pluginTransport) ready(ctx context.Context) error {
 	}
 }
 
+func (p *plugin) source() string { return "credentials plug-in " + p.config.Command }
+
 func (p *plugin) fail(hint, format string, arguments ...any) error {
-	return &PluginError{Command: p.config.Command, Word: "plug-in failed", Reason: fmt.Sprintf(format, arguments...), hint: hint}
+	return &PluginError{Source: p.source(), Word: "plug-in failed", Reason: fmt.Sprintf(format, arguments...), hint: hint}
 }
 
 // waits is the error of a plug-in that is still running. It is not stopped: a person
@@ -390,7 +390,7 @@ func (p *plugin) waits(r *run) error {
 		reason += ": " + last
 	}
 	const hint = "log in where it asks you to; it gets no terminal to ask on here"
-	return &PluginError{Command: p.config.Command, Word: "plug-in waits", Reason: reason, hint: hint}
+	return &PluginError{Source: p.source(), Word: "plug-in waits", Reason: reason, hint: hint}
 }
 
 // execute runs the plug-in: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
@@ -421,7 +421,7 @@ func (p *plugin) runError(ctx context.Context, err error, last string) error {
 		return p.fail("", "it was stopped")
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
 		hint := cmp.Or(LastLine(p.config.InstallHint), "install it, or correct the user's exec.command in the kubeconfig")
-		return &PluginError{Command: p.config.Command, Word: "plug-in missing", Reason: "it is not installed", hint: hint}
+		return &PluginError{Source: p.source(), Word: "plug-in missing", Reason: "it is not installed", hint: hint}
 	case last != "":
 		return p.fail("", "%v: %s", err, last)
 	}
@@ -466,8 +466,8 @@ func (p *plugin) parse(stdout []byte) (*credential, error) {
 	return c, nil
 }
 
-// Transport reaches one cluster. When the API server refuses the credentials, Transport reads the kubeconfig
-// again: a login elsewhere changes that file, and this program goes on without a restart.
+// Transport reaches one cluster. When the API server refuses the credentials, or there are none, Transport
+// reads the kubeconfig again: a login elsewhere changes that file, and this program goes on without a restart.
 type Transport struct {
 	reload func() (*rest.Config, error)
 
@@ -478,8 +478,7 @@ type Transport struct {
 	looked time.Time
 }
 
-// lookAgainAfter is the least time between two reads of the kubeconfig while the API server refuses the
-// credentials.
+// lookAgainAfter is the least time between two reads of the kubeconfig while the credentials fail.
 const lookAgainAfter = 2 * time.Second
 
 // dialTimeout limits the wait for an API server that drops packets.
@@ -517,6 +516,11 @@ func newTransport(config *rest.Config) (_ http.RoundTripper, plugin *pluginTrans
 	config = rest.CopyConfig(config)
 	config.UserAgent = "liqo-tui"
 	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 10 * time.Second}).DialContext
+	if config.AuthProvider != nil {
+		if err := useProvider(config); err != nil {
+			return nil, nil, err
+		}
+	}
 	if config.ExecProvider != nil {
 		if plugin, err = usePlugin(config); err != nil {
 			return nil, nil, err
@@ -532,13 +536,14 @@ func (r *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	rt := r.rt
 	r.mu.Unlock()
 	response, err := rt.RoundTrip(request)
-	if err == nil && response.StatusCode == http.StatusUnauthorized {
+	_, nothing := errors.AsType[*PluginError](err)
+	if nothing || err == nil && response.StatusCode == http.StatusUnauthorized {
 		r.renew(rt)
 	}
 	return response, err
 }
 
-// renew replaces the refused transport if the kubeconfig has other credentials now. The caller has to try
+// renew replaces the transport whose credentials failed if the kubeconfig has other ones now. The caller has to try
 // again, as every observation does.
 func (r *Transport) renew(refused http.RoundTripper) {
 	r.mu.Lock()

@@ -73,4 +73,9 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Hint is the advice.
-func (e *Error) Hint() command.Hint { return command.Text("check --kubeconfig and KUBECONFIG") }
+func (e *Error) Hint() command.Hint {
+	if h := flows.HintOf(e.Cause); !h.IsZero() {
+		return h
+	}
+	return command.Text("check --kubeconfig and KUBECONFIG")
+}

@@ -251,7 +251,11 @@ func Load(o Choice) (*rest.Config, Context, error) {
 	if err != nil {
 		return nil, found, err
 	}
-	config, err := clientcmd.NewNonInteractiveClientConfig(*part, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	var user clientcmd.ConfigAccess // the file into which an auth-provider writes renewed tokens
+	if origin := part.AuthInfos[part.Contexts[name].AuthInfo].LocationOfOrigin; origin != "" {
+		user = &clientcmd.ClientConfigLoadingRules{ExplicitPath: origin}
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*part, name, &clientcmd.ConfigOverrides{}, user).ClientConfig()
 	if err != nil {
 		return nil, found, &Error{File: f.path, Cause: fmt.Errorf("context %q: %w", name, err)}
 	}

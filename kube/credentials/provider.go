@@ -1,0 +1,71 @@
+package credentials
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // registers auth-provider oidc
+	"k8s.io/client-go/rest"
+)
+
+// successors are the plug-ins that replace the removed auth-providers, each with the
+// command that writes it into the kubeconfig.
+var successors = map[string]string{
+	"gcp":   "use the plug-in gke-gcloud-auth-plugin: gcloud container clusters get-credentials NAME writes it into the kubeconfig",
+	"azure": "use the plug-in kubelogin: kubelogin convert-kubeconfig writes it into the kubeconfig",
+}
+
+// useProvider makes config take its credentials from the auth-provider that it names: the way
+// before there were plug-ins.
+func useProvider(config *rest.Config) error {
+	source := "auth-provider " + config.AuthProvider.Name
+	if successor, ok := successors[config.AuthProvider.Name]; ok {
+		return &PluginError{Source: source, Word: "login unknown", Reason: "kubectl and client-go have removed it", hint: successor}
+	}
+	// client-go shares a provider between equal addresses, issuers and client IDs. Two users of one
+	// cluster are equal in these, and a user who has logged in again is equal to before.
+	key, err := json.Marshal([]any{config.Host, config.AuthProvider.Config})
+	if err != nil {
+		return err
+	}
+	provider, err := rest.GetAuthProvider(string(key), config.AuthProvider, config.AuthConfigPersister)
+	if err != nil {
+		return &PluginError{Source: source, Word: "login unknown", Reason: err.Error(), hint: "correct the user's auth-provider in the kubeconfig"}
+	}
+	config.AuthProvider, config.AuthConfigPersister = nil, nil
+	config.Wrap(func(base http.RoundTripper) http.RoundTripper {
+		return providerTransport{source: source, next: provider.WrapTransport(marking{base})}
+	})
+	return nil
+}
+
+// providerTransport tells the errors of an auth-provider, which gave no token, from those of the API server.
+type providerTransport struct {
+	source string
+	next   http.RoundTripper
+}
+
+func (t providerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(request)
+	if sent, ok := errors.AsType[sentError](err); ok {
+		return nil, sent.error
+	}
+	if err != nil {
+		return nil, &PluginError{Source: t.source, Word: "login failed", Reason: err.Error(), hint: "log in again with the program that wrote the kubeconfig's user"}
+	}
+	return response, nil
+}
+
+// marking marks the errors of requests that were sent.
+type marking struct{ next http.RoundTripper }
+
+type sentError struct{ error }
+
+func (m marking) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := m.next.RoundTrip(request)
+	if err != nil {
+		return nil, sentError{err}
+	}
+	return response, nil
+}
