@@ -24,9 +24,6 @@ const (
 	// clockMoves is the least change of a difference that counts. Observers observe again
 	// after it.
 	clockMoves = 2 * time.Second
-	// slowAnswer is the time of an answer from which its Date is too uncertain: it may be
-	// from any moment between request and answer.
-	slowAnswer = 2 * time.Second
 )
 
 // Through returns a transport that measures by all answers of next.
@@ -56,9 +53,10 @@ func (c *Clock) heard(asked, answered, date time.Time) {
 	// Without the monotonic clock, which stops while a machine sleeps.
 	asked, answered = asked.Round(0), answered.Round(0)
 	took := answered.Sub(asked)
-	if took < 0 || took > slowAnswer {
+	if took < 0 {
 		return
 	}
+	// The Date may be from any moment between request and answer.
 	measured := date.Add(time.Second / 2).Sub(asked.Add(took / 2))
 	if c.take(measured, took/2) {
 		c.Notify()
