@@ -3,12 +3,14 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -47,7 +49,13 @@ type Options struct {
 	Image string
 	// Lending makes Observe read the objects of lending into lending.Facts.
 	Lending Lending
+	// RequestTimeout is how long the API server may be silent within one request; 0 means
+	// [DefaultRequestTimeout].
+	RequestTimeout time.Duration
 }
+
+// DefaultRequestTimeout is longer than API servers take that are far away or overloaded.
+const DefaultRequestTimeout = 15 * time.Second
 
 // Lending selects the objects of lending that Observe reads.
 type Lending uint8
@@ -107,8 +115,11 @@ func Open(o Options) (*Cluster, error) {
 	}
 	o.Context, choice.Context = found.Ref, found.Ref
 	again := func() (*rest.Config, error) {
-		config, _, err := kubeconfig.Load(choice)
-		return config, err
+		again, _, err := kubeconfig.Load(choice)
+		if err == nil {
+			again.Timeout = config.Timeout
+		}
+		return again, err
 	}
 	c, err := newCluster(config, o, again)
 	if err != nil {
@@ -129,6 +140,7 @@ func ForConfig(config *rest.Config, o Options) (*Cluster, error) {
 func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, error)) (*Cluster, error) {
 	// The default of 5 requests a second is for controllers; a person waits here.
 	config.QPS, config.Burst = 200, 400
+	config.Timeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
 	config.WarningHandler = rest.NoWarnings{}
 	scheme, err := wire.Scheme()
 	if err != nil {

@@ -32,7 +32,7 @@ func (c *Cluster) connectionNamespace() (client.ListOption, bool) {
 		}
 		select {
 		case <-st.tried:
-		case <-time.After(listTimeout):
+		case <-c.ctx.Done():
 		}
 		gateways, _ := st.snapshot()
 		for _, g := range gateways {

@@ -103,6 +103,16 @@ func (c *Cluster) problem(operation string, err error) *flows.Problem {
 	return p
 }
 
+// slow is the problem of an API server that answers, but has not sent all objects of a kind yet.
+// They are read on in the background.
+func (c *Cluster) slow(kind string) *flows.Problem {
+	return &flows.Problem{
+		Kind: flows.Unreachable, Word: "slow",
+		Message: fmt.Sprintf("%s (context %s) answers slowly: objects of kind %s are still being read", c.server, c.options.Context, kind),
+		Fix:     command.Text("wait; if it stays so, look for load on the API server, and at the way to it"),
+	}
+}
+
 func isTimeout(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout()

@@ -75,13 +75,11 @@ func newestFirst(a, b flows.EventFacts) int {
 }
 
 func (w *warnings) readAll(namespaces []string) {
-	ctx, cancel := context.WithTimeout(w.ctx, listTimeout)
-	defer cancel()
 	news := false
 	for _, ns := range namespaces {
 		now := warned{}
 		var err error
-		if now.events, err = w.list(ctx, ns); err != nil {
+		if now.events, err = w.list(w.ctx, ns); err != nil {
 			now.problem = err.Error()
 		}
 		now.at = time.Now()
@@ -124,8 +122,6 @@ var _ engine.WarningReader = (*Cluster)(nil)
 
 // Warnings implements [engine.WarningReader].
 func (c *Cluster) Warnings(ctx context.Context, namespace string) ([]flows.EventFacts, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
 	found, err := c.warnings.list(ctx, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("list events in %s: %w", namespace, err)

@@ -131,8 +131,9 @@ func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) err
 		secrets = c.secretsIn(f.Namespaces)
 		all = append(all, secrets...)
 	}
-	if err := tried(ctx, all); err != nil {
-		return err
+	if reads := tried(ctx, all); reads != "" {
+		f.Problem = c.slow(reads)
+		return ctx.Err()
 	}
 	f.Lending = &lending.Facts{Waiting: map[string]string{}}
 	if c.tenant() != "" { // a user who sees one tenant namespace does not know the others

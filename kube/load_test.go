@@ -62,8 +62,30 @@ func TestLongListsComeInPages(t *testing.T) {
 	}
 }
 
-// TestKeysOfConnectedGatewaysAreLeftAlone looks at a hub of Liqo's twice, 10 s later
-// the second time.
+// Ten pages that take 2 s each are slow. No page is read twice.
+func TestAListOfManyPagesTakesItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		server := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+				asked++
+				if asked < 10 {
+					list.SetContinue("more")
+				}
+				select {
+				case <-time.After(2 * time.Second):
+				case <-ctx.Done():
+				}
+				return ctx.Err()
+			},
+		}).Build()
+		s := newStore("Node", func() client.ObjectList { return &corev1.NodeList{} }, func() {})
+		if _, _, err := s.list(t.Context(), server); err != nil || asked != 10 {
+			t.Errorf("got %v after %d pages, want all 10", err, asked)
+		}
+	})
+}
+
 // An API server in trouble is asked seldom, and one that ends each watch at once as well.
 func TestListsAreRepeatedWithAPause(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -100,6 +122,8 @@ func TestListsAreRepeatedWithAPause(t *testing.T) {
 	}
 }
 
+// TestKeysOfConnectedGatewaysAreLeftAlone looks at a hub of Liqo's twice, 10 s later
+// the second time.
 func TestKeysOfConnectedGatewaysAreLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		name  string

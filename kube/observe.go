@@ -159,8 +159,9 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 		c.startLending()
 	}
 	stores := c.watched(false)
-	if err := tried(ctx, stores); err != nil {
-		return facts, err
+	if reads := tried(ctx, stores); reads != "" {
+		facts.Problem = c.slow(reads)
+		return facts, ctx.Err()
 	}
 	var all collect.Collection
 	for _, s := range stores {
@@ -192,7 +193,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	if err := c.observeLending(ctx, &facts); err != nil {
 		return facts, err
 	}
-	c.warnings.add(&facts, troubled(&facts)) //nolint:contextcheck // they are read on in the background, until Close
+	c.warnings.add(&facts, troubled(&facts))
 	facts.ClockAhead = c.clock.Difference()
 	onOurClock(&facts)
 	c.addDefinitions(ctx, &facts)
@@ -217,16 +218,17 @@ func (c *Cluster) watched(lending bool) []*store {
 	return slices.DeleteFunc(slices.Clone(c.mirrored), func(s *store) bool { return s.watch.For.Lending() != lending })
 }
 
-// tried waits for the first answer of every watch.
-func tried(ctx context.Context, all []*store) error {
+// tried waits for the first answer of every watch. If ctx ends before, it returns what is still
+// read.
+func tried(ctx context.Context, all []*store) (reads string) {
 	for _, s := range all {
 		select {
 		case <-s.tried:
 		case <-ctx.Done():
-			return ctx.Err()
+			return s.kind
 		}
 	}
-	return nil
+	return ""
 }
 
 // onOurClock converts the times of our own facts from the cluster's clock to this
@@ -259,9 +261,6 @@ func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flow
 	c.identityOnce.Lock()
 	defer c.identityOnce.Unlock()
 	if c.version == "" {
-		// An API server may take the connection and not answer.
-		ctx, cancel := context.WithTimeout(ctx, listTimeout)
-		defer cancel()
 		version, err := c.discovery.ServerVersionWithContext(ctx)
 		if err != nil {
 			return c.problem("ask for the version", err)

@@ -98,11 +98,7 @@ func (c *Cluster) runProbe(ctx context.Context, r render.ProbeParams) (*probe, e
 }
 
 // removeNow removes the probe although ctx may have ended.
-func (p *probe) removeNow(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
-	defer cancel()
-	return p.Remove(ctx)
-}
+func (p *probe) removeNow(ctx context.Context) error { return p.Remove(context.WithoutCancel(ctx)) }
 
 // operator is the Deployment of our operator; nil if it does not exist.
 func (c *Cluster) operator() *appsv1.Deployment {

@@ -54,7 +54,6 @@ const (
 	pollInterval = 500 * time.Millisecond
 	minBackoff   = 200 * time.Millisecond
 	maxBackoff   = 2 * time.Second
-	listTimeout  = 15 * time.Second
 	pageSize     = 500 // objects in an answer, as with kubectl: a large cluster's objects in one answer take seconds and hundreds of MB
 	// askAgain is the pause before a forbidden list is tried again: somebody may have
 	// granted the right meanwhile.
@@ -122,8 +121,6 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 
 // list brings the mirror up to date. It returns the options for the watch that follows.
 func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList, []client.ListOption, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
 	list, options, narrowed := s.newList(), s.options, false
 	found := map[types.NamespacedName]client.Object{}
 	for more := ""; ; {

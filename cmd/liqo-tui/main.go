@@ -65,7 +65,6 @@ func run(args []string, in io.Reader, out, err io.Writer) int {
 	defer stop()
 	defer credentials.EndPlugins()
 	io := streams{in: in, out: out, err: err, args: args, settings: &config.Screens{}}
-	ctx = credentials.OnWait(ctx, func(waits error) { fmt.Fprintf(err, "waiting (ctrl+c ends it): %v\n", waits) })
 	root, closeLog := rootCommand(io)
 	defer closeLog()
 	root.SetArgs(args)
@@ -120,6 +119,7 @@ or those that you choose.
 			if err := errors.Join(flags.RemoteFile(cmd.Flags()), g.Validate()); err != nil {
 				return err
 			}
+			cmd.SetContext(awaitingLogins(cmd, io))
 			end, err := g.OpenLog()
 			if err == nil {
 				closeLog = end
@@ -148,6 +148,19 @@ or those that you choose.
 		callAs(root, name)
 	}
 	return root, func() { closeLog() }
+}
+
+// loginTime is how long a login program may take where nobody can log in.
+const loginTime = time.Minute
+
+// awaitingLogins returns the command's context. It says what login programs wait for. Without a
+// terminal, it bounds that: nobody is there to log in.
+func awaitingLogins(cmd *cobra.Command, io streams) context.Context {
+	most := time.Duration(0)
+	if !io.asks() {
+		most = loginTime
+	}
+	return credentials.OnWait(cmd.Context(), most, func(waits error) { fmt.Fprintf(io.err, "waiting (ctrl+c ends it): %v\n", waits) })
 }
 
 // callAs makes the examples of all commands call the program by the name that the

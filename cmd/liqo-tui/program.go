@@ -87,7 +87,7 @@ func (b *backend) options(io streams, g *flags.Global) tui.Options {
 func runProgram(ctx context.Context, io streams, g *flags.Global, options tui.Options) (tui.Model, error) {
 	// A signal does not cancel the model's context: a run in progress first ends its
 	// requests, and reports what it did.
-	alive, end := context.WithCancel(credentials.OnWait(context.WithoutCancel(ctx), nil)) // screens themselves show what a plug-in waits for
+	alive, end := context.WithCancel(credentials.OnWait(context.WithoutCancel(ctx), 0, nil)) // screens themselves show what a plug-in waits for
 	defer end()
 	program := tea.NewProgram(tui.New(alive, options), programOptions(io, g)...)
 	defer context.AfterFunc(ctx, func() { program.Send(tui.StopMsg{}) })()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/command"
@@ -23,10 +24,14 @@ type applied struct {
 const maxRepeats = 3
 
 // apply does all that is ready, both sides at once. If there was trouble, the
-// plan that it returns has the steps that failed, or are to be tried again.
+// plan that it returns has the steps that failed, or are to be tried again. The
+// time does not count as waiting: requests to a slow API server may take minutes
+// in all.
 func (r *runner) apply(ctx context.Context, p flows.Plan, f flows.Facts) (_ []flows.Change, _ flows.Plan, trouble bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
+	ctx, cancel := finishing(ctx)
 	defer cancel()
+	began := r.options.Now()
+	defer func() { r.deadline = r.deadline.Add(r.options.Now().Sub(began)) }()
 	p.Steps = slices.Clone(p.Steps)
 	var both sync.WaitGroup
 	var changes [2][]flows.Change
@@ -37,6 +42,19 @@ func (r *runner) apply(ctx context.Context, p flows.Plan, f flows.Facts) (_ []fl
 	all := append(changes[flows.A], changes[flows.B]...)
 	r.changed = r.changed || flows.Changed(all)
 	return all, p, slices.ContainsFunc(p.Steps, func(s flows.Step) bool { return s.Cause != nil || s.Status == flows.Failed })
+}
+
+// finishing returns a context that outlives ctx by [finishTimeout].
+func finishing(ctx context.Context) (context.Context, func()) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-longer.Done():
+		case <-time.After(finishTimeout):
+			cancel()
+		}
+	})
+	return longer, func() { stop(); cancel() }
 }
 
 // applySide applies the ready steps of one side, until one goes wrong.

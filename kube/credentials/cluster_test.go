@@ -27,7 +27,7 @@ func TestPluginProblemIsAFactOfTheCluster(t *testing.T) {
 	fails, waits := credentials.Script(t, "echo please log in >&2; exit 1"), credentials.Script(t, "sleep 600")
 	for command, want := range map[string]struct{ word, message string }{
 		fails.Command:                        {"plug-in failed", "please log in"},
-		waits.Command:                        {"plug-in waits", "it is still running after 3s"},
+		waits.Command:                        {"plug-in waits", "it has been running for 3s"},
 		filepath.Join(t.TempDir(), "absent"): {"plug-in missing", "it is not installed"},
 	} {
 		t.Run(want.word, func(t *testing.T) {

@@ -194,6 +194,7 @@ func usePlugin(config *rest.Config) (*pluginTransport, error) {
 		TLSClientConfig: tlsConfig, DialContext: config.Dial, Proxy: config.Proxy,
 		DisableCompression: config.DisableCompression,
 	})
+	t.bound = bounded{t.base, config.Timeout}
 	config.TLSClientConfig, config.Dial, config.Proxy = rest.TLSClientConfig{}, nil, nil
 	config.Transport = t
 	return t, nil
@@ -203,6 +204,7 @@ func usePlugin(config *rest.Config) (*pluginTransport, error) {
 type pluginTransport struct {
 	plugin *plugin
 	base   *http.Transport
+	bound  http.RoundTripper // base, with a bound for requests
 
 	mu      sync.Mutex
 	refused *credential   // this API server refused it; other API servers may accept it
@@ -246,7 +248,7 @@ func (t *pluginTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		request = request.Clone(request.Context())
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	response, err := t.base.RoundTrip(request)
+	response, err := t.bound.RoundTrip(request)
 	if err == nil && response.StatusCode == http.StatusUnauthorized {
 		t.refuse(c)
 	}
@@ -278,20 +280,35 @@ func longer(pause time.Duration) time.Duration {
 
 // credential returns the plug-in's last credentials while they are valid, unless the API server has refused
 // them. Requests that need new credentials at the same time share one run. Each waits no longer than its own
-// context allows.
+// context allows, and as [OnWait] says.
 func (p *plugin) credential(ctx context.Context, refused *credential) (*credential, error) {
 	c, r, err := p.begin(refused) //nolint:contextcheck // the run is shared: it outlives whoever asked first
 	if r == nil {
 		return c, err
 	}
-	select {
-	case <-r.done:
-		return r.result, r.err
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	w, _ := ctx.Value(waitKey{}).(wait)
+	var end <-chan time.Time
+	if w.most > 0 {
+		end = time.After(time.Until(r.began.Add(w.most)))
+	}
+	look := time.NewTicker(slow)
+	defer look.Stop()
+	for {
+		select {
+		case <-r.done:
+			return r.result, r.err
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, p.waits(r)
+			}
+			return nil, ctx.Err()
+		case <-end:
 			return nil, p.waits(r)
+		case <-look.C:
+			if w.tell != nil {
+				r.tell(w.tell, p.waits(r))
+			}
 		}
-		return nil, ctx.Err()
 	}
 }
 
@@ -342,38 +359,17 @@ func (p *plugin) refresh(ctx context.Context, r *run) {
 // seconds.
 const slow = 3 * time.Second
 
-type telling struct{}
+type waitKey struct{}
 
-// OnWait makes [Transport.Ready] call tell with the reason why a plug-in waits. If tell is nil, Ready reports
-// nothing.
-func OnWait(ctx context.Context, tell func(error)) context.Context {
-	return context.WithValue(ctx, telling{}, tell)
+type wait struct {
+	most time.Duration
+	tell func(error)
 }
 
-// ready waits until there are credentials, or until the plug-in has failed.
-func (t *pluginTransport) ready(ctx context.Context) error {
-	tell, _ := ctx.Value(telling{}).(func(error))
-	_, r, err := t.plugin.begin(nil) //nolint:contextcheck // the run is shared: it outlives whoever asked first
-	if r == nil {
-		return err
-	}
-	look := time.NewTicker(slow)
-	defer look.Stop()
-	for {
-		select {
-		case <-r.done:
-			return r.err
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return t.plugin.waits(r)
-			}
-			return ctx.Err()
-		case <-look.C:
-			if tell != nil {
-				r.tell(tell, t.plugin.waits(r))
-			}
-		}
-	}
+// OnWait bounds the time of a plug-in's run for whoever waits with the context; 0 for no bound. tell is called
+// with the reason why a plug-in waits; nil for nobody.
+func OnWait(ctx context.Context, most time.Duration, tell func(error)) context.Context {
+	return context.WithValue(ctx, waitKey{}, wait{most, tell})
 }
 
 func (p *plugin) source() string { return "credentials plug-in " + p.config.Command }
@@ -385,7 +381,7 @@ func (p *plugin) fail(hint, format string, arguments ...any) error {
 // waits is the error of a plug-in that is still running. It is not stopped: a person
 // may need minutes to log in.
 func (p *plugin) waits(r *run) error {
-	reason := fmt.Sprintf("it is still running after %s", time.Since(r.began).Round(time.Second))
+	reason := fmt.Sprintf("it has been running for %s, and may have opened a browser", time.Since(r.began).Round(time.Second))
 	if last := r.lastWords(); last != "" {
 		reason += ": " + last
 	}
@@ -484,7 +480,8 @@ const lookAgainAfter = 2 * time.Second
 // dialTimeout limits the wait for an API server that drops packets.
 const dialTimeout = 5 * time.Second
 
-// NewTransport reaches the API server as config describes. When the API server refuses the credentials,
+// NewTransport reaches the API server as config describes. config.Timeout is how long the API server may be
+// silent within one request, watches apart; 0 for no bound. When the API server refuses the credentials,
 // reload reads them again; nil if they are not from a file. The error is about config. It and requests'
 // errors may be a [PluginError].
 func NewTransport(config *rest.Config, reload func() (*rest.Config, error)) (*Transport, error) {
@@ -497,7 +494,8 @@ func NewTransport(config *rest.Config, reload func() (*rest.Config, error)) (*Tr
 // used, it returns at once.
 func (r *Transport) Ready(ctx context.Context) error {
 	if plugin := r.usesPlugin(); plugin != nil {
-		return plugin.ready(ctx)
+		_, err := plugin.plugin.credential(ctx, nil)
+		return err
 	}
 	return nil
 }
@@ -516,13 +514,15 @@ func newTransport(config *rest.Config) (_ http.RoundTripper, plugin *pluginTrans
 	config = rest.CopyConfig(config)
 	config.UserAgent = "liqo-tui"
 	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 10 * time.Second}).DialContext
-	if config.AuthProvider != nil {
-		if err := useProvider(config); err != nil {
-			return nil, nil, err
-		}
-	}
 	if config.ExecProvider != nil {
 		if plugin, err = usePlugin(config); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		config.Wrap(func(base http.RoundTripper) http.RoundTripper { return bounded{base, config.Timeout} })
+	}
+	if config.AuthProvider != nil {
+		if err := useProvider(config); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -200,12 +200,12 @@ func TestPluginMayWaitForAPersonForAnyTime(t *testing.T) {
 		err := rt.Ready(ctx)
 		cancel()
 		failed, ok := errors.AsType[*PluginError](err)
-		if !ok || !strings.HasPrefix(failed.Reason, "it is still running after ") || !strings.HasSuffix(failed.Reason, "s: open the browser") || failed.Hint().IsZero() {
+		if !ok || !strings.HasPrefix(failed.Reason, "it has been running for ") || !strings.HasSuffix(failed.Reason, "s, and may have opened a browser: open the browser") || failed.Hint().IsZero() {
 			t.Fatalf("got %v, want what it waits for", err)
 		}
 	}
 	var told []string
-	ctx := OnWait(t.Context(), func(err error) {
+	ctx := OnWait(t.Context(), 0, func(err error) {
 		told = append(told, err.Error())
 		if err := os.WriteFile(login, nil, 0o600); err != nil { // the person has read it
 			t.Error(err)
@@ -217,8 +217,18 @@ func TestPluginMayWaitForAPersonForAnyTime(t *testing.T) {
 	if status, err := get(t, rt, g.URL); status != http.StatusNotFound || err != nil || runs() != 1 {
 		t.Errorf("got %d, %v and %d runs; want to be let in after one run", status, err, runs())
 	}
-	if len(told) != 1 || !strings.HasSuffix(told[0], "s: open the browser") {
+	if len(told) != 1 || !strings.HasSuffix(told[0], "s, and may have opened a browser: open the browser") {
 		t.Errorf("somebody was told %q, want once what it waits for", told)
+	}
+}
+
+// Where nobody can log in, as in CI, a program that waits for a login waits for ever.
+func TestPluginIsNotWaitedForLongerThanAllowed(t *testing.T) {
+	e := Script(t, "sleep 600")
+	rt := pluginRoundTripper(t, NewGuard(t, "x"), e)
+	err := rt.Ready(OnWait(t.Context(), time.Second, nil))
+	if failed, ok := errors.AsType[*PluginError](err); !ok || failed.Reason != "it has been running for 1s, and may have opened a browser" {
+		t.Errorf("got %v, want that it is not waited for any longer", err)
 	}
 }
 
