@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,7 +28,12 @@ no address in other clusters, and their names are not known there.
 Exit code 8: there is nothing that can be called now.`,
 		Example: `  liqo-tui address service/web -n shop --context rome --remote-context milan
   liqo-tui address pod/web -o json --context rome --remote-context milan`,
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return exit.UsageError{Err: errors.New("address takes one pod/NAME, service/NAME or IP")}
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := address.Parse(args[0], namespace)
 			if err != nil {

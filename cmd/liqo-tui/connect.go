@@ -75,6 +75,19 @@ func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	return p, open, nil
 }
 
+// withDefaults lets the admin's own defaults count as given for a new connection.
+func (c *connectFlags) withDefaults(p flows.Params, f flows.Facts) flows.Params {
+	if _, exists := flows.Adopt(p, f); exists {
+		return p
+	}
+	for _, v := range c.flags {
+		if v.Preset {
+			p.Given |= v.Sets
+		}
+	}
+	return p
+}
+
 // addReplace adds the flag to replace a peer by another cluster. Only the command line can set it,
 // no file and no environment variable: it is about one cluster at one time.
 func (c *connectFlags) addReplace(f *pflag.FlagSet) {
@@ -101,6 +114,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 					return flows.Plan{Steps: []flows.Step{*failed}, A: f.Sides[flows.A].ID, B: f.Sides[flows.B].ID}
 				}
 			}
+			settled = c.withDefaults(settled, f)
 			if plan := flows.PlanConnect(settled, f); plan.Failure() != nil {
 				return plan // a cluster is not in sight yet, or does not fit
 			}
@@ -158,6 +172,7 @@ func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
 	if err != nil || len(flows.NoAnswer(f, flows.A, flows.B)) > 0 {
 		return err // the plan gives the reason
 	}
+	p = c.withDefaults(p, f)
 	p, _ = settle(p, open|p.Undecided(f), f)
 	reach, err := engine.TryReach(ctx, p, f, a, b, c.operators[flows.A].Image, time.Now)
 	c.reach = &reach

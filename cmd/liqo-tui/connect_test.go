@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -44,6 +45,25 @@ func TestWhatIsGivenAndWhatFactsDecide(t *testing.T) {
 	_, _, err = parsed(t, "--server-location=Moon", "--mtu=big")
 	if _, ok := errors.AsType[exit.UsageError](err); !ok || !strings.Contains(err.Error(), "Moon") || !strings.Contains(err.Error(), "big") {
 		t.Errorf("got %v, want both problems at once", err)
+	}
+}
+
+// A default of the admin's own is not a wish to change what runs, with an interruption.
+func TestDefaultsOfTheAdminAreForNewConnections(t *testing.T) {
+	for connected, want := range map[bool]corev1.ServiceType{true: flows.Defaults().ServiceType, false: corev1.ServiceTypeNodePort} {
+		c, f := newConnectFlags(), pflag.NewFlagSet("", pflag.ContinueOnError)
+		c.add(f, nil)
+		if err := flags.Preset(f, "server-service-type", "NodePort"); err != nil {
+			t.Fatal(err)
+		}
+		plan, err := c.plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := plan(pairFacts(t, connected))
+		if p.Params.ServiceType != want || len(p.Interrupts()) > 0 || connected && !p.Empty() {
+			t.Errorf("connected %v: got %s, interrupts %v, empty %v; want %s", connected, p.Params.ServiceType, p.Interrupts(), p.Empty(), want)
+		}
 	}
 }
 

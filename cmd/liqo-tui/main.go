@@ -116,6 +116,9 @@ or those that you choose.
 			if *io.settings, err = config.Apply(cmd, os.Getenv); err != nil {
 				return err
 			}
+			if err := cmd.ValidateFlagGroups(); err != nil {
+				return exit.UsageError{Err: err}
+			}
 			if err := errors.Join(flags.RemoteFile(cmd.Flags()), g.Validate()); err != nil {
 				return err
 			}

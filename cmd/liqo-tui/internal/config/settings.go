@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ const (
 LIQO_TUI_SERVER_SERVICE_TYPE, and by a line "server-service-type: NodePort" of
 $XDG_CONFIG_HOME/liqo-tui/config.yaml (~/.config/liqo-tui/config.yaml if that is
 not set). The command line wins over the environment, which wins over the file.
+Settings from there are defaults: an existing connection keeps its own.
 The file can also change keys and protect contexts: liqo-tui explain config.`
 )
 
@@ -115,8 +117,8 @@ func Scalars(n *yaml.Node) ([]string, error) {
 }
 
 // Apply gives every flag without a value on the command line its value from the environment,
-// else from the configuration file. Such a flag counts as given. Apply returns the file's
-// settings of screens.
+// else from the configuration file, unless the command line has a flag that excludes it. Such
+// values are defaults, see [flags.Preset]. Apply returns the file's settings of screens.
 func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 	known := map[string]bool{}
 	everyFlag(cmd.Root(), func(f *pflag.Flag) { known[f.Name] = true })
@@ -126,8 +128,10 @@ func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 		return screens, err
 	}
 	var errs []error
+	given := map[string]bool{}
+	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed {
+		if given[f.Name] || excluded(f, given) {
 			return
 		}
 		values, source := []string(nil), ""
@@ -141,8 +145,8 @@ func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 			errs = append(errs, fmt.Errorf("%s: --%s is for one run: give it on the command line", source, f.Name))
 			return
 		}
-		for _, v := range values {
-			if err := flags.Set(cmd.Flags(), f.Name, v); err != nil {
+		if len(values) > 0 {
+			if err := flags.Preset(cmd.Flags(), f.Name, values...); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", source, err))
 			}
 		}
@@ -151,6 +155,16 @@ func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 		return screens, exit.UsageError{Err: errors.Join(errs...)}
 	}
 	return screens, nil
+}
+
+// exclusive is cobra's annotation of flags that exclude each other.
+const exclusive = "cobra_annotation_mutually_exclusive"
+
+// excluded reports whether a flag of the command line excludes f.
+func excluded(f *pflag.Flag, given map[string]bool) bool {
+	return slices.ContainsFunc(f.Annotations[exclusive], func(group string) bool {
+		return slices.ContainsFunc(strings.Fields(group), func(name string) bool { return given[name] })
+	})
 }
 
 // commandLineOnly marks flags that may not come from the environment or the file.

@@ -125,7 +125,11 @@ func readRow[T any](file string, given *pflag.FlagSet, row PairRow[T], defaults,
 	var errs []error
 	given.Visit(func(flag *pflag.Flag) {
 		if _, ok := values[flag.Name]; !ok && f.Lookup(flag.Name) != nil {
-			errs = append(errs, flags.Set(f, flag.Name, flag.Value.String()))
+			set := flags.Set
+			if flags.IsPreset(flag) {
+				set = func(f *pflag.FlagSet, name, text string) error { return flags.Preset(f, name, text) }
+			}
+			errs = append(errs, set(f, flag.Name, flag.Value.String()))
 		}
 	})
 	line := 0

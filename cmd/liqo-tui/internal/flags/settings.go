@@ -23,12 +23,14 @@ type Flag[P any] struct {
 	to          *P
 	text        string
 	Given, Open bool // the admin has given it; the value was auto, so facts decide
+	Preset      bool // its value is a default of the admin's own, see [Preset]
 	problem     error
 }
 
 // Any is a [Flag] with parameters of any type.
 type Any interface {
 	wrong() error
+	preset()
 	completions() []string
 	Schema() map[string]any
 }
@@ -62,7 +64,7 @@ func (v *Flag[P]) Set(text string) error {
 	if v.Kind == setting.List && v.Given {
 		text = v.text + "," + text
 	}
-	v.text, v.Given, v.problem = text, true, nil
+	v.text, v.Given, v.Preset, v.problem = text, true, false, nil
 	if v.Open = v.Auto && text == Auto; v.Open {
 		return nil
 	}
@@ -100,6 +102,29 @@ func Set(f *pflag.FlagSet, name, text string) error {
 	}
 	return nil
 }
+
+// preset lets the value count as a default.
+func (v *Flag[P]) preset() { v.Given, v.Preset = false, !v.Open }
+
+// isPreset marks flags whose value was preset.
+const isPreset = "liqo-tui/preset"
+
+// Preset gives a flag values from outside of the command line. For settings they are defaults:
+// of what exists, they change nothing.
+func Preset(f *pflag.FlagSet, name string, values ...string) error {
+	for _, value := range values {
+		if err := Set(f, name, value); err != nil {
+			return err
+		}
+	}
+	if v, ok := f.Lookup(name).Value.(Any); ok {
+		v.preset()
+	}
+	return f.SetAnnotation(name, isPreset, []string{"true"})
+}
+
+// IsPreset reports whether [Preset] gave the flag its value.
+func IsPreset(f *pflag.Flag) bool { return f.Annotations[isPreset] != nil }
 
 // completions are the possible words of a value.
 func (v *Flag[P]) completions() []string {
