@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,17 +93,26 @@ func (f Facts) BothBehindNAT() bool {
 // Neighbours reports whether nodes of the two clusters have addresses in one /24. Addresses alone
 // do not show the size of a network; /24 is a cautious guess.
 func (c ClusterFacts) Neighbours(other ClusterFacts) bool {
-	for _, n := range c.Nodes {
-		for _, a := range n.Internal {
-			p, err := a.Prefix(24)
-			for _, m := range other.Nodes {
-				if err == nil && a.Is4() && slices.ContainsFunc(m.Internal, p.Contains) {
-					return true
-				}
-			}
+	known := other.networks()
+	for network := range c.networks() {
+		if known[network] {
+			return true
 		}
 	}
 	return false
+}
+
+// networks are the /24 of the nodes' IPv4 addresses.
+func (c ClusterFacts) networks() map[netip.Prefix]bool {
+	all := map[netip.Prefix]bool{}
+	for _, n := range c.Nodes {
+		for _, a := range n.Internal {
+			if p, err := a.Prefix(24); err == nil && a.Is4() {
+				all[p] = true
+			}
+		}
+	}
+	return all
 }
 
 // overIPv6 refuses a client address that our gateways can't dial, with a failed step.

@@ -63,10 +63,16 @@ func prefixes(cidrs []networkingv1beta1.CIDR) []netip.Prefix {
 // not tell which of the two a packet is for. Two nodes with the same address don't count:
 // a node only has to differ from the other cluster's ranges.
 func overlapsOf(a, b []addressRange) [][2]addressRange {
+	single := func(r addressRange) bool { return r.prefix.IsSingleIP() }
+	wide := slices.DeleteFunc(slices.Clone(b), single) // few, where b has thousands of nodes
 	var out [][2]addressRange
 	for _, x := range a {
-		for _, y := range b {
-			if ipam.Overlaps(x.prefix, y.prefix) && (!x.prefix.IsSingleIP() || !y.prefix.IsSingleIP()) {
+		others := b
+		if single(x) {
+			others = wide
+		}
+		for _, y := range others {
+			if ipam.Overlaps(x.prefix, y.prefix) {
 				out = append(out, [2]addressRange{x, y})
 			}
 		}
@@ -348,6 +354,10 @@ func podAddresses(c flows.ClusterFacts) Result {
 	return pass(fmt.Sprintf("pods on %s have addresses in %s alone", count(len(c.Agents), "node", "nodes"), told))
 }
 
+// mostOverlaps is the largest number of overlaps that are named: a range may hold the addresses of
+// thousands of nodes.
+const mostOverlaps = 20
+
 func (in preflight) overlaps(flows.Side) Result {
 	a, b := in.facts.Sides[flows.A], in.facts.Sides[flows.B]
 	if len(prefixes(a.Networks.Pod)) == 0 || len(prefixes(b.Networks.Pod)) == 0 {
@@ -358,7 +368,11 @@ func (in preflight) overlaps(flows.Side) Result {
 	if len(shared) > 0 {
 		r = result(Warn, "overlapping ranges are remapped: applications have to use the addresses that their own cluster sees")
 	}
-	for _, o := range shared {
+	for i, o := range shared {
+		if i == mostOverlaps {
+			r.Evidence = append(r.Evidence, fmt.Sprintf("and %d more overlaps", len(shared)-i))
+			break
+		}
 		r.Evidence = append(r.Evidence, fmt.Sprintf("%s %s overlaps %s %s", a.ID, o[0], b.ID, o[1]))
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {

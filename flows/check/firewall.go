@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -11,6 +12,7 @@ import (
 // way back, as stateful firewalls know.
 type Opening struct {
 	From, To string // owners of addresses, and the addresses as far as they are known
+	Brief    string // From with the first addresses of many
 	Protocol string
 	Port     int32
 	For      string
@@ -31,7 +33,7 @@ func Openings(f flows.Facts) (open []Opening, failed []Result) {
 	tunnel := func(from flows.Side, to, address string, port int32) {
 		dials := in.cluster(from)
 		open = append(open, Opening{
-			From: nodesOf(dials), To: to + ", " + address, Protocol: "UDP", Port: port, For: fmt.Sprintf("the tunnel, which %s dials", dials.ID),
+			From: nodesOf(dials, allAddresses), Brief: nodesOf(dials, addresses), To: to + ", " + address, Protocol: "UDP", Port: port, For: fmt.Sprintf("the tunnel, which %s dials", dials.ID),
 		})
 	}
 	address, port := in.dialled()
@@ -45,19 +47,19 @@ func Openings(f flows.Facts) (open []Opening, failed []Result) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if c := in.cluster(side); c.Can().FabricPort && len(c.Nodes) > 1 {
 			all := "all nodes of " + string(c.ID)
-			open = append(open, Opening{From: all, To: all, Protocol: "UDP", Port: flows.FabricPort, For: "between pods and their gateway"})
+			open = append(open, Opening{From: all, Brief: all, To: all, Protocol: "UDP", Port: flows.FabricPort, For: "between pods and their gateway"})
 		}
 	}
 	return open, nil
 }
 
 // nodesOf describes the addresses from which a cluster's gateway dials.
-func nodesOf(c flows.ClusterFacts) string {
+func nodesOf(c flows.ClusterFacts, text func([]netip.Addr) string) string {
 	switch external, internal := nodeAddresses(c); {
 	case len(external) > 0:
-		return fmt.Sprintf("%s, %s", c.ID, addresses(external))
+		return fmt.Sprintf("%s, %s", c.ID, text(external))
 	case len(internal) > 0:
-		return fmt.Sprintf("%s, %s; behind NAT, its public address", c.ID, addresses(internal))
+		return fmt.Sprintf("%s, %s; behind NAT, its public address", c.ID, text(internal))
 	}
 	return "the nodes of " + string(c.ID)
 }

@@ -447,7 +447,18 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// mostAddresses is the largest number of addresses in a sentence.
+const mostAddresses = 10
+
+// addresses names the first addresses of many.
 func addresses(all []netip.Addr) string {
+	if more := len(all) - mostAddresses; more > 0 {
+		return fmt.Sprintf("%s and %d more", allAddresses(all[:mostAddresses]), more)
+	}
+	return allAddresses(all)
+}
+
+func allAddresses(all []netip.Addr) string {
 	text := make([]string, len(all))
 	for i, a := range all {
 		text[i] = a.String()

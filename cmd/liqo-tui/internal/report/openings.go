@@ -31,14 +31,15 @@ type Opening struct {
 func OpeningsOf(f flows.Facts, open []check.Opening) OpeningsDocument {
 	d := OpeningsDocument{V: SchemaVersion, At: f.At.UTC(), A: string(f.Sides[flows.A].ID), B: string(f.Sides[flows.B].ID)}
 	for _, o := range open {
-		d.Openings = append(d.Openings, Opening(o))
+		d.Openings = append(d.Openings, Opening{From: o.From, To: o.To, Protocol: o.Protocol, Port: o.Port, For: o.For})
 	}
 	return d
 }
 
-// WriteOpenings writes a rule in two lines, as a request to an admin of firewalls.
+// WriteOpenings writes a rule in two lines, as a request to an admin of firewalls. Only the document
+// has all addresses of a large cluster.
 func WriteOpenings(out io.Writer, open []check.Opening) {
 	for _, o := range open {
-		fmt.Fprintf(out, "allow %s port %d and replies: %s\n    from %s\n    to   %s\n", o.Protocol, o.Port, o.For, o.From, o.To)
+		fmt.Fprintf(out, "allow %s port %d and replies: %s\n    from %s\n    to   %s\n", o.Protocol, o.Port, o.For, o.Brief, o.To)
 	}
 }
