@@ -85,6 +85,7 @@ as a secret. Run it again for a new one.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var cluster *kube.Cluster
 		var expires time.Time
+		var untried string
 		op := operation{name: "generate peering-user", localOnly: true, undo: "delete peering-user"}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			var wrong []error
@@ -102,13 +103,13 @@ as a secret. Run it again for a new one.`,
 		}
 		op.finish = func(f flows.Facts) (err error) {
 			file = cmp.Or(file, fmt.Sprintf("peering-user-%s-at-%s.kubeconfig", u.Consumer, f.Sides[flows.A].ID))
-			expires, err = writeUser(cmd.Context(), cluster, u, f, valid, file)
+			expires, untried, err = writeUser(cmd.Context(), cluster, u, f, valid, file)
 			return err
 		}
 		op.done = func(flows.Facts) report.Achieved {
 			return report.Achieved{
-				Text: fmt.Sprintf("%s may be used until %s. It is a secret: hand it to the admin of %s.\nfor the admin of %s: %s",
-					file, expires.UTC().Format(time.RFC3339), u.Consumer, u.Consumer, command.Ours("peer").For(string(u.Consumer)).Flag("--remote-kubeconfig", file)),
+				Text: fmt.Sprintf("%s may be used until %s. It is a secret: hand it to the admin of %s.%s\nfor the admin of %s: %s",
+					file, expires.UTC().Format(time.RFC3339), u.Consumer, untried, u.Consumer, command.Ours("peer").For(string(u.Consumer)).Flag("--remote-kubeconfig", file)),
 				Next: []report.NextStep{
 					{Command: pair.local.command("info", "peer", string(u.Consumer)), Why: "says how far they are"},
 					{Command: pair.local.command("delete", "peering-user", "--consumer-cluster-id", string(u.Consumer)), Why: "ends what the file is good for"},
@@ -120,21 +121,43 @@ as a secret. Run it again for a new one.`,
 	return cmd
 }
 
-// writeUser writes the account's kubeconfig, with a token that expires.
-func writeUser(ctx context.Context, c *kube.Cluster, u peer.User, f flows.Facts, valid time.Duration, file string) (expires time.Time, err error) {
+// writeUser writes the account's kubeconfig, with a token that expires. It tries the token first. If the URL
+// does not answer here, untried says so: it may answer where the consumer's admin is.
+func writeUser(ctx context.Context, c *kube.Cluster, u peer.User, f flows.Facts, valid time.Duration, file string) (expires time.Time, untried string, err error) {
 	namespace, name := u.Account(f)
 	token, expires, err := c.Token(ctx, namespace, name, valid)
 	if err != nil {
-		return expires, err
+		return expires, "", err
 	}
-	text, err := render.Kubeconfig(string(f.Sides[flows.A].ID), u.Server(f.Sides[flows.A]), f.Sides[flows.A].Delegation.CA, []byte(token), namespace)
+	of := f.Sides[flows.A]
+	server, ca := u.Server(of), of.Delegation.CA
+	if server != of.Server { // the kubeconfig's certificates are those of the kubeconfig's server
+		own, err := c.RootCA(ctx, namespace)
+		if err != nil {
+			return expires, "", err
+		}
+		if len(own) > 0 {
+			ca = own
+		}
+	}
+	if err := kube.TryToken(ctx, server, ca, token); err != nil {
+		problem, ok := errors.AsType[*flows.Problem](err)
+		if !ok || problem.Kind != flows.Unreachable {
+			return expires, "", &flows.StepError{
+				Step:    flows.Refuse(flows.A, flows.CodeCredentials, "kubeconfig of "+string(u.Consumer), flows.FailedApply, err.Error(), flows.HintOf(err)),
+				Cluster: of.ID, Changed: true, Cause: err,
+			}
+		}
+		untried = "\nIt was not tried: " + problem.Message + "."
+	}
+	text, err := render.Kubeconfig(string(of.ID), server, ca, []byte(token), namespace)
 	if err == nil {
 		err = files.Replace(file, text)
 	}
 	if err != nil {
-		return expires, fmt.Errorf("write the kubeconfig of %s: %w; the same command tries again", u.Consumer, err)
+		return expires, "", fmt.Errorf("write the kubeconfig of %s: %w; the same command tries again", u.Consumer, err)
 	}
-	return expires, nil
+	return expires, untried, nil
 }
 
 func deleteCommand(io streams) *cobra.Command {

@@ -193,7 +193,8 @@ func (d delegation) access(side flows.Side) flows.Step {
 		token, expires = made.Data[corev1.ServiceAccountTokenKey], time.Time{}
 		given.CA = made.Data[corev1.ServiceAccountRootCAKey]
 	}
-	if len(ca) == 0 {
+	// The kubeconfig's certificates are those of the kubeconfig's server, which may be a proxy.
+	if len(ca) == 0 || d.server(other) != d.Facts.Sides[other].Server && len(given.CA) > 0 {
 		ca = given.CA
 	}
 	access := render.PeerAccess{

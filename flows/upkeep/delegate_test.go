@@ -112,6 +112,29 @@ func TestDelegationComesInThreeRounds(t *testing.T) {
 	}
 }
 
+// A kubeconfig may lead through a proxy, whose certificates no other URL has.
+func TestCertificatesAreThoseOfTheURL(t *testing.T) {
+	f := connectedPair()
+	params := upkeep.DelegateParams{APIServer: [2]string{flows.B: "https://203.0.113.7:6443"}}
+	for range 3 {
+		p := upkeep.Delegate(params, f)
+		applyDelegation(t, &f, p)
+		for i := range f.Sides[flows.B].Delegation.Secrets {
+			if s := &f.Sides[flows.B].Delegation.Secrets[i]; s.Type == corev1.SecretTypeServiceAccountToken {
+				s.Data[corev1.ServiceAccountRootCAKey] = []byte("the cluster's own CA")
+			}
+		}
+	}
+	for side, want := range []string{flows.A: "the cluster's own CA", flows.B: "CA of rome"} {
+		secrets := f.Sides[side].Delegation.Secrets
+		i := slices.IndexFunc(secrets, func(s corev1.Secret) bool { return s.Labels[render.LabelDelegate] == render.DelegateAccess })
+		access, err := render.ParsePeerAccess(&secrets[i])
+		if err != nil || string(access.CA) != want {
+			t.Errorf("side %d: got %s, %q, %v; want %q", side, access.Server, access.CA, err, want)
+		}
+	}
+}
+
 // TestATokenThatExpiresIsKeptAsLongAsItIsGood has the operators replace the tokens,
 // as they do, and then be away for longer than these are good for.
 func TestATokenThatExpiresIsKeptAsLongAsItIsGood(t *testing.T) {
