@@ -16,6 +16,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -142,11 +143,8 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	config.QPS, config.Burst = 200, 400
 	config.Timeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
 	config.WarningHandler = rest.NoWarnings{}
-	scheme, err := wire.Scheme()
+	scheme, err := scheme()
 	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(authenticationv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), peering.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	transport, err := credentials.NewTransport(config, reload)
@@ -188,6 +186,15 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	return c, nil
 }
 
+// scheme is shared by all clusters: there may be a thousand.
+var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
+	s, err := wire.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	return s, errors.Join(authenticationv1.AddToScheme(s), authorizationv1.AddToScheme(s), policyv1.AddToScheme(s), peering.AddToScheme(s))
+})
+
 // LogsIn reports whether a request may start the login program of the kubeconfig's user. Such a
 // program may open a browser or ask for a password.
 func (c *Cluster) LogsIn() bool { return c.transport.LogsIn() }
@@ -210,10 +217,10 @@ func (c *Cluster) notify() {
 
 // mapper knows the resources of the kinds that we use. To ask the API server for them would cost
 // several requests before the first useful one.
-func mapper() meta.RESTMapper {
+var mapper = sync.OnceValue(func() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for _, k := range kinds.All() {
 		m.Add(k.GroupVersionKind, k.Scope())
 	}
 	return m
-}
+})

@@ -3,7 +3,9 @@ package credentials_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -74,5 +76,40 @@ func TestExpiredCredentialsAreReadAgain(t *testing.T) {
 			t.Fatalf("the new credentials are never used: %+v", f.Problem)
 		}
 		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// A cluster may get another certificate authority, and its kubeconfig with it.
+func TestANewCertificateAuthorityIsReadFromTheKubeconfig(t *testing.T) {
+	g := credentials.NewGuard(t, "x")
+	path := filepath.Join(t.TempDir(), "config")
+	g.Kubeconfig(t, path, "{token: x}")
+	right, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := regexp.MustCompile("certificate-authority-data: [^}]*").ReplaceAllString(string(right), "disable-compression: true")
+	if err := os.WriteFile(path, []byte(without), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := kube.Open(kube.Options{Context: flows.ContextRef{File: path}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if p := observe(t, c).Problem; p == nil || !strings.Contains(p.Message, "certificate") {
+		t.Fatalf("got %+v, want the certificate to be refused", p)
+	}
+	if err := os.WriteFile(path, right, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		p := observe(t, c).Problem // behind the door, this server has nothing
+		if p != nil && !strings.Contains(p.Message, "certificate") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the new authority is never used: %+v", p)
+		}
 	}
 }

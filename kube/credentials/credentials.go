@@ -462,8 +462,9 @@ func (p *plugin) parse(stdout []byte) (*credential, error) {
 	return c, nil
 }
 
-// Transport reaches one cluster. When the API server refuses the credentials, or there are none, Transport
-// reads the kubeconfig again: a login elsewhere changes that file, and this program goes on without a restart.
+// Transport reaches one cluster. When the API server refuses the credentials, there are none, or its
+// certificate is not trusted, Transport reads the kubeconfig again: a login elsewhere, or a cluster's new
+// certificate authority, changes that file, and this program goes on without a restart.
 type Transport struct {
 	reload func() (*rest.Config, error)
 
@@ -537,7 +538,8 @@ func (r *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.mu.Unlock()
 	response, err := rt.RoundTrip(request)
 	_, nothing := errors.AsType[*PluginError](err)
-	if nothing || err == nil && response.StatusCode == http.StatusUnauthorized {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	if nothing || untrusted || err == nil && response.StatusCode == http.StatusUnauthorized {
 		r.renew(rt)
 	}
 	return response, err

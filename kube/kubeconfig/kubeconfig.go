@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
+	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -80,16 +83,54 @@ type kubeconfig struct {
 	config *clientcmdapi.Config
 }
 
+// cache has the files that were parsed. With a thousand contexts in a file of several MB, each of
+// them would parse it otherwise.
+type cache struct {
+	mu  sync.Mutex
+	all map[string]parsedFile
+}
+
+type parsedFile struct {
+	size    int64
+	changed time.Time
+	config  *clientcmdapi.Config // shared: nobody changes it
+}
+
+var parsed = cache{all: map[string]parsedFile{}}
+
+// settled is the age from which a file's time tells its last change from the one before: file systems
+// may have a grain of two seconds.
+const settled = 3 * time.Second
+
+// file returns the content of a file, which callers must not change.
+func (c *cache) file(path string) (*clientcmdapi.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	known, ok := c.all[path]
+	if ok && known.size == info.Size() && known.changed.Equal(info.ModTime()) {
+		return known.config, nil
+	}
+	config, err := clientcmd.LoadFromFile(path)
+	if err == nil {
+		err = clientcmd.ResolveLocalPaths(config)
+	}
+	if delete(c.all, path); err == nil && time.Since(info.ModTime()) > settled {
+		c.all[path] = parsedFile{info.Size(), info.ModTime(), config}
+	}
+	return config, err
+}
+
 func loadKubeconfigs(given []string) kubeconfigs {
 	k := kubeconfigs{given: len(given) > 0, looked: given}
 	if !k.given {
 		k.looked = clientcmd.NewDefaultClientConfigLoadingRules().GetLoadingPrecedence()
 	}
 	for _, path := range k.looked {
-		config, err := clientcmd.LoadFromFile(path)
-		if err == nil {
-			err = clientcmd.ResolveLocalPaths(config)
-		}
+		config, err := parsed.file(path)
 		switch {
 		case err == nil:
 			k.files = append(k.files, kubeconfig{path: path, config: config})
