@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/url"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,5 +48,8 @@ func TryToken(ctx context.Context, server string, ca []byte, token string) error
 	case err == nil, errors.As(err, &answer):
 		return nil // what the account may do is another question
 	}
-	return &flows.Problem{Kind: flows.Unreachable, Message: c.problem("try the token", err).Message}
+	if network, ok := errors.AsType[*url.Error](err); ok {
+		err = network.Err
+	}
+	return &flows.Problem{Kind: flows.Unreachable, Message: fmt.Sprintf("%s does not answer here: %v", server, err)}
 }

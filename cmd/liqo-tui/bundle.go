@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -35,20 +36,16 @@ are left out. It has names and addresses: have a look before you hand it on.`,
 		if pair.remote.named() {
 			clusters = append(clusters, pair.remote)
 		}
-		data, missing, err := bundleOf(cmd.Context(), clusters)
-		if err != nil {
-			return err
-		}
-		to, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		to, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // before the work of minutes
 		if err != nil {
 			return exit.UsageError{Err: fmt.Errorf("--to: %w", err)}
 		}
-		if _, err := to.Write(data); err != nil {
-			_ = to.Close()
-			return err
+		data, missing, err := bundleOf(cmd.Context(), clusters)
+		if err == nil {
+			_, err = to.Write(data)
 		}
-		if err := to.Close(); err != nil {
-			return err
+		if err = errors.Join(err, to.Close()); err != nil {
+			return errors.Join(err, os.Remove(file))
 		}
 		for _, name := range missing {
 			fmt.Fprintf(io.err, "not everything could be read: see %s in the archive\n", name)

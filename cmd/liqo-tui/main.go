@@ -59,7 +59,8 @@ func isTerminal(stream any) bool {
 
 // run is the whole program except the exit.
 func run(args []string, in io.Reader, out, err io.Writer) int {
-	out, err = report.Printable{Writer: out}, report.Printable{Writer: err}
+	results := &report.Kept{Writer: out}
+	out, err = report.Printable{Writer: results}, report.Printable{Writer: err}
 	args = flags.JoinValues(args)
 	ctx, stop := withSignals(context.Background())
 	defer stop()
@@ -72,7 +73,12 @@ func run(args []string, in io.Reader, out, err io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(err)
 	cmd, failure := root.ExecuteContextC(ctx)
-	return conclude(io, cmd, args, failure)
+	code := conclude(io, cmd, args, failure)
+	if lost := results.Err(); lost != nil && slices.Contains([]int{exit.OK, exit.Pending, exit.Unhealthy}, code) {
+		fmt.Fprintln(err, "error: write the results:", lost)
+		return exit.Unexpected // whoever reads them would take a part for all of them
+	}
+	return code
 }
 
 // withSignals cancels the context at the first signal. The second one ends the

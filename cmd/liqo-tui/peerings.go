@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/files"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -43,11 +42,8 @@ func newPeering() (peering, *pflag.FlagSet, func() error) {
 }
 
 // connectMany connects one pair after the other: those of a file, or shortcuts between the
-// peers of the local cluster.
+// peers of the local cluster. Each writes its own document, or its own events.
 func connectMany(ctx context.Context, io streams, file string, local clusterFlags, given *pflag.FlagSet, r runFlags) error {
-	if r.output != report.Text {
-		return exit.UsageError{Err: fmt.Errorf("--output %s: of many peerings there is text only; run them one by one for programs", r.output)}
-	}
 	var all []peering
 	var found foundShortcuts
 	var err error
@@ -60,6 +56,7 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		return err
 	}
 	err = files.EachPair(ctx, io.err, all, func(p peering) error {
+		p.pair.image = p.connect.operators[flows.A].Image
 		op := operation{
 			name: "connect",
 			plan: p.connect.plan,
@@ -67,6 +64,9 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		}
 		return op.run(ctx, io, p.pair, r)
 	})
+	if err != nil {
+		err = report.Told{Err: err} // each pair has written its own
+	}
 	for _, n := range found.Notes {
 		fmt.Fprintln(io.err, "note:", n)
 	}

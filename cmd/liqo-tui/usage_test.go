@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,6 +12,38 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// A script that reads an empty file must not take it for a result.
+func TestResultsThatCannotBeWrittenAreAnError(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for _, line := range []string{"version", "explain", "--help", "explain config", "demo --help", "explain peerings-schema"} {
+		var errs bytes.Buffer
+		code := run(strings.Fields(line), strings.NewReader(""), full{}, &errs)
+		if code != exit.Unexpected || !strings.Contains(errs.String(), "no space left on device") {
+			t.Errorf("%s: got exit code %d, %q", line, code, errs.String())
+		}
+	}
+}
+
+// At -v 8, a log has the content of Secrets.
+func TestALogIsReadByItsOwnerAlone(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	file := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(file, nil, 0o644); err != nil { //nolint:gosec // as an admin's umask may make it
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	if code := run([]string{"version", "--log-file", file}, strings.NewReader(""), &out, &errs); code != exit.OK {
+		t.Fatalf("got exit code %d, %s", code, errs.String())
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v", info.Mode(), err)
+	}
+}
 
 // Scripts tell a wrong command line, which nothing helps, from other failures by the exit code.
 func TestWrongCommandLinesHaveTheirExitCode(t *testing.T) {

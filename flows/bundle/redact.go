@@ -152,6 +152,10 @@ func texts(value any) any {
 		return Text(v)
 	case []any:
 		for i := range v {
+			if text, ok := v[i].(string); ok && i > 0 && takesSecret(v[i-1]) && !strings.HasPrefix(text, "-") {
+				v[i] = removed(text)
+				continue
+			}
 			v[i] = texts(v[i])
 		}
 	case map[string]any:
@@ -168,6 +172,13 @@ func texts(value any) any {
 
 // secretName matches the names of fields whose text is a secret.
 var secretName = regexp.MustCompile(`(?i)(password|passwd|passphrase|token|secret|(api|private|access|preshared)[-_]?key|credentials?)$`)
+
+// takesSecret reports whether an argument of a command is a flag whose value, the next argument, is a
+// secret.
+func takesSecret(argument any) bool {
+	flag, ok := argument.(string)
+	return ok && strings.HasPrefix(flag, "-") && secretName.MatchString(flag)
+}
 
 // secrets are removed from a text, wherever they are.
 var secrets = []struct {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,6 +98,18 @@ func TestSecretsInObjectsAreLeftOut(t *testing.T) {
 				t.Errorf("%s lost its name, kind or annotation:\n%s", k.Kind, text)
 			}
 		}
+	}
+}
+
+func TestASecretMayBeAnArgumentOfItsOwn(t *testing.T) {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{
+		"containers": []any{map[string]any{"args": []any{"--password", "xyz", "--token", "--quiet", "run"}}},
+	}}}
+	i := slices.IndexFunc(bundle.Kinds(), func(k bundle.Kind) bool { return k.Kind == "Pod" })
+	bundle.Kinds()[i].Object(o)
+	containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "containers")
+	if got := fmt.Sprint(containers); got != "[map[args:[--password <removed: 3 bytes> --token --quiet run]]]" {
+		t.Errorf("got %s", got)
 	}
 }
 

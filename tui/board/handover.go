@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/liqo-tui/liqo-tui/flows/bundle"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -58,7 +59,7 @@ func (s Screen) saveReport(e session.Env, msg handoverMsg) {
 		{"Details", s.detailOf(e, p).lines(e.Width, e.Body)},
 		{"Timeline", s.eventsText(e, []*peering{p}, ofPeering)},
 		{"Diagnosis", s.diagnosisText(e, p)},
-		{"Logs", s.logText(e, p)},
+		{"Logs", strings.Split(bundle.Text(ansi.Strip(strings.Join(s.logText(e, p), "\n"))), "\n")},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n```\n", part.title)
 		for _, line := range part.lines {

@@ -79,6 +79,12 @@ func (g *Global) OpenLog() (close func(), err error) {
 	if err != nil {
 		return nil, exit.UsageError{Err: fmt.Errorf("--log-file: %w", err)}
 	}
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		if err := file.Chmod(0o600); err != nil {
+			_ = file.Close()
+			return nil, exit.UsageError{Err: fmt.Errorf("--log-file: others may read it: %w", err)}
+		}
+	}
 	handler := slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.Level(-g.Verbosity)})
 	slog.SetDefault(slog.New(handler))
 	logger := logr.FromSlogHandler(handler)

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"io"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -27,10 +29,37 @@ func visible(r rune) rune {
 	return unicode.ReplacementChar
 }
 
+// Kept is an output that remembers its first error: most results are written by functions that
+// return none.
+type Kept struct {
+	io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+// Write implements [io.Writer].
+func (k *Kept) Write(text []byte) (int, error) {
+	n, err := k.Writer.Write(text)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err = cmp.Or(k.err, err)
+	return n, err
+}
+
+// Err is the first error.
+func (k *Kept) Err() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
+}
+
 // TerminalOf returns the terminal itself, for a program that draws on it.
 func TerminalOf(w io.Writer) io.Writer {
 	if p, ok := w.(Printable); ok {
-		return p.Writer
+		w = p.Writer
+	}
+	if k, ok := w.(*Kept); ok {
+		w = k.Writer
 	}
 	return w
 }
