@@ -296,6 +296,12 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Message }
 
+// InShort is the problem in a few words, for a list.
+func (p *Problem) InShort() string {
+	word := map[ProblemKind]string{Unauthorized: "login refused", Forbidden: "not allowed"}[p.Kind]
+	return cmp.Or(p.Word, word, "no answer")
+}
+
 // Hint is what the admin can do.
 func (p *Problem) Hint() command.Hint { return p.Fix }
 

@@ -52,13 +52,13 @@ func TestAKubeconfigThatDisappearsWhileTheDashboardWatches(t *testing.T) {
 		d.has("1 · untested", "2 contexts") // nobody needs the file while the clusters are open
 		d.keys("r")
 		d.wait(time.Second)
-		d.has("1 ? unreachable", "no answer from", "rome", "milan")
+		d.has("1 ? unreachable", "not usable: 2 contexts", "rome", "milan")
 		d.world.mu.Lock()
 		d.world.clusters = files
 		d.world.mu.Unlock()
 		d.wait(3 * time.Second)
 		d.has("1 · untested")
-		d.hasNot("no answer from")
+		d.hasNot("not usable")
 	})
 }
 

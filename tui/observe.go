@@ -236,7 +236,7 @@ func (m Model) greet() Model {
 
 // unopened is a cluster that there is no way to talk to.
 func unopened(ref flows.ContextRef, err error) flows.ClusterFacts {
-	return flows.ClusterFacts{Context: ref, Problem: &flows.Problem{Kind: flows.Unreachable, Message: err.Error(), Fix: flows.HintOf(err)}}
+	return flows.ClusterFacts{Context: ref, Problem: &flows.Problem{Kind: flows.Unreachable, Word: "not usable", Message: err.Error(), Fix: flows.HintOf(err)}}
 }
 
 // waitChanged waits for a reason to look again. A cluster that could not be

@@ -35,6 +35,7 @@ type source struct {
 	uid      string
 	asked    bool
 	problem  string
+	word     string    // the problem in short
 	silent   time.Time // since when it does not answer
 	readings map[wire.ClusterID]flows.Reading
 	events   []flows.EventFacts // that are in the log already
@@ -177,7 +178,7 @@ func (b *board) take(now time.Time, all []News) {
 		wasSilent, first := !s.silent.IsZero(), !s.asked
 		s.asked = true
 		if n.Problem != nil {
-			s.problem = n.Problem.Message
+			s.problem, s.word = n.Problem.Message, n.Problem.InShort()
 			if !wasSilent {
 				s.silent = now
 			}

@@ -455,6 +455,21 @@ func TestANoticeThatIsCutSaysSo(t *testing.T) {
 	}
 }
 
+// A refused login needs another remedy than a VPN.
+func TestARefusedLoginIsNotCalledSilence(t *testing.T) {
+	e := around(100, 30)
+	refused := silent("nobody")
+	refused.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "https://rome.example does not accept the credentials"}
+	s := New(session.Options{Contexts: refsOf("gone", "nobody")}, e).Take(e, []News{silent("gone"), refused})
+	view := strings.Join(s.View(e), "\n")
+	if !strings.Contains(view, "no answer from gone for <1m: ") || !strings.Contains(view, "login refused: nobody for <1m: https://rome.example does not accept") {
+		t.Errorf("got\n%s", view)
+	}
+	if lines := strings.Join(s.contextsText(e), "\n"); !strings.Contains(lines, "login refused for <1m") {
+		t.Errorf("got\n%s", lines)
+	}
+}
+
 // Contexts that are gone for good are named until the admin has seen enough of them; a page
 // has all.
 func TestSilentContextsAreHiddenAndListed(t *testing.T) {

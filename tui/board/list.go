@@ -164,24 +164,31 @@ const noticeLines = 2
 // notices are about contexts of which nothing, or nothing new, is known.
 func (b *board) notices(t draw.Theme) []string {
 	var lines []string
-	var silent, asking []string
-	why := ""
+	var words, asking []string
+	silent, why := map[string][]string{}, map[string]string{}
 	for _, s := range b.sources {
 		switch {
 		case !s.asked:
 			asking = append(asking, t.Middle(b.call(s), mostName))
 		case !s.silent.IsZero():
-			silent = append(silent, fmt.Sprintf("%s for %s", t.Middle(b.call(s), mostName), draw.Minutes(b.now.Sub(s.silent))))
-			why = s.problem
+			if silent[s.word] == nil {
+				words = append(words, s.word)
+			}
+			silent[s.word] = append(silent[s.word], fmt.Sprintf("%s for %s", t.Middle(b.call(s), mostName), draw.Minutes(b.now.Sub(s.silent))))
+			why[s.word] = s.problem
 		}
 	}
-	if len(silent) > 0 {
-		text := fmt.Sprintf("no answer from %d contexts: %s", len(silent), flows.Some(silent))
+	for _, word := range words {
+		names, prefix := silent[word], word+":"
+		if word == "no answer" {
+			prefix = word + " from"
+		}
+		text := fmt.Sprintf("%s %d contexts: %s", prefix, len(names), flows.Some(names))
 		switch {
 		case b.hides:
-			text = "no answer from " + draw.Counted(len(silent), "context") + ", hidden"
-		case len(silent) == 1:
-			text = "no answer from " + silent[0] + ": " + why
+			text = prefix + " " + draw.Counted(len(names), "context") + ", hidden"
+		case len(names) == 1:
+			text = prefix + " " + names[0] + ": " + why[word]
 		}
 		lines = append(lines, t.Marks[draw.Unknown].Render(t.Plain(t.Glyphs[draw.Unknown]+" "+text)))
 	}

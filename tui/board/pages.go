@@ -171,7 +171,7 @@ func (s Screen) contextsText(e session.Env) []string {
 		mark, word, why := draw.OK, answersAs+string(x.ID), ""
 		switch {
 		case !x.silent.IsZero():
-			mark, word, why = draw.Unknown, "no answer for "+draw.Minutes(b.now.Sub(x.silent)), x.problem
+			mark, word, why = draw.Unknown, x.word+" for "+draw.Minutes(b.now.Sub(x.silent)), x.problem
 			why = strings.Replace(why, " (context "+x.ref.String()+")", "", 1) // the line begins with that
 		case !x.asked:
 			mark, word = draw.Running, "was asked, and has not answered yet"

@@ -134,8 +134,7 @@ func (c scene) clusterStatus(k session.Member) status {
 		return status{draw.Running, "asking", draw.AskedText(c.Now.Sub(k.Began)) + ", no answer yet"}
 	}
 	if p := k.Latest.Problem; p != nil {
-		word := map[flows.ProblemKind]string{flows.Unauthorized: "login refused", flows.Forbidden: "not allowed"}[p.Kind]
-		return status{draw.Fail, cmp.Or(p.Word, word, "no answer"), strings.TrimSuffix(p.Message, ".") + withHint(p.Fix)}
+		return status{draw.Fail, p.InShort(), strings.TrimSuffix(p.Message, ".") + withHint(p.Fix)}
 	}
 	if why := misplaced(k); why != "" {
 		return status{draw.Fail, "elsewhere", why}
