@@ -3,7 +3,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,13 +49,11 @@ type Options struct {
 	Image string
 	// Lending makes Observe read the objects of lending into lending.Facts.
 	Lending Lending
-	// RequestTimeout is how long the API server may be silent within one request; 0 means
-	// [DefaultRequestTimeout].
-	RequestTimeout time.Duration
 }
 
-// DefaultRequestTimeout is longer than API servers take that are far away or overloaded.
-const DefaultRequestTimeout = 15 * time.Second
+// requestTimeout is how long an API server may be silent within one request. It is longer than API
+// servers take that are far away or overloaded.
+const requestTimeout = 15 * time.Second
 
 // Lending selects the objects of lending that Observe reads.
 type Lending uint8
@@ -141,7 +138,7 @@ func ForConfig(config *rest.Config, o Options) (*Cluster, error) {
 func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, error)) (*Cluster, error) {
 	// The default of 5 requests a second is for controllers; a person waits here.
 	config.QPS, config.Burst = 200, 400
-	config.Timeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
+	config.Timeout = requestTimeout
 	config.WarningHandler = rest.NoWarnings{}
 	scheme, err := scheme()
 	if err != nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -51,7 +53,7 @@ func (c *clusterFlags) options() kube.Options {
 	}
 }
 
-// kubeconfigs is the value of --kubeconfig, which may be repeated.
+// kubeconfigs is the value of --kubeconfig, which may be repeated, or be a list as in KUBECONFIG.
 type kubeconfigs clusterFlags
 
 func (k *kubeconfigs) String() string { return strings.Join(k.files, ", ") }
@@ -62,9 +64,13 @@ func (k *kubeconfigs) GetSlice() []string { return k.files }
 
 // Set implements [pflag.Value].
 func (k *kubeconfigs) Set(file string) error {
-	k.files = append(k.files, file)
-	k.kubeconfig = file
-	if len(k.files) > 1 {
+	list := []string{file}
+	if _, err := os.Stat(file); err != nil { // the name of a file may have the separator
+		list = slices.DeleteFunc(filepath.SplitList(file), func(file string) bool { return file == "" })
+	}
+	if k.files = append(k.files, list...); len(k.files) == 1 {
+		k.kubeconfig = k.files[0]
+	} else {
 		k.kubeconfig = ""
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,29 @@ func TestResultsThatCannotBeWrittenAreAnError(t *testing.T) {
 		code := run(strings.Fields(line), strings.NewReader(""), full{}, &errs)
 		if code != exit.Unexpected || !strings.Contains(errs.String(), "no space left on device") {
 			t.Errorf("%s: got exit code %d, %q", line, code, errs.String())
+		}
+	}
+}
+
+func TestKubeconfigTakesAListOfFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	colon := "a" + string(filepath.ListSeparator) + "b"
+	for _, c := range []struct {
+		given []string
+		want  []string
+	}{{[]string{"x"}, []string{"x"}}, {[]string{colon}, []string{"a", "b"}}, {[]string{"x", colon}, []string{"x", "a", "b"}}} {
+		var flags clusterFlags
+		for _, g := range c.given {
+			if err := (*kubeconfigs)(&flags).Set(g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		alone := ""
+		if len(c.want) == 1 {
+			alone = c.want[0]
+		}
+		if !slices.Equal(flags.files, c.want) || flags.kubeconfig != alone {
+			t.Errorf("%q: got %q and %q, want %q", c.given, flags.files, flags.kubeconfig, c.want)
 		}
 	}
 }
