@@ -52,3 +52,14 @@ func TestLargeClustersAreCheckedAtOnceInShortLines(t *testing.T) {
 		}
 	}
 }
+
+// kube-proxy masquerades packets to a node port: a firewall's rule for its address opens nothing.
+func TestAServersOwnNodeIsNotWhereTheClientIs(t *testing.T) {
+	server := largePair(1).Sides[0]
+	server.Networks.Pod = []networkingv1beta1.CIDR{"10.244.0.0/16"}
+	for from, want := range map[string]int{"10.244.0.1:44655": 0, server.Nodes[0].Internal[0].String() + ":1": 0, "172.30.0.11:44655": 1, "": 0} {
+		if got := heardFrom(server, from); len(got) != want {
+			t.Errorf("%q: got %q, want %d", from, got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,16 +154,29 @@ func (in diagnosis) closed(text string, others ...command.Hint) Result {
 	if server == flows.A {
 		swap = "Remote"
 	}
-	var heard []string
-	if from, err := netip.ParseAddrPort(in.readings[server].PeerAddress); err == nil {
-		heard = []string{from.Addr().String()}
-	}
+	heard := heardFrom(in.cluster(server), in.readings[server].PeerAddress)
 	fixes := []command.Hint{
 		command.Text(rule(in.cluster(client), address, fmt.Sprint(port), heard...)),
 		command.Hintf("or let %s dial: %s", in.cluster(server).ID, in.connect().Flag("--server-location", swap)),
 		command.Hintf("or dial another address of %s: %s", in.cluster(server).ID, in.connect().Flag("--client-address", "ADDRESS")),
 	}
 	return result(Fail, text, append(fixes, others...)...).plannedWith("server-location", swap, fmt.Sprintf("let %s dial", in.cluster(server).ID))
+}
+
+// heardFrom is the address from which a server's gateway has heard the client. It is none if it is an
+// address of the server's own cluster: packets to a node port come from the node that took them.
+func heardFrom(server flows.ClusterFacts, peerAddress string) []string {
+	from, err := netip.ParseAddrPort(peerAddress)
+	if err != nil {
+		return nil
+	}
+	a := from.Addr()
+	external, internal := nodeAddresses(server)
+	own := func(p netip.Prefix) bool { return p.Contains(a) }
+	if slices.Contains(external, a) || slices.Contains(internal, a) || slices.ContainsFunc(prefixes(server.Networks.Pod), own) {
+		return nil
+	}
+	return []string{a.String()}
 }
 
 // relayFixes lists what a relay needs so that both gateways can dial it.
