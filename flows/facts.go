@@ -329,11 +329,44 @@ type End struct {
 	Key *wgtypes.Key
 	// ClockAhead is the cluster's [ClusterFacts.ClockAhead].
 	ClockAhead time.Duration
+	// Self is the cluster itself.
+	Self Self
 	// Unreached lists nodes that can't reach the gateway: their pods can't reach the peer.
 	Unreached []string
 	// NodeProblems lists problems of nodes that don't lead to the peer as they should. Each begins
 	// with the node's name; sorted.
 	NodeProblems []string
+}
+
+// Self is what a cluster knows of itself, for the judgement of each of its connections.
+type Self struct {
+	Ranges   string // as [Ranges] writes them; "" if they are not published
+	Identity string // its [ClusterFacts.Identity]
+	Problem  string // why nothing manages its connections now; "" if something does, or if it is unknown
+}
+
+func (c ClusterFacts) self() Self {
+	s := Self{Ranges: Ranges(c.Networks.Pod, c.Networks.External), Identity: c.Identity()}
+	switch {
+	case c.Software == NoSoftware && c.Unseen() == "":
+		s.Problem = "neither Liqo nor the liqo-tui operator is there"
+	case c.Software != NoSoftware:
+		s.Problem = c.Operator.Problem
+	}
+	return s
+}
+
+// Ranges writes a cluster's ranges in an order of their own, so that equal ranges have equal texts;
+// "" if there are none.
+func Ranges(pod, external []networkingv1beta1.CIDR) string {
+	if len(pod) == 0 {
+		return ""
+	}
+	text := "pods " + Joined(slices.Sorted(slices.Values(pod)))
+	if len(external) > 0 {
+		text += ", external " + Joined(slices.Sorted(slices.Values(external)))
+	}
+	return text
 }
 
 // End returns what the cluster of a side has of its connection with the other side.
@@ -347,7 +380,7 @@ func (c ClusterFacts) End(remote wire.ClusterID) End { return c.endIn("", remote
 // Liqo's default.
 func (c ClusterFacts) endIn(namespace string, remote wire.ClusterID) End {
 	namespace = c.homes(remote)[remote].namespace(cmp.Or(namespace, wire.TenantNamespaceName(remote)))
-	p := End{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, ClockAhead: c.ClockAhead, Namespace: c.FindNamespace(namespace)}
+	p := End{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, ClockAhead: c.ClockAhead, Self: c.self(), Namespace: c.FindNamespace(namespace)}
 	if p.Configuration = find[networkingv1beta1.Configuration](c.Configurations, p.Tenant); p.Configuration == nil {
 		p.Configuration = c.farConfiguration(remote)
 	}

@@ -32,9 +32,6 @@ const (
 // Works reports whether packets pass between the gateways.
 func (s EndState) Works() bool { return s == StateConnected || s == StateDegraded }
 
-// Healthy reports whether no admin is needed: a connection that does not exist is healthy.
-func (s EndState) Healthy() bool { return s == StateConnected || s == StateNotConnected }
-
 // degradedLoss is the share of lost pings above which a connection is degraded. A minute has thirty
 // pings: two lost pings are more than this share, one lost ping is not.
 const degradedLoss = 0.05
@@ -73,6 +70,15 @@ type Reading struct {
 	// Unreached names the nodes that can't reach the gateway, as text; "" if all can, or if it is
 	// unknown.
 	Unreached string
+	// Own and Told are the ranges that the cluster has, and those that it was told of its peer, as
+	// [Ranges] writes them; "" if there are none.
+	Own, Told string
+	// Identity identifies the cluster, and PeerIdentity the peer that it is connected with; "" if
+	// unknown.
+	Identity, PeerIdentity string
+	// Unmanaged is why nothing manages the connection, or why it is not finished, as a clause; ""
+	// if it is as it should be.
+	Unmanaged string
 	// NodeProblem is the first problem of a node with a faulty path to the peer, as text; "" if
 	// there is none, or if it is unknown.
 	NodeProblem string
@@ -181,14 +187,14 @@ func (r Reading) claim(now time.Time) (state EndState, why string) {
 	why = cmp.Or(r.Message, r.meaning())
 	switch r.Value {
 	case networkingv1beta1.Connected:
-		if r.Lossy() {
-			return StateDegraded, r.lossText()
-		}
 		if r.Unreached != "" {
 			return StateDegraded, fmt.Sprintf("connected, but pods on %s can't reach the gateway: open UDP port %d between the cluster's nodes", r.Unreached, FabricPort)
 		}
 		if r.NodeProblem != "" {
 			return StateDegraded, "connected, but not all nodes are as they should be: " + r.NodeProblem
+		}
+		if r.Lossy() {
+			return StateDegraded, r.lossText()
 		}
 		return StateConnected, why
 	case networkingv1beta1.Connecting:
@@ -253,8 +259,12 @@ func ServerSide(readings [2]Reading) (side Side, ok bool) {
 // Reading reads the objects of one end. Its times follow this machine's clock.
 func (p End) Reading() Reading {
 	r := Reading{Peer: p.Tenant.Remote, Namespace: p.Tenant.Namespace}
-	if p.Configuration != nil {
-		r.CIDRs = CIDRsConfigured(p.Configuration)
+	r.Own, r.Identity, r.PeerIdentity, r.Unmanaged = p.Self.Ranges, p.Self.Identity, p.UID(), p.Self.Problem
+	if conf := p.Configuration; conf != nil {
+		r.CIDRs, r.Told = CIDRsConfigured(conf), Ranges(conf.Spec.Remote.CIDR.Pod, conf.Spec.Remote.CIDR.External)
+	}
+	if r.Unmanaged == "" && !r.CIDRs {
+		r.Unmanaged = fmt.Sprintf("it has assigned no addresses to %s", r.Peer)
 	}
 	var e *networkingv1beta1.EndpointStatus
 	switch {
@@ -352,9 +362,9 @@ func (c ClusterFacts) Peers() map[wire.ClusterID]*End {
 	assign(x, c.PublicKeys, func(p *End) **networkingv1beta1.PublicKey { return &p.PublicKey })
 	assign(x, c.Connections, func(p *End) **networkingv1beta1.Connection { return &p.Connection })
 	gateways := map[string]*End{} // by namespace/name
-	unreached, problems := c.unreached(), c.nodeProblems()
+	unreached, problems, self := c.unreached(), c.nodeProblems(), c.self()
 	for remote, p := range x.peers {
-		p.ClockAhead = c.ClockAhead
+		p.ClockAhead, p.Self = c.ClockAhead, self
 		if p.Configuration == nil {
 			p.Configuration = c.farConfiguration(remote)
 		}

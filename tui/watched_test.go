@@ -27,6 +27,7 @@ type watchedFault struct {
 	stale       bool                 // a gateway says nothing more
 	roots       []string             // what the diagnosis may blame, of which it has to name one; none: nothing
 	lasts       time.Duration        // if it mends itself
+	counts      time.Duration        // the time over which the reason counts packets: so long it stays true
 }
 
 func linked(change func(*simulated.Link)) func(*flowtest.Pair) {
@@ -71,7 +72,7 @@ const restarting = 30 * time.Second
 var watchedFaults = []watchedFault{
 	{name: "nothing", breaks: func(*flowtest.Pair) {}},
 	{name: "UDP is cut", cut: true, roots: []string{"LT-D020"}, breaks: linked(func(l *simulated.Link) { l.Closed = true }), mends: linked(func(l *simulated.Link) { l.Closed = false })},
-	{name: "one of seven packets is lost", breaks: linked(func(l *simulated.Link) { l.Loss = 0.15 }), mends: linked(func(l *simulated.Link) { l.Loss = 0 })},
+	{name: "one of seven packets is lost", roots: []string{"LT-D032"}, counts: time.Minute, breaks: linked(func(l *simulated.Link) { l.Loss = 0.15 }), mends: linked(func(l *simulated.Link) { l.Loss = 0 })},
 	{name: "the link is slow", breaks: linked(func(l *simulated.Link) { l.RoundTrip = 400 * time.Millisecond }), mends: linked(func(l *simulated.Link) { l.RoundTrip = 0 })},
 	{name: "the server's gateway is killed", cut: true, lasts: restarting, roots: []string{"LT-D012", "LT-D014"}, breaks: func(p *flowtest.Pair) { p.B.KillGateway("rome", restarting) }},
 	{name: "the client's gateway is killed", cut: true, lasts: restarting, roots: []string{"LT-D012", "LT-D014"}, breaks: func(p *flowtest.Pair) { p.A.KillGateway("milan", restarting) }},
@@ -282,7 +283,7 @@ func (w *watch) reason(screen string, since time.Duration) (says, wrong string) 
 		switch {
 		case !slices.Contains(w.fault.roots, root):
 			return says, root + " is not broken"
-		case !w.broken && since > back:
+		case !w.broken && since > max(back, w.fault.counts):
 			return says, root + " was mended"
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 	"github.com/liqo-tui/liqo-tui/kube"
@@ -142,12 +143,14 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 	doc := o.tell(s, f, results)
 	if o.watch {
 		pause := func() bool { return sleep.For(ctx, lookInterval) }
-		if results, err = watch(ctx, f, results, observe, pause, s.CheckChanges); err != nil {
+		if f, results, err = watch(ctx, f, results, observe, pause, s.CheckChanges); err != nil {
 			return err
 		}
 	}
-	bad := o.verdict(results)
-	network := slices.DeleteFunc(slices.Clone(results), check.Result.OfLending)
+	bad := o.verdict(f, results)
+	network := slices.DeleteFunc(slices.Clone(results), func(r check.Result) bool {
+		return r.OfLending() || r.ID == check.PacketLoss // lost packets are worth a measurement
+	})
 	if o.probe && !o.pre && check.Worst(network) != check.Fail {
 		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{}, func(flows.Side, string) {})
 		if err != nil {
@@ -222,9 +225,10 @@ func awaitMovement(ctx context.Context, s *report.Session) error {
 	return nil
 }
 
-func (o checkFlags) verdict(results []check.Result) error {
+// verdict is the exit code of the checks of f. A connection is judged as in `info` and on screens.
+func (o checkFlags) verdict(f flows.Facts, results []check.Result) error {
 	bad := check.Worst(results) == check.Fail || o.strict && check.Worst(results) != check.Pass
-	switch {
+	switch bad = bad || !o.pre && check.Verdict(f, results).Health() != view.Healthy; {
 	case !bad:
 		return nil
 	case o.pre:

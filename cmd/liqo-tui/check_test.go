@@ -84,18 +84,21 @@ func TestCheckFindsAPathThatWasCutAfterItWorked(t *testing.T) {
 	if len(roots) != 1 || roots[0].ID != check.UDPPath || !strings.Contains(roots[0].Summary, "no packet gets through either way") {
 		t.Errorf("got root causes %+v, want both directions to be named", roots)
 	}
-	if err := (checkFlags{}).verdict(results); exit.Code(err) != exit.Unhealthy {
+	if err := (checkFlags{}).verdict(f, results); exit.Code(err) != exit.Unhealthy {
 		t.Errorf("got %v, want exit code %d", err, exit.Unhealthy)
 	}
 }
 
 // What could not be measured is neither good nor bad.
 func TestCheckLeavesOpenWhatItCouldNotMeasure(t *testing.T) {
+	pair := flowtest.NewPair()
+	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
+	f := flowtest.Facts(pair)
 	r := check.Result{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.A, flows.B}, Directed: true, State: check.Measuring, Summary: "two looks"}
-	if err := (checkFlags{}).verdict([]check.Result{r}); err != nil {
+	if err := (checkFlags{}).verdict(f, []check.Result{r}); err != nil {
 		t.Errorf("got %v, want no verdict", err)
 	}
-	if err := (checkFlags{strict: true}).verdict([]check.Result{r}); exit.Code(err) != exit.Unhealthy {
+	if err := (checkFlags{strict: true}).verdict(f, []check.Result{r}); exit.Code(err) != exit.Unhealthy {
 		t.Errorf("--strict: got %v, want exit code %d", err, exit.Unhealthy)
 	}
 	var out bytes.Buffer

@@ -30,7 +30,10 @@ func connectionOf(value networkingv1beta1.ConnectionStatusValue, at time.Time, r
 		}
 		c.Annotations = map[string]string{wire.AnnotationStatus: string(text)}
 	}
-	return flows.ClusterFacts{ID: "rome", Connections: []networkingv1beta1.Connection{c}, Clients: []networkingv1beta1.GatewayClient{{ObjectMeta: meta}}}
+	conf := networkingv1beta1.Configuration{ObjectMeta: meta}
+	conf.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
+	conf.Status.Remote = &conf.Spec.Remote
+	return flows.ClusterFacts{ID: "rome", Software: flows.Liqo, Configurations: []networkingv1beta1.Configuration{conf}, Connections: []networkingv1beta1.Connection{c}, Clients: []networkingv1beta1.GatewayClient{{ObjectMeta: meta}}}
 }
 
 // The pings of Liqo's gateways have a latency, and no share of lost ones.

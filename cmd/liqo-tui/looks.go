@@ -45,24 +45,24 @@ func diagnose(ctx context.Context, f flows.Facts, observe lookFunc, await func(c
 func watch(
 	ctx context.Context, f flows.Facts, results []check.Result, observe lookFunc, pause func() bool,
 	tell func(at time.Time, changed, all []check.Result),
-) ([]check.Result, error) {
+) (flows.Facts, []check.Result, error) {
 	last := check.Looks{}.With(f)
 	for pause() {
 		now, err := observe(ctx)
 		if ctx.Err() != nil {
-			return results, nil //nolint:nilerr // nobody wants to know any more
+			return f, results, nil //nolint:nilerr // nobody wants to know any more
 		}
 		if err != nil {
-			return results, err
+			return f, results, err
 		}
 		next := last.Diagnose(now)
 		last = last.With(now)
 		if changed := differences(results, next); len(changed) > 0 || len(next) != len(results) {
 			tell(now.At, changed, next)
 		}
-		results = next
+		f, results = now, next
 	}
-	return results, nil
+	return f, results, nil
 }
 
 // differences returns the results whose check, place, state or root has changed. Texts change

@@ -50,7 +50,7 @@ func TestWatchTellsWhatChanges(t *testing.T) {
 		worst check.Outcome
 	}
 	var got []told
-	results, err := watch(t.Context(), first, check.Diagnose(first, nil), observe, pause, func(_ time.Time, changed, all []check.Result) {
+	_, results, err := watch(t.Context(), first, check.Diagnose(first, nil), observe, pause, func(_ time.Time, changed, all []check.Result) {
 		if len(changed) == 0 {
 			t.Error("told of nothing")
 		}
@@ -65,7 +65,7 @@ func TestWatchTellsWhatChanges(t *testing.T) {
 	}
 
 	broken := errors.New("broken")
-	_, err = watch(t.Context(), first, nil, func(context.Context) (flows.Facts, error) { return flows.Facts{}, broken }, func() bool { return true }, nil)
+	_, _, err = watch(t.Context(), first, nil, func(context.Context) (flows.Facts, error) { return flows.Facts{}, broken }, func() bool { return true }, nil)
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v, want what keeps it from looking", err)
 	}

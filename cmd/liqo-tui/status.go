@@ -13,25 +13,33 @@ import (
 
 // printStatus shows the chosen clusters and the states of their connections, one
 // cluster after the other. If a cluster does not answer, the other one is shown
-// all the same. The verdict is exit.Unhealthy if a connection with a gateway does
-// not work.
+// all the same. The verdict is exit.Unhealthy if a connection does not work.
 func printStatus(ctx context.Context, io streams, o *pairFlags) error {
 	sides := []clusterFlags{o.local}
 	if len(o.remote.files) > 0 || o.remote.context != "" {
 		sides = append(sides, o.remote)
 	}
 	var errs []error
-	healthy := true
+	looks := make([]flows.ClusterFacts, len(sides))
+	failed := make([]bool, len(sides))
+	var known []flows.ClusterFacts
 	for i, c := range sides {
+		f, err := look(ctx, c)
+		if looks[i] = f; err != nil {
+			errs, failed[i] = append(errs, fmt.Errorf("%s: %w", flows.Side(i), err)), true
+			continue
+		}
+		known = append(known, f)
+	}
+	healthy := true
+	for i, f := range looks {
 		if len(sides) > 1 {
 			fmt.Fprintln(io.out, [...]string{"A, the local cluster:", "\nB, the remote cluster:"}[i])
 		}
-		f, err := look(ctx, c)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", flows.Side(i), err))
+		if failed[i] {
 			continue
 		}
-		doc := info.Describe(f, time.Now())
+		doc := info.Describe(f, time.Now(), known...)
 		healthy = healthy && doc.Healthy()
 		if err := info.WriteCluster(io.out, doc); err != nil {
 			return err

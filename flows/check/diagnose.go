@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
@@ -63,6 +64,33 @@ func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	results := evaluate(diagnosisChecks(), in)
 	results = extend(results, lendingChecks(), in, in.uses)
 	return extend(results, leftChecks(), in, in.reportsUnowned)
+}
+
+// Verdict is that of [view.Together] about the connection whose checks are results. A check of the
+// network that fails for another reason makes a connection that works Degraded.
+func Verdict(f flows.Facts, results []Result) view.Verdict {
+	v := view.Together(inputs(f, nil).ends(), nil, f.At)
+	if v.Health() != view.Healthy {
+		return v
+	}
+	for _, r := range results {
+		if r.State == Fail && !r.OfLending() {
+			return view.Verdict{State: view.Degraded, Why: "connected, but " + r.Summary}
+		}
+	}
+	return v
+}
+
+// ends are both sides as [view.Together] takes them.
+func (in diagnosis) ends() (ends [2]view.End) {
+	for side, r := range in.readings {
+		c := in.cluster(flows.Side(side))
+		ends[side] = view.End{ID: c.ID, Chosen: true, Reading: r}
+		if c.Problem != nil {
+			ends[side].Problem, ends[side].Silent = c.Problem.Message, in.facts.At
+		}
+	}
+	return ends
 }
 
 // inputs makes the input of the checks from facts.
@@ -481,7 +509,7 @@ func (in diagnosis) loss(side flows.Side) Result {
 	case r.Lossy() && r.Recovering():
 		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings were lost, before they were answered again", share*100), command.Text("wait: after a minute of answers the lost ones no longer count"))
 	case r.Lossy():
-		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings are lost", share*100), command.Text("look at the links between the clusters, and at the load of the gateways' nodes"))
+		return result(Fail, fmt.Sprintf("%.3g%% of the last minute's pings are lost", share*100), command.Text("look at the links between the clusters, and at the load of the gateways' nodes"))
 	}
 	return pass(fmt.Sprintf("%.3g%% of the last minute's pings", share*100))
 }

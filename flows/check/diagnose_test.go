@@ -372,7 +372,7 @@ func TestDiagnose(t *testing.T) {
 			external := netip.MustParsePrefix(string(f.Sides[flows.B].Configurations[0].Status.Remote.CIDR.External[0]))
 			f.Sides[flows.B].Nodes = append(f.Sides[flows.B].Nodes, node("late", external.Addr().Next().String(), ""))
 		}},
-		"lossy": {facts: func(f *flows.Facts) {
+		"lossy": {roots: []string{"LT-D032 A"}, facts: func(f *flows.Facts) {
 			says(&f.Sides[flows.A], f.At, func(r *wire.Report) {
 				r.Reason, r.Loss, r.LatencyMicros, r.MTU = wire.ReasonPinged, 0.12, 1200, 1340
 			})

@@ -230,7 +230,7 @@ func diagnosisTexts() map[flows.Code]Text {
 			[]string{"A node without an agent drops nothing: see why the DaemonSet liqo-tui-fabric has no pod on it. An agent of an earlier version may drop nothing, either: install this one.", "Packets that were refused: ask the peer's admin what sends them. A NetworkPolicy there stops it."},
 		},
 		PacketLoss: {
-			"packet loss", "The share of a minute's pings that were not answered. TCP becomes slow from one in a hundred.",
+			"packet loss", "The share of a minute's pings that were not answered: the connection is degraded from one in twenty. TCP becomes slow from one in a hundred.",
 			[]string{"Look at the links between the clusters, and at the load of the gateways' nodes."},
 		},
 		PodTraffic: {

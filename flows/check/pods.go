@@ -15,11 +15,7 @@ import (
 
 // podTraffic needs a pod's packet: the gateways' pings are not enough.
 func (in diagnosis) podTraffic(flows.Side) Result {
-	var ends [2]view.End
-	for side, r := range in.readings {
-		ends[side] = view.End{ID: in.cluster(flows.Side(side)).ID, Chosen: true, Reading: r}
-	}
-	state, how := view.FromPodToPod(ends, nil, in.facts.At)
+	state, how := view.FromPodToPod(in.ends(), nil, in.facts.At)
 	if state == view.Connected {
 		return pass(how)
 	}

@@ -76,11 +76,42 @@ func (s PairState) Broken() bool {
 	return false
 }
 
+// Health is what all commands and screens say of a connection. Exit codes follow it.
+type Health uint8
+
+// The healths. The zero value claims nothing.
+const (
+	HealthUnknown  Health = iota
+	Healthy               // no admin is needed
+	HealthDegraded        // it works in part
+	HealthDown            // it does not work
+)
+
+func (h Health) String() string {
+	return [...]string{"unknown", "healthy", "degraded", "down"}[h]
+}
+
 // Verdict combines the reports of both ends.
 type Verdict struct {
 	State PairState
 	Why   string    // a sentence
 	Since time.Time // zero: unknown
+	// recovering is set if the state is Degraded by pings alone that were lost in the latest outage.
+	recovering bool
+}
+
+// Health is the part of the verdict on which an admin acts. A connection that recovers needs
+// nobody.
+func (v Verdict) Health() Health {
+	switch {
+	case v.State == Connected, v.State == Untested, v.State == Degraded && v.recovering:
+		return Healthy
+	case v.State == Degraded:
+		return HealthDegraded
+	case v.State.Broken():
+		return HealthDown
+	}
+	return HealthUnknown
 }
 
 // Title is the state, for places with room for more than a word.
@@ -103,7 +134,7 @@ func Together(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 		case !e.Chosen:
 			continue
 		case !e.Silent.IsZero():
-			v = Verdict{Unreachable, fmt.Sprintf("%s: %s", e.ID, e.Problem), e.Silent}
+			v = Verdict{State: Unreachable, Why: fmt.Sprintf("%s: %s", e.ID, e.Problem), Since: e.Silent}
 			if other.Fresh(now) {
 				state, _ := other.Reading.State(now)
 				v.Why += fmt.Sprintf("; %s says %s", other.ID, state)
@@ -116,6 +147,9 @@ func Together(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 			v = e.verdict(now)
 		}
 		said++
+		if v.State == Degraded && worst.State == Degraded {
+			v.recovering, worst.recovering = v.recovering && worst.recovering, v.recovering && worst.recovering
+		}
 		lossier := v.State == Degraded && worst.State == Degraded && e.Reading.Loss > ends[1-i].Reading.Loss
 		if said == 1 || v.State < worst.State || lossier { // of two losses, the larger is shown
 			worst = v
@@ -127,7 +161,37 @@ func Together(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 		worst.Why = connectedBecause(ends, now)
 		worst.prove(ends, tested, now)
 	}
+	worst.impair(ends)
 	return worst
+}
+
+// impair makes the verdict of a connection that works Degraded if a cluster says why pods can't use
+// it: that is the cause, and lost pings or missing traffic may follow from it.
+func (v *Verdict) impair(ends [2]End) {
+	if !v.State.Works() {
+		return
+	}
+	for i, e := range ends {
+		if why := e.impaired(ends[1-i]); e.Says() && why != "" {
+			*v = Verdict{State: Degraded, Why: "connected, but " + why}
+			return
+		}
+	}
+}
+
+// impaired is why pods can't use a connection whose gateways answer, as far as the end and the other
+// one know it; "" if they know no reason.
+func (e End) impaired(other End) string {
+	me, them := e.Reading, other.Reading
+	switch {
+	case me.PeerIdentity != "" && other.Says() && them.Identity != "" && me.PeerIdentity != them.Identity:
+		return fmt.Sprintf("%s knows %s as the cluster with UID %s, and this one has UID %s", e.ID, other.ID, me.PeerIdentity, them.Identity)
+	case me.Unmanaged != "":
+		return fmt.Sprintf("%s: %s", e.ID, me.Unmanaged)
+	case me.Told != "" && other.Says() && them.Own != "" && me.Told != them.Own:
+		return fmt.Sprintf("%s has other ranges than %s was told: told %s; has %s", other.ID, e.ID, me.Told, them.Own)
+	}
+	return ""
 }
 
 // Alone is the verdict from one end if nothing is known of the other.
@@ -137,6 +201,7 @@ func (e End) Alone(now time.Time) Verdict {
 	if v.State == Connected {
 		v.prove([2]End{e}, nil, now)
 	}
+	v.impair([2]End{e})
 	return v
 }
 
@@ -214,6 +279,7 @@ func (e End) verdict(now time.Time) Verdict {
 		v.State, v.Since = Stale, e.Reading.At
 	case flows.StateDegraded:
 		v.State, v.Since = Degraded, time.Time{} // Since is when it was connected
+		v.recovering = e.Reading.Unreached == "" && e.Reading.NodeProblem == "" && e.Reading.Recovering()
 	case flows.StateConnecting:
 		v.State = Connecting
 	case flows.StateStarting:

@@ -28,6 +28,7 @@ type keptReading struct {
 	unreached    []string
 	problems     []string      // of nodes
 	ahead        time.Duration // of the cluster's clock
+	self         flows.Self
 }
 
 type objectVersion struct {
@@ -44,12 +45,12 @@ func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone [
 	peers := f.Peers()
 	for id, p := range peers {
 		versions, told := versions(p)
-		next := keptReading{versions: versions, ahead: p.ClockAhead, unreached: p.Unreached, problems: p.NodeProblems}
+		next := keptReading{versions: versions, ahead: p.ClockAhead, self: p.Self, unreached: p.Unreached, problems: p.NodeProblems}
 		if p.Pod != nil {
 			next.pod, next.waiting = p.Pod.Name, p.Pod.Waiting
 		}
 		was, known := r.kept[id]
-		if known && told && next.versions == was.versions && next.pod == was.pod && next.waiting == was.waiting && next.ahead == was.ahead && slices.Equal(next.unreached, was.unreached) && slices.Equal(next.problems, was.problems) {
+		if known && told && next.versions == was.versions && next.pod == was.pod && next.waiting == was.waiting && next.ahead == was.ahead && next.self == was.self && slices.Equal(next.unreached, was.unreached) && slices.Equal(next.problems, was.problems) {
 			continue
 		}
 		next.reading = p.Reading()

@@ -153,7 +153,7 @@ func (s liveScreen) verdict(c scene) []string {
 	if a.word == b.word {
 		text = "both sides say: " + a.word
 	}
-	if v.State == view.Connected || v.State == view.Untested {
+	if v.State == view.Connected || v.State == view.Untested || v.State == view.Degraded && a.word == string(flows.StateConnected) && a.word == b.word {
 		why, _, _ := strings.Cut(v.Why, "; tested from pod to pod") // which the next line says
 		text = v.State.String() + ": " + why
 	}

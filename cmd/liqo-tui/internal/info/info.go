@@ -55,7 +55,9 @@ type Peer struct {
 	// State is a [flows.EndState], Why a sentence.
 	State flows.EndState `json:"state"`
 	Why   string         `json:"why"`
-	Since *time.Time     `json:"since,omitempty"`
+	// Health is a [view.Health], by all that is known of both clusters.
+	Health string     `json:"health"`
+	Since  *time.Time `json:"since,omitempty"`
 	// ReportedAt is the time of the gateway's report, which is not believed after
 	// StaleAt.
 	ReportedAt *time.Time  `json:"reportedAt,omitempty"`
@@ -113,8 +115,9 @@ type Connection struct {
 	PeerAddress    string     `json:"peerAddress,omitempty"`
 }
 
-// Describe is pure: the same facts at the same moment give the same document.
-func Describe(f flows.ClusterFacts, now time.Time) Cluster {
+// Describe is pure: the same facts at the same moment give the same document. others are clusters
+// whose reports are judged together with those of f.
+func Describe(f flows.ClusterFacts, now time.Time, others ...flows.ClusterFacts) Cluster {
 	info := Cluster{
 		V: report.SchemaVersion, At: now.UTC().Truncate(time.Second),
 		Local: Local{
@@ -126,17 +129,23 @@ func Describe(f flows.ClusterFacts, now time.Time) Cluster {
 		on:      f.Flags(),
 	}
 	for id, p := range f.Peers() {
-		info.Peers[id] = describePeer(p, now)
+		info.Peers[id] = describePeer(f.ID, p, others, now)
 		info.Peers[id].Lending = view.Lendings(f, id)
 	}
 	return info
 }
 
-func describePeer(p *flows.End, now time.Time) *Peer {
+func describePeer(me wire.ClusterID, p *flows.End, others []flows.ClusterFacts, now time.Time) *Peer {
 	r := p.Reading()
 	out := &Peer{ClusterID: r.Peer, UID: p.UID(), Namespace: r.Namespace, Since: moment(r.Since), ReportedAt: moment(r.At), StaleAt: moment(r.StaleAt())}
 	out.State, out.Why = r.State(now)
-	out.verdict = view.End{Chosen: true, Reading: r}.Alone(now)
+	out.verdict = view.End{ID: me, Chosen: true, Reading: r}.Alone(now)
+	for _, o := range others {
+		if o.ID == r.Peer {
+			out.verdict = view.Together([2]view.End{{ID: me, Chosen: true, Reading: r}, {ID: o.ID, Chosen: true, Reading: o.End(me).Reading()}}, nil, now)
+		}
+	}
+	out.Health = out.verdict.Health().String()
 	if conf := p.Configuration; conf != nil {
 		out.Network.CIDR.Remote = &conf.Spec.Remote.CIDR
 		if r.CIDRs {
@@ -154,20 +163,20 @@ func describePeer(p *flows.End, now time.Time) *Peer {
 	return out
 }
 
-// word is the state as shown in a column.
+// word is the state as shown in a column. Of gateways that work, it says what is known about pods.
 func (p *Peer) word() string {
-	if p.untested() != "" {
+	if p.State.Works() {
 		return p.verdict.State.String()
 	}
 	return string(p.State)
 }
 
-// untested is a sentence if nothing is known about pods; "" if something is.
-func (p *Peer) untested() string {
-	if p.verdict.State == view.Untested {
+// title is the state, where there is room for more than a word.
+func (p *Peer) title() string {
+	if p.State.Works() {
 		return p.verdict.Title()
 	}
-	return ""
+	return string(p.State)
 }
 
 func describeGateway(p *flows.End, r flows.Reading) *Gateway {
@@ -233,7 +242,7 @@ func (i *Cluster) QueryRoot(peers []string) any {
 // Healthy reports whether no connection needs an admin.
 func (i *Cluster) Healthy() bool {
 	for _, p := range i.Peers {
-		if !p.State.Healthy() {
+		if p.verdict.Health() != view.Healthy {
 			return false
 		}
 	}

@@ -107,7 +107,7 @@ func writePeer(out io.Writer, i Cluster, p *Peer) error {
 			fmt.Fprintf(w, "  %s\t%s\n", name, value)
 		}
 	}
-	row("State", cmp.Or(p.untested(), string(p.State))+": "+p.verdict.Why)
+	row("State", p.title()+": "+p.verdict.Why)
 	if p.Since != nil {
 		row("Since", p.Since.Format(time.RFC3339))
 	}
