@@ -25,6 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
+	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
 // ContextRef names a kubeconfig context and its file: two files can use the same name for different
@@ -461,7 +462,7 @@ func (c ClusterFacts) homes(only wire.ClusterID) map[wire.ClusterID]home {
 	for i := range c.Namespaces {
 		ns := &c.Namespaces[i]
 		remote := wire.ClusterID(ns.Labels[wire.LabelRemoteCluster])
-		if remote != "" && (only == "" || only == remote) && all[remote].labelled == "" {
+		if remote != "" && (only == "" || only == remote) && all[remote].labelled == "" && !peering.Stands(ns) {
 			all[remote] = home{labelled: ns.Name}
 		}
 	}

@@ -342,12 +342,8 @@ func Managers(live wire.Object) []string {
 // deletionState names what a deletion waits for, as the end of a sentence.
 func deletionState(o wire.Object) string {
 	if ns, ok := o.(*corev1.Namespace); ok {
-		for _, c := range ns.Status.Conditions {
-			remains := c.Type == corev1.NamespaceFinalizersRemaining || c.Type == corev1.NamespaceContentRemaining ||
-				c.Type == corev1.NamespaceDeletionContentFailure
-			if remains && c.Status == corev1.ConditionTrue {
-				return ": " + c.Message
-			}
+		if why := wire.Stays(ns); why != "" {
+			return ": " + why
 		}
 	}
 	if f := o.GetFinalizers(); len(f) > 0 {

@@ -318,7 +318,7 @@ func RemoveNamespace(side Side, what string, live *corev1.Namespace, tenant rend
 	case s.Status == Waiting:
 		// Kubernetes takes 5 s even for an empty namespace. Nothing of ours is left by now, and the
 		// next run waits until the namespace is gone.
-		s.Status, s.Reason = Done, "being deleted by Kubernetes"
+		s.Status, s.Reason = Done, "being deleted by Kubernetes"+deletionState(live)
 	case s.Status == Done:
 	case !render.CreatedByUs(live):
 		s.Status, s.Reason, s.Objects = Done, KeptBecause+"liqo-tui did not create it", nil

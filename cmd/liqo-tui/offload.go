@@ -53,9 +53,7 @@ deleted, with everything in them.`,
 		plan: func(names []string) (func(flows.Facts) flows.Plan, error) {
 			return func(f flows.Facts) flows.Plan { return peer.Unoffload(names, f) }, nil
 		},
-		done: func(names []string, _ flows.Facts) string {
-			return fmt.Sprintf("No pods of %s run on virtual nodes any more.", flows.Joined(names))
-		},
+		done: peer.Unoffloaded,
 	}.run(io, cmd)
 	return group("unoffload", "Keep pods from virtual nodes", cmd)
 }

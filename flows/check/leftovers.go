@@ -85,13 +85,8 @@ func staleNamespace(on flows.ClusterFacts, ns *corev1.Namespace, peer wire.Clust
 			command.Hintf("delete it, or choose another with --namespace: %s", on.Kubectl("delete", "namespace", ns.Name)),
 		}, true
 	case (named || owner == peer) && ns.DeletionTimestamp != nil:
-		why := []string{"it is being deleted"}
-		for _, c := range ns.Status.Conditions {
-			if c.Status == corev1.ConditionTrue && c.Message != "" {
-				why = append(why, c.Message)
-			}
-		}
-		return leftover{"Namespace " + ns.Name, strings.Join(why, "; "), command.Hintf("wait until it is gone, or see what holds it: %s", on.See(flows.RefTo(ns)))}, true
+		why := strings.TrimSuffix("it is being deleted; "+wire.Stays(ns), "; ")
+		return leftover{"Namespace " + ns.Name, why, command.Hintf("wait until it is gone, or see what holds it: %s", on.See(flows.RefTo(ns)))}, true
 	}
 	return leftover{}, false
 }

@@ -119,8 +119,20 @@ func (in diagnosis) node(con flows.Side) Result {
 }
 
 func (in diagnosis) offloaded(con flows.Side) Result {
-	return in.listed(con, []string{"NamespaceMap"}, func(l view.Lending) []view.Standing { return l.Namespaces }, "none is",
-		command.Hintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", in.cluster(con).Ours("unoffload", "namespace", "NAME")))
+	r := in.listed(con, []string{"NamespaceMap"}, func(l view.Lending) []view.Standing { return l.Namespaces }, "none is")
+	pro := in.cluster(con.Other())
+	switch r.State {
+	case Fail:
+		r.Fix = []command.Hint{in.taken(con)}
+	case Warn: // it is not there yet, or not gone yet
+		r.Fix = []command.Hint{command.Hintf("see: %s", pro.Kubectl("get", "namespaces", "-o", "yaml", "-l", wire.LabelRemoteCluster+"="+string(in.cluster(con).ID)))}
+	case Inconclusive, Pass, Skipped, Measuring, Planned:
+	}
+	return r
+}
+
+func (in diagnosis) taken(con flows.Side) command.Hint {
+	return command.Hintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", in.cluster(con).Ours("unoffload", "namespace", "NAME"))
 }
 
 // listed judges a part of the consumer's view. none is the text if that part is empty, and

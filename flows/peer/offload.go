@@ -313,6 +313,20 @@ func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
 	return plan
 }
 
+// Unoffloaded describes the result, and names the namespaces that providers have not deleted yet.
+func Unoffloaded(namespaces []string, f flows.Facts) string {
+	out := []string{fmt.Sprintf("No pods of %s run on virtual nodes any more.", flows.Joined(namespaces))}
+	for i := range f.Sides[flows.A].Lending.Maps {
+		m := &f.Sides[flows.A].Lending.Maps[i]
+		for _, name := range namespaces {
+			if at, there := m.Status.CurrentMapping[name]; there && peering.MapOf(m) == "" {
+				out = append(out, strings.TrimSuffix(fmt.Sprintf("%s has not deleted %s yet: %s", m.Name, at.RemoteNamespace, peering.ProblemOf(m, name)), ": ")+".")
+			}
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
 func running(c flows.ClusterFacts, namespace string) int {
 	return len(in(namespace, c.Lending.Pods, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }))
 }

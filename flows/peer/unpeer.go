@@ -382,7 +382,11 @@ func (r removal) left() (names []string) {
 	}
 	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
 		if r.lent(&ns) {
-			names = append(names, "Namespace "+ns.Name)
+			name := "Namespace " + ns.Name
+			if why := wire.Stays(&ns); why != "" && ns.DeletionTimestamp != nil {
+				name += " (" + why + ")"
+			}
+			names = append(names, name)
 		}
 	}
 	return names

@@ -288,7 +288,7 @@ func (l lent) addNamespaces(out *Lending) {
 			case offloadingv1beta1.MappingCreationLoopBackOff:
 				s = Standing{Name: name, State: "is not made there", Grade: Wrong, Why: m.Annotations[wire.AnnotationProblem]}
 			case offloadingv1beta1.MappingTerminating:
-				s.State = "is removed there"
+				s.State, s.Why = "is removed there", peering.ProblemOf(m, name)
 			default:
 				if why := m.Annotations[wire.AnnotationProblem]; why != "" {
 					s.worse(Wrong, why)

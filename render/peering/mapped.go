@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
@@ -63,6 +64,10 @@ func MappedNamespace(m *offloadingv1beta1.NamespaceMap, consumer wire.ClusterID,
 func IsMapped(ns wire.Object) bool {
 	return render.CreatedByUs(ns) && ns.GetLabels()[LabelMapped] == "true" && ns.GetAnnotations()[AnnotationMapped] != ""
 }
+
+// Stands reports whether a namespace stands for one of a consumer, whoever has made it: Liqo marks its
+// own like this, too. It has the consumer's label, and is not its tenant namespace.
+func Stands(ns wire.Object) bool { return ns.GetAnnotations()[AnnotationMapped] != "" }
 
 func mappedMeta(mapped *corev1.Namespace, name string) metav1.ObjectMeta {
 	m := operatorMeta(mapped.Name, name, mapped.Labels[wire.LabelRemoteCluster])
@@ -196,6 +201,17 @@ func ProblemsOf(problems map[string]error) error {
 		err = fmt.Errorf("%w\nnamespace %s: %w", err, name, problems[name])
 	}
 	return err
+}
+
+// ProblemOf returns the problem of one namespace of the consumer in the text that [ProblemsOf] made; "" if
+// it has none.
+func ProblemOf(m *offloadingv1beta1.NamespaceMap, namespace string) string {
+	for line := range strings.Lines(m.Annotations[wire.AnnotationProblem]) {
+		if why, ok := strings.CutPrefix(line, "namespace "+namespace+": "); ok {
+			return strings.TrimSpace(why)
+		}
+	}
+	return ""
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -297,11 +297,19 @@ func (m *mapping) bringAbout(ctx context.Context) error {
 			continue
 		}
 		errs = append(errs, m.remove(ctx, ns))
+		m.stays(original, ns)
 		if m.status[original].Phase == "" {
 			m.status[original] = offloadingv1beta1.RemoteNamespaceStatus{RemoteNamespace: name, Phase: offloadingv1beta1.MappingTerminating}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// stays notes why Kubernetes keeps a mapped namespace that is being deleted.
+func (m *mapping) stays(original string, ns *corev1.Namespace) {
+	if why := wire.Stays(ns); ns.DeletionTimestamp != nil && why != "" {
+		m.problems[original] = fmt.Errorf("%s is still being deleted: %s", ns.Name, why)
+	}
 }
 
 // hasAsked reports whether this very map has requested a mapped namespace: the map is older than the
@@ -360,6 +368,7 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 	}
 	wanted[name] = original
 	if ns.DeletionTimestamp != nil {
+		m.stays(original, ns)
 		return offloadingv1beta1.MappingTerminating, m.withdraw(ctx, ns)
 	}
 	ready, err := m.furnish(ctx, ns)
