@@ -326,6 +326,8 @@ type End struct {
 	PublicKey     *networkingv1beta1.PublicKey
 	Connection    *networkingv1beta1.Connection
 	Pod           *PodFacts
+	// NotMade is why Kubernetes makes no pod of the gateway, if there is none and warnings say so.
+	NotMade string
 	// Key is the public key of this cluster's own gateway; nil until it is known.
 	Key *wgtypes.Key
 	// ClockAhead is the cluster's [ClusterFacts.ClockAhead].
@@ -394,6 +396,9 @@ func (c ClusterFacts) endIn(namespace string, remote wire.ClusterID) End {
 		if pod := &c.Pods[i]; pod.Namespace == p.Tenant.Namespace && pod.Gateway == name {
 			p.Pod = activePod(p.Pod, pod)
 		}
+	}
+	if p.Pod == nil && name != "" {
+		p.NotMade = c.notMade(namespace, name)
 	}
 	if key, ok := c.Keys[p.Tenant.Namespace+"/"+name]; ok && name != "" {
 		p.Key = &key

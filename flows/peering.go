@@ -289,6 +289,9 @@ func (p End) Reading() Reading {
 
 // waiting is the reason why the gateway's pod does not run; "" if there is none.
 func (p End) waiting() string {
+	if p.NotMade != "" {
+		return "no pod is made: " + p.NotMade
+	}
 	if p.Pod == nil || p.Pod.Waiting == "" {
 		return ""
 	}
@@ -382,6 +385,11 @@ func (c ClusterFacts) Peers() map[wire.ClusterID]*End {
 	for i := range c.Pods {
 		if p, ok := gateways[c.Pods[i].Namespace+"/"+c.Pods[i].Gateway]; ok {
 			p.Pod = activePod(p.Pod, &c.Pods[i])
+		}
+	}
+	for _, p := range gateways {
+		if p.Pod == nil {
+			p.NotMade = c.notMade(p.Tenant.Namespace, p.GatewayName())
 		}
 	}
 	return x.peers

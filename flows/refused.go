@@ -70,8 +70,10 @@ func isGoing(err error) bool {
 // isPolicy reports whether an API server accepted the user's rights and then refused the object. It
 // answers 403 for missing rights and for most of admission; only the texts differ.
 func isPolicy(err error) bool {
-	return slices.ContainsFunc([]string{"admission webhook ", "ValidatingAdmissionPolicy ", "violates PodSecurity", "exceeded quota"},
-		func(text string) bool { return strings.Contains(err.Error(), text) })
+	return slices.ContainsFunc([]string{
+		"admission webhook ", "ValidatingAdmissionPolicy ", "violates PodSecurity", "exceeded quota", "failed quota",
+		"usage per Container is", "usage per Pod is", "no PriorityClass with name", "error looking up service account",
+	}, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 // isPassing reports whether the error will probably go away by itself: the API server is

@@ -150,8 +150,8 @@ func unserved(err error) bool {
 		slices.ContainsFunc(d.Causes, func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse })
 }
 
-// podsWait returns the reason that the pods of a program don't run; "" if there is none:
-// Kubernetes has not made or not counted the pods yet.
+// podsWait returns the reason that the pods of a program don't run, or are not made; "" if there is
+// none: Kubernetes has not made or not counted the pods yet.
 func (c *Cluster) podsWait(ctx context.Context, program string) string {
 	var pods corev1.PodList
 	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace), client.MatchingLabels{wire.LabelAppName: program}); err != nil {
@@ -169,5 +169,5 @@ func (c *Cluster) podsWait(ctx context.Context, program string) string {
 			return "pod " + f.Name + ": " + cmp.Or(pulling, f.Waiting)
 		}
 	}
-	return ""
+	return waiting.NotMade(ctx, c.client, client.ObjectKey{Namespace: c.namespace, Name: program})
 }

@@ -60,6 +60,10 @@ func (c *Cluster) tryImage(ctx context.Context, image string, pods render.PodSet
 	if err == nil {
 		p, err = c.runTrial(ctx, render.ProbeParams{Image: image, Pods: pods, Token: hex.EncodeToString(token[:])})
 	}
+	if refused, ok := errors.AsType[*refusedError](err); ok && refused.namespace == c.namespace {
+		t.Refused = err.Error()
+		return t
+	}
 	if err != nil {
 		t.Unknown = err.Error()
 		return t
@@ -135,11 +139,26 @@ func (c *Cluster) admits(ctx context.Context, r render.ProbeParams) error {
 			return nil
 		}
 	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return &refusedError{r.Tenant.Namespace, err}
+	}
 	if err != nil {
 		return fmt.Errorf("create a pod in namespace %s: %w", r.Tenant.Namespace, err)
 	}
 	return nil
 }
+
+// refusedError: an admission of the cluster takes no pod like the trial's in the namespace.
+type refusedError struct {
+	namespace string
+	cause     error
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("create a pod in namespace %s: %v", e.namespace, e.cause)
+}
+
+func (e *refusedError) Unwrap() error { return e.cause }
 
 // removeLeftovers removes earlier trials that Kubernetes should have removed. If it can't remove
 // them, they do no harm.

@@ -150,7 +150,8 @@ func (s PodSettings) Apply(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	spec.PriorityClassName = cmp.Or(s.PriorityClassName, spec.PriorityClassName)
 	if s.Resources != nil {
 		for i := range spec.Containers {
-			spec.Containers[i].Resources = *s.Resources
+			c := &spec.Containers[i]
+			c.Resources = withRequests(*s.Resources, c.Resources.Requests)
 		}
 	}
 	if s.LogLevel != "" {
@@ -160,6 +161,20 @@ func (s PodSettings) Apply(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	}
 	meta.Labels = union(s.Labels, meta.Labels)
 	meta.Annotations = union(s.Annotations, meta.Annotations)
+}
+
+// withRequests returns what is asked, with the program's own request of each resource for which none
+// is asked. Without one, Kubernetes requests as much as the limit: a limit of two CPUs would reserve both.
+func withRequests(asked corev1.ResourceRequirements, own corev1.ResourceList) corev1.ResourceRequirements {
+	requests := maps.Clone(own)
+	if requests == nil {
+		requests = corev1.ResourceList{}
+	}
+	maps.Copy(requests, asked.Requests)
+	if asked.Requests = nil; len(requests) > 0 {
+		asked.Requests = requests
+	}
+	return asked
 }
 
 // union has the entries of both maps. If both have a key, own's value counts.

@@ -86,6 +86,9 @@ fabric: {tolerations: [{key: gpu, operator: Exists}]}
 		if got := pod.Spec.Containers[0].Resources.Limits.Cpu().String(); gateway && got != "2" {
 			t.Errorf("%s: got a limit of %s CPUs", name, got)
 		}
+		if got := pod.Spec.Containers[0].Resources.Requests; gateway && (got.Cpu().String() != "10m" || got.Memory().String() != "32Mi") {
+			t.Errorf("%s: got requests %v: a limit alone would request as much", name, got)
+		}
 	}
 	if got := pods["liqo-tui-fabric"].Spec.Tolerations; len(got) != 2 {
 		t.Errorf("fabric: got tolerations %v, want the program's and the admin's", got)

@@ -272,7 +272,7 @@ func (h *holes) cutPod(program string, pod map[string]any) {
 	delete(spec, "priorityClassName")
 	for _, c := range spec["containers"].([]any) {
 		c := c.(map[string]any)
-		c[h.mark(`resources:`, `  {{- `+asked("resources")+" | default `"+toJSON(c["resources"])+"` | nindent NEXT }}")] = ""
+		c[h.mark(`resources:`, `  {{- `+asked("resources")+" | fromYaml | mergeOverwrite (fromJson `"+toJSON(c["resources"])+"`) | toYaml | nindent NEXT }}")] = ""
 		delete(c, "resources")
 		level := `{{- with ` + asked("logLevel") + ` }}`
 		if own, ok := c["env"].([]any); ok {

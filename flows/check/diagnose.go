@@ -306,7 +306,7 @@ func (in diagnosis) pod(side flows.Side) Result {
 		return result(Inconclusive, "pods in "+in.peers[side].Tenant.Namespace+" may not be read",
 			in.facts.SeePods())
 	case pod == nil:
-		r := result(Fail, "there is no pod", command.Hintf("see: %s", in.kubectl(side, "get", "deployments,events")))
+		r := result(Fail, strings.TrimSuffix("there is no pod: "+in.peers[side].NotMade, ": "), command.Hintf("see: %s", in.kubectl(side, "get", "deployments,events")))
 		r.Evidence = in.eventsAbout(side, "Deployment", "ReplicaSet")
 		return r
 	case pod.Waiting != "":

@@ -172,6 +172,18 @@ func TestDiagnose(t *testing.T) {
 			},
 			roots: []string{"LT-D012 B"},
 		},
+		"pod-not-made": {
+			facts: func(f *flows.Facts) {
+				counts(f, 21504, 0, 0, 0)
+				rome := &f.Sides[flows.B]
+				rome.Events = append(rome.Events, flows.EventFacts{
+					Object: "ReplicaSet " + rome.Pods[0].Namespace + "/gw-" + rome.Pods[0].Gateway + "-7c9d", Reason: flows.FailedCreate,
+					Message: `Error creating: Pod "gw-rome-7c9d-x" is invalid: spec.containers[0].resources.requests: Invalid value: "32Mi": must be less than or equal to memory limit of 16Mi`,
+				})
+				rome.Pods = nil
+			},
+			roots: []string{"LT-D012 B"},
+		},
 		"pod-restarted": {facts: func(f *flows.Facts) {
 			f.Sides[flows.B].Pods[0].Restarts, f.Sides[flows.B].Pods[0].Restarted = 2, f.At.Add(-3*time.Minute)
 		}},

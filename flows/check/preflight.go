@@ -213,7 +213,7 @@ func (in preflight) image(side flows.Side) Result {
 		return result(Inconclusive, trial.NotTried+c.Unknown())
 	case t == nil:
 		return result(Inconclusive, "a node pulls it before anything is applied")
-	case t.Failed != "":
+	case t.Failed != "" || t.Refused != "":
 		return result(Fail, t.Text(), t.Fix(in.cluster(side).Flags())...)
 	default:
 		return pass(t.Text())

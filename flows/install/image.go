@@ -2,6 +2,7 @@ package install
 
 import (
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -53,7 +54,9 @@ func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []f
 		}}
 	case unknown != "":
 		s.Status, s.Reason, s.Code = flows.Done, trial.NotTried+unknown, ""
-	case t.Failed != "":
+	case t.Refused != "" && object(c, "Deployment", wire.OperatorName) != nil && strings.Contains(t.Refused, "exceeded quota"):
+		s.Status, s.Reason, s.Code = flows.Done, trial.NotTried+t.Refused, "" // the running pods end first
+	case t.Failed != "" || t.Refused != "":
 		s.Fail(flows.FailedPreflight, flows.CodeImage, t.Text(), t.Fix(c.Flags())...)
 	default:
 		s.Status, s.Reason, s.Code = flows.Done, t.Text(), ""

@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -72,6 +73,43 @@ func TestAnImageThatNobodyCanTryIsInstalled(t *testing.T) {
 	s, _ := last.Step("image-b")
 	if s.Status != flows.Done || s.Reason != "not tried: you may not create jobs in default" {
 		t.Errorf("got %s: %s", s.Status, s.Reason)
+	}
+}
+
+// An admission that refuses the trial's pod refuses ours.
+func TestAPodThatAdmissionRefusesStopsTheInstallation(t *testing.T) {
+	for _, message := range []string{
+		`pods "x" is forbidden: failed quota: team: must specify limits.cpu for: probe`,
+		`pods "x" is forbidden: exceeded quota: small, requested: requests.memory=64Mi`,
+		`pods "x" is forbidden: minimum memory usage per Container is 128Mi, but request is 32Mi`,
+		`pods "x" is forbidden: no PriorityClass with name fast was found`,
+		`admission webhook "validate.kyverno.svc-fail" denied the request: images come from mirror.example`,
+	} {
+		pair := flowtest.NewPair()
+		pair.B.Bare()
+		plan := flows.Connecting(installing(t))
+		f := flowtest.Facts(pair)
+		var tried flows.Step
+		for range 3 { // other questions come first
+			p := plan(f)
+			if tried, _ = p.Step("image-b"); tried.Asks != nil {
+				break
+			}
+			for _, s := range p.Steps {
+				if s.Asks != nil {
+					flows.Unknown(s.Asks, "not asked").Store(&f, f.At)
+				}
+			}
+		}
+		ask, ok := tried.Asks.(flows.AskImage)
+		if !ok {
+			t.Fatalf("nobody tries the image: %+v", tried)
+		}
+		ask.Reply(trial.Image{Refused: message}).Store(&f, f.At)
+		s, _ := plan(f).Step("image-b")
+		if s.Status != flows.Failed || !strings.Contains(s.Reason, message) || !strings.Contains(s.Hint().String(), "quota") {
+			t.Errorf("got %s: %s (%s)", s.Status, s.Reason, s.Hint())
+		}
 	}
 }
 

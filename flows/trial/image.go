@@ -65,6 +65,9 @@ type Image struct {
 	Failed string
 	// Unknown is the reason that the image was not tried; "" if it was.
 	Unknown string
+	// Refused is the API server's answer if it takes no such pod in the installation's namespace; "" if
+	// it does, or if that namespace does not exist yet.
+	Refused string
 	// Untried names further nodes that have to run it, and did not try; "" for none.
 	Untried string
 }
@@ -80,6 +83,8 @@ func (t ImageTry) Joined(all []Image) Image {
 		case i.Failed != "" && out.Failed == "":
 			out.Node, out.Failed = i.Node, i.Failed
 		case i.Failed != "":
+		case i.Refused != "":
+			out.Refused = i.Refused
 		case i.Unknown != "":
 			unknown = append(unknown, i.Unknown)
 		case !slices.Contains(started, i.Node):
@@ -88,6 +93,8 @@ func (t ImageTry) Joined(all []Image) Image {
 	}
 	switch {
 	case out.Failed != "":
+		out.Refused = ""
+	case out.Refused != "":
 	case len(started) == 0 && len(unknown) > 0:
 		out.Unknown = unknown[0]
 	default:
@@ -132,6 +139,8 @@ func (t Image) Text() string {
 	switch {
 	case t.Unknown != "":
 		return NotTried + t.Unknown
+	case t.Refused != "":
+		return "the API server refuses a pod like ours: " + t.Refused
 	case t.Failed != "":
 		what := fmt.Sprintf("node %s can't run %s", t.Node, t.Image)
 		if name := causeOf(t.Failed, command.Cluster{}).name; name != "" {
@@ -147,4 +156,12 @@ func (t Image) Text() string {
 }
 
 // Fix is the advice for the cluster's admin after a failed trial, the likeliest first.
-func (t Image) Fix(on command.Cluster) []command.Hint { return causeOf(t.Failed, on).fix }
+func (t Image) Fix(on command.Cluster) []command.Hint {
+	if t.Refused != "" {
+		return []command.Hint{
+			command.Text("change the quota, LimitRange or policy that the message names, or ask whoever set it"),
+			command.Hintf("or give our pods what it asks for: %s", podSettings(on, "resources, a priorityClassName or labels")),
+		}
+	}
+	return causeOf(t.Failed, on).fix
+}

@@ -46,6 +46,7 @@ func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone [
 	for id, p := range peers {
 		versions, told := versions(p)
 		next := keptReading{versions: versions, ahead: p.ClockAhead, self: p.Self, unreached: p.Unreached, problems: p.NodeProblems}
+		next.waiting = p.NotMade
 		if p.Pod != nil {
 			next.pod, next.waiting = p.Pod.Name, p.Pod.Waiting
 		}

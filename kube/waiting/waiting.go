@@ -1,5 +1,5 @@
-// Package waiting returns the reason that a pod waits: from its status, and from a
-// kubelet's events, because a pod's status does not show a registry that hangs.
+// Package waiting returns the reason that a pod waits, or is not made: from its status, and from
+// events, because a pod's status does not show a registry that hangs.
 package waiting
 
 import (
@@ -9,8 +9,11 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/flows"
 )
 
 // Reasons of a container that waiting does not help.
@@ -65,6 +68,32 @@ func toBePulled(ctx context.Context, c client.Client, pod *corev1.Pod, now time.
 	}
 	image := strings.TrimPrefix(began.Message, "Pulling image ")
 	return fmt.Sprintf("node %s has been pulling %s for %s: its registry hangs, or is slow", pod.Spec.NodeName, strings.Trim(image, `"`), since)
+}
+
+// NotMade returns why Kubernetes makes no pods of a Deployment or DaemonSet: admission refuses them. It
+// is "" if it makes them, or if nothing says so. A Deployment has the reason as a condition, and a
+// DaemonSet only in an event, which may be older than the pods.
+func NotMade(ctx context.Context, c client.Client, key client.ObjectKey) string {
+	var deployment appsv1.Deployment
+	if err := c.Get(ctx, key, &deployment); err == nil {
+		return flows.NotMade(&deployment)
+	}
+	var set appsv1.DaemonSet
+	var list corev1.EventList
+	about := client.MatchingFields{"involvedObject.name": key.Name, "involvedObject.namespace": key.Namespace}
+	if err := c.Get(ctx, key, &set); err != nil || set.Status.CurrentNumberScheduled >= set.Status.DesiredNumberScheduled {
+		return ""
+	}
+	if err := c.List(ctx, &list, client.InNamespace(key.Namespace), about); err != nil {
+		return ""
+	}
+	var last corev1.Event
+	for i := range list.Items {
+		if e := list.Items[i]; e.InvolvedObject.UID == set.UID && e.Reason == flows.FailedCreate && !At(&e).Before(At(&last)) {
+			last = e
+		}
+	}
+	return last.Message
 }
 
 // At is when something last happened, according to an event of either kind.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,55 @@ func event(reason, message, uid string, before int) *corev1.Event {
 		ObjectMeta:     metav1.ObjectMeta{Name: reason + uid, Namespace: "liqo"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "liqo", Name: "operator-1", UID: "1"},
 		Reason:         reason, Message: message, LastTimestamp: metav1.NewTime(noon.Add(-time.Duration(before) * time.Second)),
+	}
+}
+
+// cluster has the objects, and finds events by their object.
+func cluster(objects ...client.Object) client.Client {
+	indexed := fake.NewClientBuilder().WithObjects(objects...)
+	for _, field := range []string{"involvedObject.name", "involvedObject.namespace"} {
+		indexed = indexed.WithIndex(&corev1.Event{}, field, func(o client.Object) []string {
+			e := o.(*corev1.Event)
+			return []string{map[string]string{"involvedObject.name": e.InvolvedObject.Name, "involvedObject.namespace": e.InvolvedObject.Namespace}[field]}
+		})
+	}
+	return indexed.Build()
+}
+
+func TestPodsThatAreNotMadeSayWhy(t *testing.T) {
+	const quota = `pods "x-" is forbidden: failed quota: team: must specify limits.cpu for: operator`
+	meta := metav1.ObjectMeta{Name: "operator", Namespace: "liqo", UID: "1"}
+	deployment := func(s corev1.ConditionStatus) client.Object {
+		return &appsv1.Deployment{ObjectMeta: meta, Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Message: "no pods"}, {Type: appsv1.DeploymentReplicaFailure, Status: s, Message: quota},
+		}}}
+	}
+	set := func(made int32) client.Object {
+		return &appsv1.DaemonSet{ObjectMeta: meta, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2, CurrentNumberScheduled: made}}
+	}
+	about := func(reason, message, uid string, before int) client.Object {
+		e := event(reason, message, uid, before)
+		e.Name += message[:4]
+		e.InvolvedObject.Kind, e.InvolvedObject.Name, e.InvolvedObject.UID = "DaemonSet", "operator", meta.UID
+		return e
+	}
+	refused := about("FailedCreate", quota, "1", 10)
+	for name, c := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"nothing is there":            {nil, ""},
+		"a Deployment":                {[]client.Object{deployment(corev1.ConditionTrue)}, quota},
+		"a Deployment that works":     {[]client.Object{deployment(corev1.ConditionFalse)}, ""},
+		"a DaemonSet":                 {[]client.Object{set(0), refused}, quota},
+		"a DaemonSet, on some nodes":  {[]client.Object{set(1), refused}, quota},
+		"a DaemonSet, before":         {[]client.Object{set(2), refused}, ""},
+		"a DaemonSet, of two reasons": {[]client.Object{set(0), about("FailedCreate", "violates PodSecurity", "1", 50), refused}, quota},
+		"a DaemonSet, other events":   {[]client.Object{set(0), about("SuccessfulCreate", "made it", "1", 10)}, ""},
+	} {
+		if got := waiting.NotMade(t.Context(), cluster(c.objects...), client.ObjectKey{Namespace: "liqo", Name: "operator"}); got != c.want {
+			t.Errorf("%s:\ngot  %q\nwant %q", name, got, c.want)
+		}
 	}
 }
 
@@ -47,14 +97,7 @@ func TestWhatANodePulls(t *testing.T) {
 		"it tries again":         {[]client.Object{event("BackOff", "Back-off", "1", 60), pulling}, hangs},
 		"a pod before it":        {[]client.Object{former}, ""},
 	} {
-		indexed := fake.NewClientBuilder().WithObjects(c.events...)
-		for _, field := range []string{"involvedObject.name", "involvedObject.namespace"} {
-			indexed = indexed.WithIndex(&corev1.Event{}, field, func(o client.Object) []string {
-				e := o.(*corev1.Event)
-				return []string{map[string]string{"involvedObject.name": e.InvolvedObject.Name, "involvedObject.namespace": e.InvolvedObject.Namespace}[field]}
-			})
-		}
-		if got := waiting.ToBePulled(ended, indexed.Build(), []*corev1.Pod{pod}, noon); got != c.want {
+		if got := waiting.ToBePulled(ended, cluster(c.events...), []*corev1.Pod{pod}, noon); got != c.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", name, got, c.want)
 		}
 	}
