@@ -338,7 +338,10 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 	if why := endsAccess(c, i.params.Peering); why != "" {
 		return new(flows.Refuse(side, flows.CodeOwnership, "part in peerings", flows.FailedConflict, why, command.Hintf("run %s for each first, then install again. An account that may read Tenants and Identities sees which clusters these are", c.Ours("unpeer"))))
 	}
-	return i.toldRange(side, c)
+	if s := i.toldRange(side, c); s != nil {
+		return s
+	}
+	return i.contradiction(side, c)
 }
 
 // foreign refuses objects that somebody else owns. Definitions, and objects with the cluster's ID
