@@ -405,6 +405,9 @@ func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 	}
 	for _, c := range d.Spec.Template.Spec.Containers {
 		p.Image = c.Image
+		if Rewritten(d, d.Spec.Template) != "" { // one container, and this is not what was asked for
+			p.Image = AskedImages(d, d.Spec.Template)[0]
+		}
 		for _, arg := range c.Args {
 			if text, ok := strings.CutPrefix(arg, poolsFlag); ok {
 				p.Pools = strings.Split(text, ",")

@@ -3,6 +3,7 @@
 package install
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
@@ -185,6 +187,9 @@ func New(p render.InstallParams) (*Installation, error) {
 	}
 	i := &Installation{params: p, objects: objects, diffs: map[string]string{}}
 	for _, o := range objects {
+		if pod := podTemplate(o); pod != nil {
+			render.NoteImages(o, *pod)
+		}
 		i.diffs[apply.Name(o)] = apply.Diff(nil, o)
 		if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok { // 8,000 lines in all, generated from Liqo's Go types
 			i.diffs[apply.Name(o)] = fmt.Sprintf("+ %s  %s\n", d.Spec.Names.Kind, d.Name)
@@ -402,7 +407,11 @@ func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) fl
 		}
 		live := object(c, flows.RefTo(o).Kind, o.GetName())
 		if live != nil {
-			all = append(all, flows.Ensure(side, id, live, o.DeepCopyObject().(wire.Object)))
+			s := flows.Ensure(side, id, live, o.DeepCopyObject().(wire.Object))
+			if why := admitted(live, o); s.Status == flows.Ready && why != "" {
+				s.Status, s.Action, s.Objects, s.Diff = flows.Done, flows.Update, nil, ""
+			}
+			all = append(all, s)
 			continue
 		}
 		all = append(all, flows.Step{Action: flows.Create, Status: flows.Ready, Want: []wire.Object{o}, Objects: []wire.Object{o}, Diff: i.diffs[apply.Name(o)]})
@@ -411,10 +420,77 @@ func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) fl
 	if o := s.Want; len(o) == 1 {
 		s.Object = flows.RefTo(o[0])
 	}
-	if (id == stepOperator || id == stepFabric) && s.Status == flows.Ready {
+	switch {
+	case id != stepOperator && id != stepFabric:
+	case s.Status == flows.Ready:
 		s.Reason = images(installedContainers(c, id), i.params.Image)
+	case s.Status == flows.Done:
+		for _, o := range s.Want {
+			if live := object(c, flows.RefTo(o).Kind, o.GetName()); live != nil {
+				s.Reason = cmp.Or(s.Reason, admitted(live, o))
+			}
+		}
 	}
 	return s
+}
+
+// admitted returns what admission has changed in the containers of a live object of ours that is
+// otherwise as wanted: applying it again would change nothing. It is "" if nothing was changed, or if
+// more differs.
+func admitted(live, want wire.Object) string {
+	var copied wire.Object
+	switch want.(type) {
+	case *appsv1.Deployment:
+		copied = typed[appsv1.Deployment](live.DeepCopyObject().(wire.Object))
+	case *appsv1.DaemonSet:
+		copied = typed[appsv1.DaemonSet](live.DeepCopyObject().(wire.Object))
+	default:
+		return ""
+	}
+	has, wanted := podTemplate(copied), podTemplate(want)
+	if has == nil || want.GetAnnotations()[wire.AnnotationImages] != copied.GetAnnotations()[wire.AnnotationImages] || othersSetImages(copied) {
+		return ""
+	}
+	why := render.Rewritten(copied, *has)
+	var containers []corev1.Container
+	for _, w := range wanted.Spec.Containers {
+		for _, c := range has.Spec.Containers {
+			if c.Name == w.Name {
+				c.Image = w.Image
+				containers = append(containers, c)
+			}
+		}
+	}
+	if more := len(has.Spec.Containers) - len(containers); more > 0 && why == "" {
+		why = fmt.Sprintf("a webhook or an admission policy of the cluster has added containers: %d", more)
+	}
+	if has.Spec.Containers = containers; !apply.Contains(wire.FieldManager, copied, want) {
+		return ""
+	}
+	return why
+}
+
+// othersSetImages reports whether another program has written an image by a request of its own. What
+// admission changes in our request counts as ours.
+func othersSetImages(o wire.Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager != wire.FieldManager && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:image"`))
+	})
+}
+
+// podTemplate is that of a Deployment or DaemonSet; nil for other objects.
+func podTemplate(o wire.Object) *corev1.PodTemplateSpec {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		if o != nil {
+			return &o.Spec.Template
+		}
+	case *appsv1.DaemonSet:
+		if o != nil {
+			return &o.Spec.Template
+		}
+	}
+	return nil
 }
 
 // together joins several steps into one.

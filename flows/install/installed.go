@@ -8,7 +8,6 @@ import (
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -187,7 +186,7 @@ func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates
 			ID: flows.IDOf(side, "gateway-"+peer), Side: side, Action: flows.Wait, Title: "gateway for " + peer, Status: flows.Waiting, Code: flows.CodePod,
 			Object: flows.ObjectRef{Kind: "Deployment", Namespace: d.Namespace, Name: d.Name},
 		}
-		older := !slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(o corev1.Container) bool { return o.Image == i.params.Image })
+		older := !slices.Contains(render.AskedImages(d, d.Spec.Template), i.params.Image)
 		switch why := render.Replacing(d, connection, at.Add(c.ClockAhead)); {
 		case templates.Status != flows.Done:
 			s.Status, s.Reason, s.Code = flows.Blocked, "needs the gateway templates", ""
@@ -196,7 +195,7 @@ func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates
 		case older:
 			s.Reason = "it is replaced once the gateways before it are connected again"
 		default:
-			s.Status, s.Code = flows.Done, ""
+			s.Status, s.Code, s.Reason = flows.Done, "", render.Rewritten(d, d.Spec.Template)
 		}
 		if older {
 			s.Reason = images(d.Spec.Template.Spec.Containers, i.params.Image) + ": " + s.Reason

@@ -426,6 +426,13 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 			t.Errorf("%s: got %s, %q, and %q", name, s.Status, s.Reason, c.plan.Interrupts())
 		}
 	}
+	f := facts("mirror.local/gateway:v1", wire.ServerTemplate)
+	f.Sides[flows.A].Installation.Value().Gateways[0].Annotations = map[string]string{wire.AnnotationImages: "example.org/gateway:v1"}
+	p := planned(render.InstallParams{})(f)
+	s, _ := p.Step("gateway-milan-a")
+	if want := "runs mirror.local/gateway:v1, which a webhook or an admission policy of the cluster puts in place of example.org/gateway:v1"; s.Status != flows.Done || s.Reason != want || len(p.Interrupts()) > 0 {
+		t.Errorf("rewritten: got %s, %q, and %q", s.Status, s.Reason, p.Interrupts())
+	}
 	if s, ok := newer(facts("example.org/other:v1", "their-own")).Step("gateway-milan-a"); ok {
 		t.Errorf("a gateway of another template is waited for: %+v", s)
 	}

@@ -39,6 +39,7 @@ const turnAgain = time.Second
 func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deployment) (waitsFor string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	render.NoteImages(want, want.Spec.Template)
 	var live appsv1.Deployment
 	err = c.Get(ctx, client.ObjectKeyFromObject(want), &live)
 	if client.IgnoreNotFound(err) != nil {

@@ -110,6 +110,9 @@ const (
 	// AnnotationProblemOf on a Tenant or Identity is the object's generation for
 	// which the operator wrote its [AnnotationProblem].
 	AnnotationProblemOf = "liqo-tui.dev/problem-of"
+	// AnnotationImages on a Deployment or DaemonSet of ours has the images that were applied, with
+	// spaces between them.
+	AnnotationImages = "liqo-tui.dev/images"
 	// AnnotationInvitation on a GatewayServer is the nonce in invitations to it. Answers
 	// repeat the nonce.
 	AnnotationInvitation = "liqo-tui.dev/invitation"
