@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/liqo-tui/liqo-tui/gateway/virtualnode/decide"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
@@ -309,6 +310,12 @@ func (w *pair) testPodsTolerate(t *testing.T) {
 			t.Errorf("a pod %s has tolerations %v", name, tolerations)
 		}
 	}
+	for name, change := range fitting() {
+		p := made("demo", func(p *corev1.Pod) { change(&p.Spec) })
+		if why := decide.Unrunnable(&p.Spec); served && tolerates(p) != (why == "") {
+			t.Errorf("a pod with %s tolerates the virtual node: %t, and the virtual node finds %q", name, tolerates(p), why)
+		}
+	}
 	strategy("Remote")
 	if p := made("demo", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"}; p.Spec.HostNetwork = true }); served && (len(p.Spec.NodeSelector) != 2 || !tolerates(p)) {
 		t.Errorf("a pod that has to go has %v and %v", p.Spec.NodeSelector, p.Spec.Tolerations)
@@ -316,6 +323,46 @@ func (w *pair) testPodsTolerate(t *testing.T) {
 	strategy("Local")
 	strategy("LocalAndRemote")
 	t.Logf("Kubernetes has the policy: %t", served)
+}
+
+// fitting are changes of a pod that its policy and its virtual node have to judge alike.
+func fitting() map[string]func(*corev1.PodSpec) {
+	all := map[string]func(*corev1.PodSpec){
+		"the host's PIDs": func(s *corev1.PodSpec) { s.HostPID = true },
+		"the host's IPC":  func(s *corev1.PodSpec) { s.HostIPC = true },
+		"a port":          func(s *corev1.PodSpec) { s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}} },
+		"a host port of an init container": func(s *corev1.PodSpec) {
+			s.InitContainers = []corev1.Container{{Name: "i", Image: "x", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}}}
+		},
+		"a claimed device": func(s *corev1.PodSpec) {
+			s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("gpu")}}
+		},
+	}
+	for name, source := range map[string]corev1.VolumeSource{
+		"emptyDir":    {EmptyDir: &corev1.EmptyDirVolumeSource{}},
+		"secret":      {Secret: &corev1.SecretVolumeSource{SecretName: "s"}},
+		"downwardAPI": {DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{Path: "n", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}},
+		"hostPath":    {HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
+		"nfs":         {NFS: &corev1.NFSVolumeSource{Server: "192.0.2.1", Path: "/"}},
+		"csi":         {CSI: &corev1.CSIVolumeSource{Driver: "x.example"}},
+		"projected":   {Projected: &corev1.ProjectedVolumeSource{}},
+		"projected of both": {Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}},
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}},
+		}}},
+		"projected with a token": {Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}},
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+		}}},
+	} {
+		for _, volume := range []string{"v", "kube-api-access-v"} { // the second name is that of a pod's own token
+			all["volume "+volume+": "+name] = func(s *corev1.PodSpec) {
+				s.ServiceAccountName = "default" // API servers ask for one with a token
+				s.Volumes = append(s.Volumes, corev1.Volume{Name: volume, VolumeSource: source})
+			}
+		}
+	}
+	return all
 }
 
 func isReady(p *corev1.Pod) bool {
