@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -75,6 +76,8 @@ func (c *Cluster) problem(operation string, err error) *flows.Problem {
 	var dns *net.DNSError
 	var network *url.Error
 	var plugin *credentials.PluginError
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
 	switch {
 	case errors.As(err, &plugin):
 		p.Kind, p.Word = flows.Unauthorized, plugin.Word
@@ -94,6 +97,12 @@ func (c *Cluster) problem(operation string, err error) *flows.Problem {
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
 		p.Message = fmt.Sprintf("%s (context %s) does not answer", c.server, c.options.Context)
 		p.Fix = command.Text("check the server in the kubeconfig, and firewall or VPN on the way")
+	case errors.As(err, &authority):
+		p.Message = fmt.Sprintf("%s (context %s) shows a certificate that the certificate authority in the kubeconfig has not signed", c.server, c.options.Context)
+		p.Fix = command.Text("get the kubeconfig of that cluster again: after it was built anew, or behind a proxy, it has another certificate-authority-data")
+	case errors.As(err, &host):
+		p.Message = fmt.Sprintf("%s (context %s) shows a certificate for other names: %v", c.server, c.options.Context, host)
+		p.Fix = command.Text("give the kubeconfig a server, or a tls-server-name, that the certificate has")
 	case errors.As(err, &network):
 		p.Message = fmt.Sprintf("%s (context %s): %v", c.server, c.options.Context, network.Err)
 		p.Fix = command.Text("check the server in the kubeconfig, and that the API server runs")

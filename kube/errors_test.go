@@ -1,11 +1,18 @@
 package kube
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -71,4 +78,43 @@ func TestChangesThatFailSayWhy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A kubeconfig of the cluster's former self, or of a proxy before it, has another authority: neither
+// the network nor the API server is to blame.
+func TestAnotherCertificateAuthorityIsNamed(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	own := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	foreign := authority(t)
+	for name, c := range map[string]struct {
+		name string
+		ca   []byte
+		says string
+		fix  string
+	}{
+		"another authority": {"", foreign, "shows a certificate that the certificate authority in the kubeconfig has not signed", "certificate-authority-data"},
+		"another name":      {"other.example", own, "shows a certificate for other names", "tls-server-name"},
+	} {
+		_, err := open(t, &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: c.ca, ServerName: c.name}}).Apply(t.Context(), []wire.Object{configuration("10.1.0.0/16")})
+		problem, ok := errors.AsType[*flows.Problem](err)
+		if !ok || problem.Kind != flows.Unreachable || !strings.Contains(problem.Message, c.says) || !strings.Contains(problem.Fix.String(), c.fix) {
+			t.Errorf("%s: got %v (%+v)", name, err, problem)
+		}
+	}
+}
+
+// authority is a certificate authority that has signed nothing.
+func authority(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }

@@ -700,3 +700,29 @@ func TestRangesThatInstallHasToStateAreInTheAdvice(t *testing.T) {
 		}
 	}
 }
+
+// A node port masquerades what it passes on, so the gateway may hear its client from a node or a pod
+// of its own cluster: no firewall has to let that address through.
+func TestNoRuleCallsTheServersOwnAddressTheClients(t *testing.T) {
+	pair := flowtest.NewPair()
+	connect(t, pair)
+	for _, own := range []string{"172.18.0.20:61234", "10.244.1.9:61234"} {
+		f := factsOf(pair)
+		f.Sides[flows.B].Nodes = []flows.NodeFacts{node("milan-1", "172.18.0.20", "")}
+		counts(&f, 21504, 0, 0, 0)
+		says(&f.Sides[flows.B], f.At, func(r *wire.Report) { r.Endpoint = own })
+		rules := 0
+		for _, r := range check.Diagnose(f, new(before(f))) {
+			for _, fix := range r.Fix {
+				if text := fix.String(); strings.HasPrefix(text, "firewall: allow UDP") && r.ID == check.UDPPath {
+					if rules++; strings.Contains(text, "heard from there") || strings.Contains(text, strings.Split(own, ":")[0]+" →") {
+						t.Errorf("%s: got %q", own, text)
+					}
+				}
+			}
+		}
+		if rules == 0 {
+			t.Error("no rule is given")
+		}
+	}
+}
