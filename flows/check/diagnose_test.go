@@ -278,6 +278,16 @@ func TestDiagnose(t *testing.T) {
 			flows.Read(flows.AskPolicies{Side: flows.B}, found).Store(f, f.At)
 			flows.Read(flows.AskPolicies{Side: flows.A}, policy.Facts{Unknown: "you may not list networkpolicies"}).Store(f, f.At)
 		}},
+		"policy-isolates-gateway": {
+			facts: func(f *flows.Facts) {
+				counts(f, 21504, 0, 0, 0)
+				deny := networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: f.Sides[flows.B].Pods[0].Namespace, Name: "default-deny"}}
+				found := policy.Facts{Policies: []networkingv1.NetworkPolicy{deny}}
+				found.Count(policy.Pod{Namespace: deny.Namespace})
+				flows.Read(flows.AskPolicies{Side: flows.B}, found).Store(f, f.At)
+			},
+			roots: []string{"LT-D012 B"},
+		},
 		"pods-outside": {
 			facts: func(f *flows.Facts) {
 				in := func(inside bool, outside ...string) wire.NodeStatus {

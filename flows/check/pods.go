@@ -122,6 +122,21 @@ func (in diagnosis) refusedByNodes(side flows.Side) (packets uint64, counted boo
 // maxGroups is the largest number of groups of pods that are named.
 const maxGroups = 10
 
+// isolated names the NetworkPolicies that let nothing in to the gateway's pod, if it is cut off; "" if
+// there are none, or nobody has read them. A pod network that does not enforce policies lets it in.
+func (in diagnosis) isolated(side flows.Side) string {
+	f, namespace := in.cluster(side).Policies.Value(), in.peers[side].Tenant.Namespace
+	if f == nil || in.answered(side) && in.readings[side].Unreached == "" {
+		return ""
+	}
+	for _, g := range f.Pods {
+		if g.Namespace == namespace && f.Admits(g, netip.PrefixFrom(netip.IPv4Unspecified(), 0)) == policy.No {
+			return f.Names(g)
+		}
+	}
+	return ""
+}
+
 // policies finds NetworkPolicies that drop packets from the peer. They may be intended, so
 // the result is a warning.
 func (in diagnosis) policies(side flows.Side) Result {
@@ -146,14 +161,15 @@ func (in diagnosis) policies(side flows.Side) Result {
 	if f.CiliumMode == "never" {
 		return pass("Cilium enforces no policy: enable-policy is never")
 	}
+	ours := func(g policy.Group) bool { return g.Namespace == in.peers[side].Tenant.Namespace } // no application's
 	var closed, doubtful []policy.Group
 	var ranges []netip.Prefix
 	for _, p := range from {
-		if groups := f.Groups(p, policy.No); len(groups) > 0 {
+		if groups := slices.DeleteFunc(f.Groups(p, policy.No), ours); len(groups) > 0 {
 			ranges = append(ranges, p)
 			closed = groups
 		}
-		doubtful = append(doubtful, f.Groups(p, policy.Unknown)...)
+		doubtful = append(doubtful, slices.DeleteFunc(f.Groups(p, policy.Unknown), ours)...)
 	}
 	switch {
 	case len(ranges) > 0:
