@@ -31,7 +31,7 @@ var policyMakers = map[string]string{
 
 const cilium = "cilium.io"
 
-// Policies reads which pods are isolated from incoming packets, by which policies, and which
+// Policies reads which pods may not get or send all packets, by which policies, and which
 // of these policies name addresses. Only few commands need it, so nothing is watched.
 func (c *Cluster) Policies(ctx context.Context) (policy.Facts, error) {
 	var f policy.Facts
@@ -62,10 +62,11 @@ func (c *Cluster) readPolicies(ctx context.Context, f *policy.Facts) error {
 	err = eachPage(ctx, c.client, &networkingv1.NetworkPolicyList{}, func(list *networkingv1.NetworkPolicyList) {
 		for i := range list.Items {
 			p := &list.Items[i]
-			if policy.Isolates(p) || policy.NamesRanges(p) {
+			isolates := policy.Isolates(p) || policy.IsolatesSenders(p)
+			if isolates || policy.NamesRanges(p) {
 				f.Policies = append(f.Policies, networkingv1.NetworkPolicy{ObjectMeta: kinds.Meta(p), Spec: p.Spec})
 			}
-			if policy.Isolates(p) {
+			if isolates {
 				namespaces = append(namespaces, p.Namespace)
 			}
 		}

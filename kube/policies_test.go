@@ -48,8 +48,12 @@ func testPolicies(t *testing.T, env *envtest.Environment, admin *Cluster) {
 		t.Fatalf("got %v, %q", err, f.Unknown)
 	}
 	want := []policy.Group{{Namespace: "shop", Policies: []string{"default-deny"}, Pods: 1}, {Namespace: "shop", Policies: []string{"default-deny", "web"}, Pods: 2}}
-	if diff := cmp.Diff(want, f.Pods); diff != "" || len(f.Policies) != 3 {
+	if diff := cmp.Diff(want, f.Pods); diff != "" || len(f.Policies) != 4 {
 		t.Errorf("%d policies, pods:\n%s", len(f.Policies), diff)
+	}
+	want = []policy.Group{{Namespace: "shop", Policies: []string{"egress", "sends"}, Pods: 3}}
+	if diff := cmp.Diff(want, f.Senders); diff != "" {
+		t.Errorf("pods that may not send:\n%s", diff)
 	}
 	if got := f.Outdated(netip.MustParsePrefix("240.1.0.0/16"), netip.MustParsePrefix("240.2.0.0/16")); !slices.Equal(got, []string{"shop/sends"}) {
 		t.Errorf("got %q as what names addresses", got)

@@ -162,44 +162,70 @@ func (in diagnosis) policies(side flows.Side) Result {
 		return pass("Cilium enforces no policy: enable-policy is never")
 	}
 	ours := func(g policy.Group) bool { return g.Namespace == in.peers[side].Tenant.Namespace } // no application's
-	var closed, doubtful []policy.Group
-	var ranges []netip.Prefix
-	for _, p := range from {
-		if groups := slices.DeleteFunc(f.Groups(p, policy.No), ours); len(groups) > 0 {
-			ranges = append(ranges, p)
-			closed = groups
+	closed := func(p netip.Prefix) []policy.Group { return f.Groups(p, policy.No) }
+	doubtful := func(p netip.Prefix) []policy.Group { return f.Groups(p, policy.Unknown) }
+	inward, ranges := across(from, closed, ours)
+	outward, targets := across(from, f.Mute, ours)
+	unknown, _ := across(from, doubtful, ours)
+	if len(inward)+len(outward) == 0 {
+		var r Result
+		switch {
+		case len(unknown) > 0:
+			r = result(Inconclusive, "not known: "+f.Names(unknown[0])+" has rules that this program can't judge"+others)
+		case f.CiliumMode == "always":
+			r = result(Inconclusive, "not known: Cilium closes pods without a policy, too (enable-policy is always)"+others)
+		case f.UnjudgedSenders() != "":
+			r = result(Inconclusive, fmt.Sprintf("no policy keeps %s's pods out; not known whether one keeps pods from it: egress of %s is not judged", other, f.UnjudgedSenders())+others)
+		case len(f.Others) > 0:
+			r = result(Inconclusive, fmt.Sprintf("no NetworkPolicy keeps %s's pods out, or pods from it", other)+others)
+		default:
+			return pass(fmt.Sprintf("no policy keeps %s's pods out, or pods from it", other))
 		}
-		doubtful = append(doubtful, slices.DeleteFunc(f.Groups(p, policy.Unknown), ours)...)
-	}
-	switch {
-	case len(ranges) > 0:
-	case len(doubtful) > 0:
-		r := result(Inconclusive, "not known: "+f.Names(doubtful[0])+" has rules that this program can't judge"+others)
-		r.Evidence = listed(f, doubtful)
+		r.Evidence = listed(f, unknown)
 		return r
-	case f.CiliumMode == "always":
-		return result(Inconclusive, "not known: Cilium closes pods without a policy, too (enable-policy is always)"+others)
-	case len(f.Others) > 0:
-		return result(Inconclusive, fmt.Sprintf("no NetworkPolicy keeps %s's pods out", other)+others)
-	default:
-		return pass(fmt.Sprintf("no policy keeps %s's pods out", other))
 	}
 	rule := policy.Rule
-	if len(closed[0].Policies) == 0 {
+	if len(inward) > 0 && len(inward[0].Policies) == 0 {
 		rule = policy.CiliumRule
 	}
-	r := result(Warn, fmt.Sprintf("%s lets nothing in from %s's pods", f.Names(closed[0]), other),
-		command.Hintf("if %s is to reach them, add to spec.ingress: %s", other, rule(ranges)))
-	if len(closed) > 1 {
-		r.Summary = fmt.Sprintf("policies let nothing in from %s's pods, such as %s", other, f.Names(closed[0]))
+	r := result(Warn, "")
+	for _, d := range []struct {
+		groups    []policy.Group
+		lets, can string
+		fix       command.Hint
+	}{
+		{inward, "in from %s's pods", "can't be reached", command.Hintf("if %s is to reach them, add to spec.ingress: %s", other, rule(ranges))},
+		{outward, "out to %s's pods", "can't reach them", command.Hintf("if they are to reach %s, add to spec.egress: %s", other, policy.SenderRule(targets))},
+	} {
+		if len(d.groups) == 0 {
+			continue
+		}
+		pods := 0
+		for _, g := range d.groups {
+			pods += g.Pods
+		}
+		direction := fmt.Sprintf(d.lets, other)
+		text := fmt.Sprintf("%s lets nothing %s", f.Names(d.groups[0]), direction)
+		if len(d.groups) > 1 {
+			text = fmt.Sprintf("policies let nothing %s, such as %s", direction, f.Names(d.groups[0]))
+		}
+		text += fmt.Sprintf(": %s %s", count(pods, "pod", "pods"), d.can)
+		r.Summary, r.Fix = strings.TrimPrefix(r.Summary+"; "+text, "; "), append(r.Fix, d.fix)
 	}
-	pods := 0
-	for _, g := range closed {
-		pods += g.Pods
-	}
-	r.Summary += fmt.Sprintf(": %s can't be reached", count(pods, "pod", "pods")) + others
-	r.Evidence = listed(f, closed)
+	r.Summary += others
+	r.Evidence = listed(f, append(inward, outward...))
 	return r
+}
+
+// across finds the groups of pods that are cut off from one of the ranges, and all these ranges. It leaves
+// some groups out.
+func across(ranges []netip.Prefix, cut func(netip.Prefix) []policy.Group, without func(policy.Group) bool) (groups []policy.Group, from []netip.Prefix) {
+	for _, p := range ranges {
+		if found := slices.DeleteFunc(cut(p), without); len(found) > 0 {
+			groups, from = found, append(from, p)
+		}
+	}
+	return groups, from
 }
 
 // listed names groups of pods, and the policies that select them.

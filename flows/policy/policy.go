@@ -1,4 +1,5 @@
-// Package policy finds the NetworkPolicies that keep a peer's packets from local pods.
+// Package policy finds the policies that keep a peer's packets from local pods, or theirs from
+// the peer.
 // For the network that enforces them, a remote pod is not a pod: of a rule's peers, only
 // an address range matches it.
 package policy
@@ -15,7 +16,7 @@ import (
 
 // Facts are one cluster's NetworkPolicies, and the pods that they select.
 type Facts struct {
-	// Policies are those that restrict ingress, or that name addresses.
+	// Policies are those that restrict ingress or egress, or that name addresses.
 	Policies []networkingv1.NetworkPolicy
 	// Cilium are the policies of Cilium, and CIDRGroups the ranges that they name by a group.
 	Cilium     []Cilium
@@ -23,7 +24,8 @@ type Facts struct {
 	// CiliumMode is Cilium's enable-policy: "default", "always" or "never"; "" if Cilium does not
 	// run, or its settings may not be read.
 	CiliumMode string
-	Pods       []Group // that such policies select
+	Pods       []Group // whose ingress policies restrict
+	Senders    []Group // whose egress NetworkPolicies restrict
 	// Others are makers of policies of their own kinds that the cluster has, too: we
 	// don't read those.
 	Others []string
@@ -109,49 +111,43 @@ func Isolates(p *networkingv1.NetworkPolicy) bool {
 	return len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
 }
 
-// Selecting returns the names of the policies that select a pod, sorted.
-func Selecting(all []networkingv1.NetworkPolicy, namespace string, of map[string]string) []string {
-	var names []string
-	for i := range all {
-		p := &all[i]
-		if p.Namespace != namespace || !Isolates(p) {
-			continue
-		}
-		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
-		if err == nil && selector.Matches(labels.Set(of)) {
-			names = append(names, p.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
+// IsolatesSenders reports whether a policy restricts egress. Without types, it does if it has
+// rules.
+func IsolatesSenders(p *networkingv1.NetworkPolicy) bool {
+	return len(p.Spec.PolicyTypes) == 0 && len(p.Spec.Egress) > 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
 }
 
-// Count adds a pod to its group. A pod that no policy selects is in no group.
+// Count adds a pod to its groups. A pod that no policy selects is in no group.
 func (f *Facts) Count(pod Pod) {
-	g := f.GroupOf(pod)
+	f.Pods = counted(f.Pods, f.GroupOf(pod))
+	f.Senders = counted(f.Senders, Group{Namespace: pod.Namespace, Policies: selecting(f.Policies, pod, IsolatesSenders)})
+}
+
+func counted(groups []Group, g Group) []Group {
 	if len(g.Policies)+len(g.Cilium) == 0 {
-		return
+		return groups
 	}
-	i := slices.IndexFunc(f.Pods, func(o Group) bool {
+	i := slices.IndexFunc(groups, func(o Group) bool {
 		return o.Namespace == g.Namespace && slices.Equal(o.Policies, g.Policies) && slices.Equal(o.Cilium, g.Cilium)
 	})
 	if i < 0 {
-		i, f.Pods = len(f.Pods), append(f.Pods, g)
+		i, groups = len(groups), append(groups, g)
 	}
-	f.Pods[i].Pods++
+	groups[i].Pods++
+	return groups
 }
 
 // GroupOf is the group of a pod, which counts no pods.
 func (f *Facts) GroupOf(pod Pod) Group {
-	return Group{Namespace: pod.Namespace, Policies: selecting(f.Policies, pod), Cilium: f.selections(pod)}
+	return Group{Namespace: pod.Namespace, Policies: selecting(f.Policies, pod, Isolates), Cilium: f.selections(pod)}
 }
 
-// selecting returns the names of the NetworkPolicies that select a pod, sorted.
-func selecting(all []networkingv1.NetworkPolicy, pod Pod) []string {
+// selecting returns the names of the NetworkPolicies that select a pod and isolate it, sorted.
+func selecting(all []networkingv1.NetworkPolicy, pod Pod, isolates func(*networkingv1.NetworkPolicy) bool) []string {
 	var names []string
 	for i := range all {
 		p := &all[i]
-		if p.Namespace != pod.Namespace || !Isolates(p) {
+		if p.Namespace != pod.Namespace || !isolates(p) {
 			continue
 		}
 		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
@@ -174,6 +170,32 @@ func (f Facts) Groups(from netip.Prefix, answer Answer) []Group {
 	}
 	slices.SortStableFunc(all, func(a, b Group) int { return b.Pods - a.Pods })
 	return all
+}
+
+// Mute returns the groups of pods that NetworkPolicies let send nothing to a range, the largest first.
+func (f Facts) Mute(to netip.Prefix) []Group {
+	mute := slices.DeleteFunc(slices.Clone(f.Senders), func(g Group) bool {
+		return slices.ContainsFunc(f.Policies, func(p networkingv1.NetworkPolicy) bool {
+			return p.Namespace == g.Namespace && slices.Contains(g.Policies, p.Name) && slices.ContainsFunc(p.Spec.Egress, func(r networkingv1.NetworkPolicyEgressRule) bool {
+				return len(r.To) == 0 || slices.ContainsFunc(r.To, func(peer networkingv1.NetworkPolicyPeer) bool { return contains(peer.IPBlock, to) })
+			})
+		})
+	})
+	slices.SortStableFunc(mute, func(a, b Group) int { return b.Pods - a.Pods })
+	return mute
+}
+
+// UnjudgedSenders names a policy of Cilium that restricts egress, which is not judged; "" if there
+// is none.
+func (f Facts) UnjudgedSenders() string {
+	for _, p := range f.Cilium {
+		for _, r := range p.Rules {
+			if r.EndpointSelector != nil && len(r.Egress)+len(r.EgressDeny) > 0 {
+				return p.String()
+			}
+		}
+	}
+	return ""
 }
 
 // Admits reports whether the policies let a whole range in to a group of pods, at least at one
@@ -228,12 +250,17 @@ func (f Facts) Names(g Group) string {
 }
 
 // Rule returns an item of a policy's spec.ingress that lets ranges in.
-func Rule(from []netip.Prefix) string {
-	blocks := make([]string, len(from))
-	for i, p := range from {
-		blocks[i] = "{ipBlock: {cidr: " + p.String() + "}}"
+func Rule(from []netip.Prefix) string { return "- from: [" + blocks(from) + "]" }
+
+// SenderRule returns an item of a policy's spec.egress that lets packets out to ranges.
+func SenderRule(to []netip.Prefix) string { return "- to: [" + blocks(to) + "]" }
+
+func blocks(ranges []netip.Prefix) string {
+	all := make([]string, len(ranges))
+	for i, p := range ranges {
+		all[i] = "{ipBlock: {cidr: " + p.String() + "}}"
 	}
-	return "- from: [" + strings.Join(blocks, ", ") + "]"
+	return strings.Join(all, ", ")
 }
 
 // CiliumRule returns an item of spec.ingress that lets ranges in, for a policy of Cilium.

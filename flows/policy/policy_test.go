@@ -64,6 +64,40 @@ func to(peers ...networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyEgr
 	return []networkingv1.NetworkPolicyEgressRule{{To: peers}}
 }
 
+// What egress allows is found like what ingress allows.
+func TestPodsThatSendNothingToThePeerAreFound(t *testing.T) {
+	milan := netip.MustParsePrefix("253.18.0.0/16")
+	dns := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": "kube-system"}}}
+	egress := []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}
+	for name, test := range map[string]struct {
+		policies []spec
+		mute     int
+	}{
+		"none":                     {nil, 0},
+		"about ingress only":       {[]spec{{}}, 0},
+		"nothing is let out":       {[]spec{{PolicyTypes: egress}}, 2},
+		"names alone are resolved": {[]spec{{PolicyTypes: egress, Egress: to(dns)}}, 2},
+		"everything is let out":    {[]spec{{PolicyTypes: egress, Egress: to()}}, 0},
+		"the peer's range":         {[]spec{{PolicyTypes: egress}, {PolicyTypes: egress, Egress: to(dns, block("253.18.0.0/16"))}}, 0},
+		"half of it":               {[]spec{{PolicyTypes: egress, Egress: to(block("253.18.0.0/17"))}}, 2},
+		"rules, and no types":      {[]spec{{Egress: to(block("10.0.0.0/8"))}}, 2},
+	} {
+		var f policy.Facts
+		for i, s := range test.policies {
+			f.Policies = append(f.Policies, networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: string(rune('a' + i))}, Spec: s})
+		}
+		f.Count(policy.Pod{Namespace: "shop"})
+		f.Count(policy.Pod{Namespace: "shop", Labels: map[string]string{"app": "web"}})
+		mute := 0
+		for _, g := range f.Mute(milan) {
+			mute += g.Pods
+		}
+		if mute != test.mute {
+			t.Errorf("%s: %d pods send nothing, want %d: %v", name, mute, test.mute, f.Senders)
+		}
+	}
+}
+
 func TestPoliciesThatNameARangeAreOutdatedWithIt(t *testing.T) {
 	left, next := netip.MustParsePrefix("240.1.0.0/16"), netip.MustParsePrefix("240.2.0.0/16")
 	everyPod := networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{}}

@@ -209,7 +209,6 @@ var ciliumPolicies = []struct {
 	{"CiliumClusterwideNetworkPolicy", `ingress: [{fromEntities: [host, remote-node]}]`, false},
 	{"CiliumNetworkPolicy", `ingress: [{fromEntities: [all]}], ingressDeny: [{fromEndpoints: [{}]}]`, true},
 	{"CiliumNetworkPolicy", `ingress: [{fromEndpoints: []}]`, false},
-	{"CiliumNetworkPolicy", `egress: [{toEntities: [all]}]`, true},
 }
 
 // testCiliumPolicies compares check's reading of policies of b with packets of a's pods.
