@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 )
 
-// Whole implements [flows.Peering].
+// Whole implements [flows.Lending].
 func (p *Params) Whole(network func(flows.Facts) flows.Plan, namespaces [2]string, f flows.Facts) flows.Plan {
 	return Plan(*p, network, namespaces, f)
 }
