@@ -49,7 +49,10 @@ func parts(minors []string) []part {
 	return append(all,
 		part{name: "modules", title: "tests of the lab, the image, the chart, the release and the alert rules", always: true, programs: []string{"bin/image"}},
 		part{name: "vm", title: "kernel tests again, in a virtual machine with the kernel's WireGuard", always: true, thirds: true, needs: "vm", programs: []string{"deps"}},
-		part{name: "vm-5.10", title: "kernel tests again, with the oldest kernel that is promised, Linux 5.10", group: 1, thirds: true, needs: "vm", programs: []string{"deps"}},
+		part{ // to be of a group once it is known why one of eight runs of a test sees packets refused (docs/requirements.md)
+			name: "vm-5.10", title: "kernel tests again, with the oldest kernel that is promised, Linux 5.10", needs: "vm", allOnly: true,
+			programs: []string{"deps"},
+		},
 		part{name: "two-clusters", title: "end-to-end tests in a lab of two clusters", always: true, needs: "root", programs: lab, tests: names(`TestLab.*`)},
 		part{name: "lending", title: "end-to-end tests of pods that run in the other of two clusters, and of the wizard", needs: "root", group: 0, programs: lab, tests: names(`TestLabLending|TestLabWizard`)},
 		part{name: "commands", title: "end-to-end tests of each command and each template in two clusters", needs: "root", group: 2, programs: lab, tests: names(`TestLabCommands|TestLabTemplates`)},
