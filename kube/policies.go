@@ -116,7 +116,7 @@ func (c *Cluster) readPolicies(ctx context.Context, f *policy.Facts) error {
 
 // readCilium reads Cilium's policies, the groups of ranges that they name, and how Cilium
 // enforces policies. The latter two may be hidden: then policies that need a group are not
-// judged, and the default is assumed.
+// judged, and the mode is unknown.
 func (c *Cluster) readCilium(ctx context.Context, f *policy.Facts) error {
 	for _, kind := range []string{"CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"} {
 		var broken error
@@ -144,11 +144,11 @@ func (c *Cluster) readCilium(ctx context.Context, f *policy.Facts) error {
 	}
 	var settings corev1.ConfigMap
 	err = c.client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "cilium-config"}, &settings)
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
-		return err
+	if f.CiliumMode = settings.Data["enable-policy"]; apierrors.IsForbidden(err) {
+		f.CiliumMode = policy.HiddenMode
+		return nil
 	}
-	f.CiliumMode = settings.Data["enable-policy"]
-	return nil
+	return client.IgnoreNotFound(err)
 }
 
 // eachOfCilium lists objects of a kind of Cilium's. A cluster whose Cilium does not have the

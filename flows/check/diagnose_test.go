@@ -692,6 +692,19 @@ func TestARangeThatIsNotGivenSaysWhy(t *testing.T) {
 	}
 }
 
+// Without a look at how Cilium enforces policies, no policy is no proof.
+func TestAHiddenModeOfCiliumIsNotTheDefault(t *testing.T) {
+	for mode, want := range map[string]check.Outcome{"": check.Pass, "default": check.Pass, "never": check.Pass, "always": check.Inconclusive, policy.HiddenMode: check.Inconclusive} {
+		pair := flowtest.NewPair()
+		connect(t, pair)
+		f := factsOf(pair)
+		flows.Read(flows.AskPolicies{Side: flows.A}, policy.Facts{CiliumMode: mode}).Store(&f, f.At)
+		if r := find(t, check.Diagnose(f, nil), check.Policies); r.State != want {
+			t.Errorf("mode %q: got %s: %s", mode, r.State, r.Summary)
+		}
+	}
+}
+
 // The operator says which ranges it lacks, and the check has the command for this cluster.
 func TestRangesThatInstallHasToStateAreInTheAdvice(t *testing.T) {
 	pair := flowtest.NewPair()

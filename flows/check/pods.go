@@ -174,6 +174,8 @@ func (in diagnosis) policies(side flows.Side) Result {
 			r = result(Inconclusive, "not known: "+f.Names(unknown[0])+" has rules that this program can't judge"+others)
 		case f.CiliumMode == "always":
 			r = result(Inconclusive, "not known: Cilium closes pods without a policy, too (enable-policy is always)"+others)
+		case f.CiliumMode == policy.HiddenMode:
+			r = result(Inconclusive, "not known whether Cilium closes pods without a policy, too: ConfigMap kube-system/cilium-config may not be read"+others)
 		case f.UnjudgedSenders() != "":
 			r = result(Inconclusive, fmt.Sprintf("no policy keeps %s's pods out; not known whether one keeps pods from it: egress of %s is not judged", other, f.UnjudgedSenders())+others)
 		case len(f.Others) > 0:

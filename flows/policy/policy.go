@@ -22,7 +22,7 @@ type Facts struct {
 	Cilium     []Cilium
 	CIDRGroups map[string][]netip.Prefix
 	// CiliumMode is Cilium's enable-policy: "default", "always" or "never"; "" if Cilium does not
-	// run, or its settings may not be read.
+	// run, or says nothing; [HiddenMode] if its settings may not be read.
 	CiliumMode string
 	Pods       []Group // whose ingress policies restrict
 	Senders    []Group // whose egress NetworkPolicies restrict
@@ -32,6 +32,9 @@ type Facts struct {
 	// Unknown is the reason that policies or pods could not be read; "" if they were.
 	Unknown string
 }
+
+// HiddenMode is the [Facts.CiliumMode] of a cluster whose settings of Cilium may not be read.
+const HiddenMode = "hidden"
 
 // named returns four lists of a policy's address ranges: allowed ingress, its exceptions,
 // allowed egress, its exceptions.
