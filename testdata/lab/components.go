@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // podImage is the image of every pod's sandbox, and of the pods in the lab's tests.
@@ -30,11 +31,15 @@ func (n nodeSpec) etcd() []string {
 }
 
 func (n nodeSpec) apiServer() []string {
+	bind := "0.0.0.0"
+	if n.IPv6 != "" {
+		bind = "::"
+	}
 	return []string{
 		n.tool("kube-apiserver"),
 		"--etcd-servers=http://127.0.0.1:2379",
-		"--bind-address=0.0.0.0", fmt.Sprintf("--secure-port=%d", apiPort), "--advertise-address=" + n.Address.String(),
-		"--service-cluster-ip-range=" + serviceNetwork, "--allow-privileged",
+		"--bind-address=" + bind, fmt.Sprintf("--secure-port=%d", apiPort), "--advertise-address=" + n.addresses()[0],
+		"--service-cluster-ip-range=" + strings.Join(byFamily(n.IPv6, serviceNetwork, serviceNetwork6), ","), "--allow-privileged",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--tls-cert-file=" + n.pki("apiserver.crt"), "--tls-private-key-file=" + n.pki("apiserver.key"),
 		"--client-ca-file=" + n.pki("ca.crt"),
@@ -58,7 +63,7 @@ func (n nodeSpec) apiServer() []string {
 func (n nodeSpec) controllerManager() []string {
 	return []string{
 		n.tool("kube-controller-manager"), "--kubeconfig=" + n.pki("controller-manager.kubeconfig"),
-		"--leader-elect=false", "--allocate-node-cidrs=false", "--cluster-cidr=" + n.clusterCIDR(),
+		"--leader-elect=false", "--allocate-node-cidrs=false", "--cluster-cidr=" + n.clusterCIDRs(),
 		"--cluster-signing-cert-file=" + n.pki("ca.crt"), "--cluster-signing-key-file=" + n.pki("ca.key"),
 		"--root-ca-file=" + n.pki("ca.crt"), "--service-account-private-key-file=" + n.pki("sa.key"),
 		"--profiling=false",
@@ -79,7 +84,7 @@ func (n nodeSpec) containerd() []string {
 func (n nodeSpec) kubelet() []string {
 	return []string{
 		n.tool("kubelet"), "--config=" + n.config("kubelet.yaml"), "--kubeconfig=" + n.pki(n.KubeletClient+".kubeconfig"),
-		"--node-ip=" + n.Address.String(), "--hostname-override=" + n.Name, "--v=2",
+		"--node-ip=" + strings.Join(n.addresses(), ","), "--hostname-override=" + n.Name, "--v=2",
 	}
 }
 
@@ -101,6 +106,16 @@ func (n nodeSpec) cilium(name string) []string {
 // clusterCIDR is for components that know one pod network only: of several, the
 // first.
 func (n nodeSpec) clusterCIDR() string { return n.Pods[0].String() }
+
+// clusterCIDRs are the pod networks of both families, of IPv4 the one of clusterCIDR.
+func (n nodeSpec) clusterCIDRs() string {
+	return strings.Join(byFamily(n.IPv6, n.clusterCIDR(), podNetwork6), ",")
+}
+
+// addresses are the node's, in the order of the cluster's families.
+func (n nodeSpec) addresses() []string {
+	return byFamily(n.IPv6, n.Address.String(), n.Address6.String())
+}
 
 func (n nodeSpec) kubeProxy() []string {
 	return []string{n.tool("kube-proxy"), "--config=" + n.config("kube-proxy.yaml")}
@@ -219,8 +234,8 @@ func (n nodeSpec) cniConfig() any {
 		"type": "bridge", "bridge": pluginBridge, "isGateway": true, "ipMasq": true, "hairpinMode": true,
 		"ipam": map[string]any{
 			"type":   "host-local",
-			"ranges": []any{n.addressRanges()},
-			"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
+			"ranges": byFamily(n.IPv6, n.addressRanges(), []any{map[string]any{"subnet": n.PodCIDR6}}),
+			"routes": byFamily[any](n.IPv6, map[string]any{"dst": "0.0.0.0/0"}, map[string]any{"dst": "::/0"}),
 		},
 	}
 	switch n.CNI {
@@ -301,7 +316,7 @@ func (n nodeSpec) kubeProxyConfig() any {
 		"kind":             "KubeProxyConfiguration",
 		"mode":             n.Proxy,
 		"clientConnection": map[string]any{"kubeconfig": n.pki("kube-proxy.kubeconfig")},
-		"clusterCIDR":      n.clusterCIDR(),
+		"clusterCIDR":      n.clusterCIDRs(),
 		"hostnameOverride": n.Name,
 		"oomScoreAdj":      0,
 		// These settings of conntrack cannot be written in a network namespace.

@@ -40,6 +40,9 @@
 //	                                With another --wan it is another block of 192.168.
 //	10.244.(N-1).0/24, 10.96.0.0/16 pods of a node and services: the same in every cluster
 //	                                that --pods does not name
+//	fd1b:1e00:C::N                  the same node in a cluster that --ipv6 names; the router is fd1b:1e00:C::fe.
+//	                                With another --wan it is another network of fd1b::/16
+//	fd00:10:244:(N-1)::/64, fd00:10:96::/112 its pods and services
 //
 // # Fresh again
 //
@@ -169,6 +172,7 @@ func shapeFlags(cmd *cobra.Command, dir *string) (shape func() (Lab, error)) {
 	flags.StringToStringVar(&asked.Proxy, "proxy", nil, "kube-proxy in another mode than "+proxyNFTables+", as in milan="+proxyIPTables)
 	flags.StringToStringVar(&pods, "pods", nil, "pod networks other than "+podNetwork+", as in milan=10.244.0.0/17+10.200.0.0/16")
 	flags.StringToStringVar(&asked.Liqo, "liqo", nil, "clusters where Liqo runs, and its release, as in rome=1.2 (folder liqo-1.2 beside this program)")
+	flags.StringToStringVar(&asked.IPv6, "ipv6", nil, "clusters of both families, and the place of IPv6 in them: "+ipv6First+" or "+ipv6Second+", as in milan="+ipv6First)
 	flags.StringVar(&asked.Images, "images", "", "folder of *.tar to import (default: images, beside this program)")
 	flags.StringVar(&asked.Name, "name", cmp.Or(os.Getenv(nameVariable), defaultName), "prefix of namespaces, cgroups and devices (or set "+nameVariable+")")
 	flags.StringVar(&wan, "wan", cmp.Or(os.Getenv(wanVariable), defaultWAN), "network between the clusters, a /24 (or set "+wanVariable+")")
@@ -272,6 +276,7 @@ func differing(cmd *cobra.Command, l, asked Lab) []string {
 		"proxy":    {l.Proxy, asked.Proxy},
 		"pods":     {l.Pods, asked.Pods},
 		"liqo":     {l.Liqo, asked.Liqo},
+		"ipv6":     {l.IPv6, asked.IPv6},
 		"images":   {l.Images, asked.Images},
 		"name":     {l.Name, asked.Name},
 		"wan":      {l.WAN, asked.WAN},

@@ -15,7 +15,10 @@ import (
 // netnsFolder is where iproute2 keeps named network namespaces.
 const netnsFolder = "/run/netns"
 
-const forwarding = "net.ipv4.ip_forward=1"
+const (
+	forwarding  = "net.ipv4.ip_forward=1"
+	forwarding6 = "net.ipv6.conf.all.forwarding=1"
+)
 
 // script is the set-up of one network namespace: settings of /proc/sys/net,
 // then commands of ip(8).
@@ -56,6 +59,10 @@ func (l Lab) network() []script {
 			wan.leg(c.Name, l)
 			for _, route := range l.routesTo(c) {
 				wan.ip("route add %s%s", route, l.mtuOption())
+			}
+			if c.IPv6 != "" {
+				wan.sysctls = append(wan.sysctls, forwarding6)
+				wan.ip("addr add %s/%d dev %s nodad", c.gateway6(), c.Subnet6.Bits(), c.Name)
 			}
 		}
 	}
@@ -157,6 +164,16 @@ func (l Lab) nodeNetwork(c Cluster, n Node) (port, inside script) {
 		}
 		for _, pod := range other.Singles {
 			inside.ip("route add %s via %s", pod, other.Address)
+		}
+	}
+	if c.IPv6 != "" {
+		inside.sysctls = append(inside.sysctls, forwarding6)
+		inside.ip("addr add %s/%d dev eth0 nodad", n.Address6, c.Subnet6.Bits())
+		inside.ip("route add default via %s", c.gateway6())
+		for _, other := range c.Nodes {
+			if other.Name != n.Name {
+				inside.ip("route add %s via %s", other.PodCIDR6, other.Address6)
+			}
 		}
 	}
 	if c.CNI == cniVPC {

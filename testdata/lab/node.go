@@ -27,6 +27,9 @@ type nodeSpec struct {
 	PodCIDR       netip.Prefix   `json:"podCIDR"`
 	Singles       []netip.Addr   `json:"singles,omitempty"`
 	Pods          []netip.Prefix `json:"pods"` // of the whole cluster
+	IPv6          string         `json:"ipv6,omitempty"`
+	Address6      netip.Addr     `json:"address6,omitzero"`
+	PodCIDR6      netip.Prefix   `json:"podCIDR6,omitzero"`
 	CNI           string         `json:"cni"`
 	Modes         []string       `json:"modes,omitempty"`   // of the network plugin
 	Flannel       string         `json:"flannel,omitempty"` // its program
@@ -154,13 +157,16 @@ func (n nodeSpec) startKubelet(ctx context.Context, s *supervisor, tell func(eve
 // appends its rules, so these come first.
 func (n nodeSpec) keepPodAddresses() [][]string {
 	var commands [][]string
+	keep := func(program, from, to string) {
+		commands = append(commands, []string{program, "-w", "-t", "nat", "-A", "POSTROUTING", "-s", from, "-d", to, "-j", "ACCEPT"})
+	}
 	for _, from := range n.Pods {
 		for _, to := range n.Pods {
-			commands = append(commands, []string{
-				"/usr/sbin/iptables", "-w", "-t", "nat", "-A", "POSTROUTING",
-				"-s", from.String(), "-d", to.String(), "-j", "ACCEPT",
-			})
+			keep("/usr/sbin/iptables", from.String(), to.String())
 		}
+	}
+	if n.IPv6 != "" {
+		keep("/usr/sbin/ip6tables", podNetwork6, podNetwork6)
 	}
 	return commands
 }
@@ -258,7 +264,7 @@ func (l Lab) loaded() []string {
 func (l Lab) spec(c Cluster, n Node, from supplies) nodeSpec {
 	s := nodeSpec{
 		Name: n.Name, Dir: l.nodeDir(n), PKI: l.pkiDir(c), Bin: l.path("bin"), Cgroup: l.cgroup(n),
-		Address: n.Address, PodCIDR: n.PodCIDR, Singles: n.Singles, Pods: c.Pods, CNI: c.CNI, Modes: c.Modes, Proxy: c.Proxy, ControlPlane: n.Index == 1,
+		Address: n.Address, PodCIDR: n.PodCIDR, Singles: n.Singles, Pods: c.Pods, IPv6: c.IPv6, Address6: n.Address6, PodCIDR6: n.PodCIDR6, CNI: c.CNI, Modes: c.Modes, Proxy: c.Proxy, ControlPlane: n.Index == 1,
 		KubeletServer: kubeletServer(n), KubeletClient: kubeletClient(n), Images: slices.Concat(from.images, from.liqo[c.Name].images(), l.loaded()), Flannel: from.flanneld, Calico: from.calico, Cilium: from.cilium,
 		Registries: l.path("registries"),
 		Shared:     []string{l.Dir, filepath.Dir(from.kubelab), l.Images},

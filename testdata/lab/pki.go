@@ -103,7 +103,7 @@ func certificates(c Cluster) map[string]subject {
 	list := map[string]subject{
 		"apiserver": {
 			name: "kube-apiserver",
-			ips:  []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr(apiServiceIP), c.Nodes[0].Address, last(c.LBs)},
+			ips:  append(byFamily(c.IPv6, netip.MustParseAddr(apiServiceIP), netip.MustParseAddr(apiServiceIP6)), append(c.addresses(c.Nodes[0]), netip.MustParseAddr("127.0.0.1"), last(c.LBs))...),
 			dns: []string{
 				"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
 				"kubernetes.default.svc.cluster.local",
@@ -115,7 +115,7 @@ func certificates(c Cluster) map[string]subject {
 	for _, n := range c.Nodes {
 		list[kubeletServer(n)] = subject{
 			name: "system:node:" + n.Name, group: "system:nodes",
-			ips: []netip.Addr{n.Address}, dns: []string{n.Name},
+			ips: c.addresses(n), dns: []string{n.Name},
 		}
 	}
 	return list

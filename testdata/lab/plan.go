@@ -19,7 +19,13 @@ const (
 	serviceNetwork = "10.96.0.0/16"
 	apiServiceIP   = "10.96.0.1"
 	dnsServiceIP   = "10.96.0.10" // promised to pods; the lab runs no DNS server
-	apiPort        = 6443
+
+	// In clusters that have IPv6, too.
+	podNetwork6     = "fd00:10:244::/48" // node N of a cluster has fd00:10:244:(N-1)::/64
+	serviceNetwork6 = "fd00:10:96::/112"
+	apiServiceIP6   = "fd00:10:96::1"
+
+	apiPort = 6443
 )
 
 // The limits follow from the address plan: nodes end at 10*9+8, the 16 load balancers of
@@ -55,6 +61,13 @@ const (
 	proxyNone     = "none" // where Cilium replaces it
 )
 
+// Places of IPv6 in a cluster of both families. The first family is that of the API
+// server's Service, of pods' first addresses, and of Services that ask for no family.
+const (
+	ipv6First  = "first"
+	ipv6Second = "second"
+)
+
 // Lab has the choices of `lab up`. It is stored in the state directory, so that the other
 // commands need no flags.
 type Lab struct {
@@ -71,6 +84,7 @@ type Lab struct {
 	Proxy  map[string]string         `json:"proxy,omitempty"`
 	Pods   map[string][]netip.Prefix `json:"pods,omitempty"`
 	Liqo   map[string]string         `json:"liqo,omitempty"` // minor of its release, as in 1.2
+	IPv6   map[string]string         `json:"ipv6,omitempty"` // first or second
 	Images string                    `json:"images"`         // folder of *.tar that every node imports
 	// Loaded are archives that `lab load` imported, for nodes that are made again.
 	Loaded []string `json:"loaded,omitempty"`
@@ -89,6 +103,8 @@ type Cluster struct {
 	Modes   []string // of the network plugin
 	Proxy   string
 	Pods    []netip.Prefix // node N has a /24 of the N-th, and of the first again after the last
+	IPv6    string         // "": the cluster has IPv4 alone
+	Subnet6 netip.Prefix   // of the nodes, zero without IPv6
 	Nodes   []Node
 }
 
@@ -98,6 +114,9 @@ type Node struct {
 	Index   int // from 1
 	Address netip.Addr
 	PodCIDR netip.Prefix
+	// Zero in a cluster without IPv6.
+	Address6 netip.Addr
+	PodCIDR6 netip.Prefix
 	// Singles are the addresses of its pods where they don't follow PodCIDR.
 	Singles []netip.Addr
 }
@@ -156,6 +175,13 @@ func (l Lab) Validate() error {
 	for c, minor := range l.Liqo {
 		check(slices.Contains(l.Clusters, c), "--liqo %s=%s: no such cluster", c, minor)
 	}
+	for c, place := range l.IPv6 {
+		check(slices.Contains(l.Clusters, c), "--ipv6 %s=%s: no such cluster", c, place)
+		check(place == ipv6First || place == ipv6Second, "--ipv6 %s=%s: want %s or %s", c, place, ipv6First, ipv6Second)
+		cni, _ := plugin(cmp.Or(l.CNI[c], cniBridge))
+		check(cni == cniBridge || cni == cniPTP, "--ipv6 %s: want the network plugin %s or %s, not %s", c, cniBridge, cniPTP, cni)
+		check(!slices.Contains(l.NAT, c), "--ipv6 %s: this cluster is behind NAT, and the lab's routers translate IPv4 alone", c)
+	}
 	check(l.MTU == 0 || checkPathMTU(l.MTU) == nil, "--mtu %d: want 1280 to 1500", l.MTU)
 	check(l.LB == lbServed || l.LB == lbPending, "--lb %q: want %s or %s", l.LB, lbServed, lbPending)
 	return errors.Join(errs...)
@@ -195,14 +221,21 @@ func (l Lab) Plan() []Cluster {
 		if len(c.Pods) == 0 {
 			c.Pods = []netip.Prefix{netip.MustParsePrefix(podNetwork)}
 		}
+		if c.IPv6 = l.IPv6[name]; c.IPv6 != "" {
+			c.Subnet6 = l.subnet6(index)
+		}
 		for n := 1; n <= l.Nodes; n++ {
-			c.Nodes = append(c.Nodes, Node{
+			node := Node{
 				Name:    fmt.Sprintf("%s-%d", name, n),
 				Index:   n,
 				Address: host(c.Subnet, 10*n+index),
 				PodCIDR: c.podCIDR(n),
 				Singles: c.singles(n, l.Nodes),
-			})
+			}
+			if c.IPv6 != "" {
+				node.Address6, node.PodCIDR6 = host6(c.Subnet6, n), podCIDR6(n)
+			}
+			c.Nodes = append(c.Nodes, node)
 		}
 		clusters = append(clusters, c)
 	}
@@ -214,6 +247,13 @@ func (c Cluster) podCIDR(n int) netip.Prefix {
 	b := c.Pods[(n-1)%len(c.Pods)].Addr().As4()
 	b[2] += byte(n - 1)
 	return netip.PrefixFrom(netip.AddrFrom4(b), 24)
+}
+
+// podCIDR6 is the n-th /64 of podNetwork6.
+func podCIDR6(n int) netip.Prefix {
+	b := netip.MustParsePrefix(podNetwork6).Addr().As16()
+	b[7] = byte(n - 1)
+	return netip.PrefixFrom(netip.AddrFrom16(b), 64)
 }
 
 // podsOfVPC is the largest number of pods on a node of a VPC.
@@ -255,6 +295,16 @@ func (l Lab) private(index int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, byte(100 + 10*block + index), 0}), 24)
 }
 
+// subnet6 returns the network of the index-th cluster's nodes. It depends on the WAN, too.
+func (l Lab) subnet6(index int) netip.Prefix {
+	wan := l.WAN.Addr().As4()
+	return netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd, 0x1b, wan[1], wan[2], 5: byte(index)}), 64)
+}
+
+// gateway6 is the nodes' default route: the WAN's router, which has an address in each
+// of these networks.
+func (c Cluster) gateway6() netip.Addr { return host6(c.Subnet6, 0xfe) }
+
 // Cluster returns the named cluster.
 func (l Lab) Cluster(name string) (Cluster, error) {
 	for _, c := range l.Plan() {
@@ -274,6 +324,9 @@ func (c Cluster) Node(name string) (Node, error) {
 	}
 	return Node{}, fmt.Errorf("node %q: not in cluster %s, which has %d", name, c.Name, len(c.Nodes))
 }
+
+// addresses are those of a node, the first family's first.
+func (c Cluster) addresses(n Node) []netip.Addr { return byFamily(c.IPv6, n.Address, n.Address6) }
 
 // APIServer returns the URL of the cluster's API server, as clients on this
 // machine, nodes and pods of all clusters know it.
@@ -340,6 +393,25 @@ func host(network netip.Prefix, n int) netip.Addr {
 	b := network.Masked().Addr().As4()
 	b[3] = byte(n)
 	return netip.AddrFrom4(b)
+}
+
+// host6 returns the n-th address of an IPv6 network.
+func host6(network netip.Prefix, n int) netip.Addr {
+	b := network.Masked().Addr().As16()
+	b[15] = byte(n)
+	return netip.AddrFrom16(b)
+}
+
+// byFamily returns the values of both families, the first family's first, or that of
+// IPv4 in a cluster without IPv6.
+func byFamily[T any](ipv6 string, v4, v6 T) []T {
+	switch ipv6 {
+	case ipv6First:
+		return []T{v6, v4}
+	case ipv6Second:
+		return []T{v4, v6}
+	}
+	return []T{v4}
 }
 
 // readLab reads the lab in dir. If there is none, the error satisfies

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -69,6 +70,23 @@ func TestClustersMayHaveOtherNetworks(t *testing.T) {
 	}
 }
 
+func TestClustersMayHaveBothFamilies(t *testing.T) {
+	l := testLab(func(l *Lab) { l.NAT, l.IPv6 = nil, map[string]string{"rome": ipv6Second, "milan": ipv6First} })
+	if err := l.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"[172.30.0.21 fd1b:1e00:1::2] fd00:10:244:1::/64 fd1b:1e00:1::fe",
+		"[fd1b:1e00:2::2 172.30.0.22] fd00:10:244:1::/64 fd1b:1e00:2::fe",
+	} {
+		c := l.Plan()[i]
+		n := c.Nodes[1]
+		if got := fmt.Sprint(c.addresses(n), n.PodCIDR6, c.gateway6()); got != want {
+			t.Errorf("%s: got %s, want %s", n.Name, got, want)
+		}
+	}
+}
+
 func TestNoTwoThingsShareAnAddressInTheLargestLab(t *testing.T) {
 	l := testLab(func(l *Lab) {
 		l.Nodes, l.Clusters = maxNodes, strings.Split("a b c d e f g h", " ")
@@ -126,11 +144,17 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		"MTU of a modem":       {func(l *Lab) { l.MTU = 576 }, "--mtu 576"},
 		"MTU above the links'": {func(l *Lab) { l.MTU = 9000 }, "--mtu 9000"},
 		"unknown lb":           {func(l *Lab) { l.LB = "off" }, "--lb \"off\""},
-		"host bits in WAN":     {func(l *Lab) { l.WAN = netip.MustParsePrefix("172.30.0.1/24") }, "--wan"},
-		"WAN too large":        {func(l *Lab) { l.WAN = netip.MustParsePrefix("172.30.0.0/16") }, "--wan"},
-		"unknown plugin":       {func(l *Lab) { l.CNI = map[string]string{"rome": "weave"} }, "want one of bridge"},
-		"unknown mode":         {func(l *Lab) { l.CNI = map[string]string{"rome": "cilium:kpr+geneve"} }, "want cilium:kpr+"},
-		"mode of another":      {func(l *Lab) { l.CNI = map[string]string{"rome": "calico:kpr"} }, "want cilium:kpr+"},
+		"IPv6 of a stranger":   {func(l *Lab) { l.IPv6 = map[string]string{"paris": ipv6First} }, "--ipv6 paris=first: no such cluster"},
+		"IPv6 alone":           {func(l *Lab) { l.IPv6 = map[string]string{"rome": "only"} }, "--ipv6 rome=only: want first or second"},
+		"IPv6 with Calico": {func(l *Lab) {
+			l.IPv6, l.CNI = map[string]string{"rome": ipv6First}, map[string]string{"rome": cniCalico}
+		}, "--ipv6 rome: want the network plugin bridge or ptp"},
+		"IPv6 behind NAT":  {func(l *Lab) { l.IPv6, l.NAT = map[string]string{"rome": ipv6First}, []string{"rome"} }, "--ipv6 rome: this cluster is behind NAT"},
+		"host bits in WAN": {func(l *Lab) { l.WAN = netip.MustParsePrefix("172.30.0.1/24") }, "--wan"},
+		"WAN too large":    {func(l *Lab) { l.WAN = netip.MustParsePrefix("172.30.0.0/16") }, "--wan"},
+		"unknown plugin":   {func(l *Lab) { l.CNI = map[string]string{"rome": "weave"} }, "want one of bridge"},
+		"unknown mode":     {func(l *Lab) { l.CNI = map[string]string{"rome": "cilium:kpr+geneve"} }, "want cilium:kpr+"},
+		"mode of another":  {func(l *Lab) { l.CNI = map[string]string{"rome": "calico:kpr"} }, "want cilium:kpr+"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := testLab(tt.change).Validate()

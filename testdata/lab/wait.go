@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,7 +118,7 @@ func (l Lab) awaitAPI(ctx context.Context, c Cluster, r *reporter) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, n := range c.Nodes {
 		group.Go(func() error {
-			if err := poll(ctx, func() (bool, error) { return awaitNode(ctx, api, n) }); err != nil {
+			if err := poll(ctx, func() (bool, error) { return awaitNode(ctx, api, c, n) }); err != nil {
 				return l.tooLate(n, "kubelet", "node is not Ready", err)
 			}
 			r.say("%s: node is Ready", n.Name)
@@ -141,25 +142,25 @@ func (l Lab) awaitAPI(ctx context.Context, c Cluster, r *reporter) error {
 // awaitNode reports whether n is ready. The lab gave the CNI plugin of a node its
 // range, so it writes the same range into the Node, where it can be set only
 // once.
-func awaitNode(ctx context.Context, api kubernetes.Interface, n Node) (bool, error) {
+func awaitNode(ctx context.Context, api kubernetes.Interface, c Cluster, n Node) (bool, error) {
 	nodes := api.CoreV1().Nodes()
 	node, err := nodes.Get(ctx, n.Name, metav1.GetOptions{})
 	if err != nil {
 		return false, ignoreNotFound(err)
 	}
-	cidr := n.PodCIDR.String()
+	cidrs := byFamily(c.IPv6, n.PodCIDR.String(), n.PodCIDR6.String())
 	if len(n.Singles) > 0 {
-		cidr = "" // empty, as in a cloud whose network assigns the addresses
+		cidrs = nil // as in a cloud whose network assigns the addresses
 	}
-	if node.Spec.PodCIDR == "" && cidr != "" {
-		patch := fmt.Sprintf(`{"spec":{"podCIDR":%q,"podCIDRs":[%q]}}`, cidr, cidr)
+	if node.Spec.PodCIDR == "" && cidrs != nil {
+		patch := fmt.Sprintf(`{"spec":{"podCIDR":%q,"podCIDRs":["%s"]}}`, cidrs[0], strings.Join(cidrs, `","`))
 		node, err = nodes.Patch(ctx, n.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err != nil {
 			return false, fmt.Errorf("set pod CIDR of node %s: %w", n.Name, err)
 		}
 	}
-	if node.Spec.PodCIDR != cidr {
-		return false, fmt.Errorf("node %s: pod CIDR is %s, its CNI plugin uses %s", n.Name, node.Spec.PodCIDR, cidr)
+	if !slices.Equal(node.Spec.PodCIDRs, cidrs) {
+		return false, fmt.Errorf("node %s: pod CIDRs are %v, its CNI plugin uses %v", n.Name, node.Spec.PodCIDRs, cidrs)
 	}
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
