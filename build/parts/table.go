@@ -89,6 +89,9 @@ func parts(minors []string) []part {
 			programs: lab, tests: names(`TestBehindNAT`),
 		},
 		part{
+			name: "families", title: "end-to-end tests of clusters with IPv4 and IPv6", needs: "root", group: 0, programs: lab, tests: names(`TestBothFamilies`),
+		},
+		part{
 			name: "cilium", title: "end-to-end tests of a cluster with Cilium", needs: "bpf", group: 2,
 			programs: append([]string{"bin/cilium"}, lab...), sources: []string{"testdata/cilium"}, tests: names(`TestCilium`),
 		},

@@ -281,7 +281,12 @@ func (l lab) translations(t *testing.T, cluster, peer string) translations {
 
 func (l lab) podIP(t *testing.T, cluster, pod string) netip.Addr {
 	t.Helper()
-	return netip.MustParseAddr(l.must(t, "kubectl", cluster, "get", "pod", pod, "-o", "jsonpath={.status.podIP}"))
+	ips := strings.Fields(l.must(t, "kubectl", cluster, "get", "pod", pod, "-o", "jsonpath={.status.podIPs[*].ip}"))
+	i := slices.IndexFunc(ips, func(ip string) bool { return netip.MustParseAddr(ip).Is4() })
+	if i < 0 {
+		t.Fatalf("pod %s of %s: got addresses %v, want one of IPv4", pod, cluster, ips)
+	}
+	return netip.MustParseAddr(ips[i])
 }
 
 // testEndpoints asks the endpoints in b's EndpointSlices, as seen from a.
@@ -291,7 +296,7 @@ func (l lab) testEndpoints(t *testing.T, way connection) {
 apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: default}
-spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+spec: {ipFamilies: [IPv4], selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
 `)
 	defer l.must(t, "kubectl", way.b, "delete", "service", "web")
 	var endpoints []string
@@ -321,7 +326,7 @@ func (l lab) testNodePort(t *testing.T, way connection, ask func(url string) ([]
 apiVersion: v1
 kind: Service
 metadata: {name: far, namespace: default}
-spec: {type: NodePort, ports: [{name: http, port: 80, targetPort: 8080}]}
+spec: {type: NodePort, ipFamilies: [IPv4], ports: [{name: http, port: 80, targetPort: 8080}]}
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
@@ -335,6 +340,9 @@ endpoints: [{addresses: [%s], conditions: {ready: true}}]
 	addresses := strings.FieldsSeq(l.must(t, "kubectl", way.a, "get", "nodes", "-o",
 		`jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))
 	for address := range addresses {
+		if !netip.MustParseAddr(address).Is4() {
+			continue
+		}
 		eventually(t, 20*time.Second, func() error { // until kube-proxy has the Service
 			answer, err := ask(fmt.Sprintf("http://%s:%s/", address, port))
 			if err != nil {
