@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	ipamv1alpha1 "github.com/liqotech/liqo/apis/ipam/v1alpha1"
@@ -326,6 +327,9 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 			}
 		}
 	}
+	if s := withoutIPv4(side, c); s != nil {
+		return s
+	}
 	if i.params.Image == "" {
 		return new(flows.Refuse(side, flows.CodeUsage, "image", flows.FailedUsage, noImage, command.Text("push one where the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG")))
 	}
@@ -347,6 +351,25 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 		return s
 	}
 	return i.contradiction(side, c)
+}
+
+// withoutIPv4 refuses a cluster whose nodes have addresses of IPv6 alone.
+func withoutIPv4(side flows.Side, c flows.ClusterFacts) *flows.Step {
+	var found netip.Addr
+	for _, n := range c.Nodes {
+		for _, a := range n.Internal {
+			if a.Is4() {
+				return nil
+			}
+			found = a
+		}
+	}
+	if !found.IsValid() {
+		return nil // no address is known
+	}
+	return new(flows.Refuse(side, flows.CodeUnfit, "addresses of IPv4", flows.FailedPreflight,
+		fmt.Sprintf("no node of %s has an IPv4 address, only IPv6, as %s: liqo-tui connects pods by IPv4", c.Context, found),
+		command.Text("give nodes, pods and Services addresses of both families (dual-stack)")))
 }
 
 // foreign refuses objects that somebody else owns. Definitions, and objects with the cluster's ID

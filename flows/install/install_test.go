@@ -2,6 +2,7 @@ package install_test
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -232,6 +233,37 @@ func TestNothingIsInstalledOverWhatMayNotBeRead(t *testing.T) {
 	}
 	if log := pair.Log(); len(log) > 0 {
 		t.Errorf("got writes %v", log)
+	}
+}
+
+// A cluster with both families is installed, whichever comes first.
+func TestAClusterWithoutIPv4IsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		addresses []string
+		want      string
+	}{
+		"IPv6 alone": {[]string{"fd00::11"}, "no node of"},
+		"IPv6 first": {[]string{"fd00::11", "192.0.2.11"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair := flowtest.NewPair()
+			pair.A.Bare()
+			pair.A.Be(func(f *flows.ClusterFacts) {
+				node := flows.NodeFacts{Name: "rome-1", Ready: true}
+				for _, a := range c.addresses {
+					node.Internal = append(node.Internal, netip.MustParseAddr(a))
+				}
+				f.Nodes = []flows.NodeFacts{node}
+			})
+			_, err := alone(t, pair, planned(render.InstallParams{}))
+			var step *flows.StepError
+			if refused := errors.As(err, &step); refused != (c.want != "") || refused && (step.Step.Kind != flows.FailedPreflight || !strings.Contains(step.Step.Reason, c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if log := pair.Log(); (len(log) > 0) != (c.want == "") {
+				t.Errorf("got writes %v", log)
+			}
+		})
 	}
 }
 
