@@ -13,7 +13,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// podTraffic needs a pod's packet: the gateways' pings are not enough.
+// podTraffic passes if packets of pods were seen to pass. Answered pings of the gateways do not
+// prove that.
 func (in diagnosis) podTraffic(flows.Side) Result {
 	state, how := view.FromPodToPod(in.ends(), nil, in.facts.At)
 	if state == view.Connected {
@@ -22,9 +23,9 @@ func (in diagnosis) podTraffic(flows.Side) Result {
 	return result(Inconclusive, how+": the gateways reach each other, of pods nothing is known", command.Hintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
 }
 
-// nodePaths judges the reports of node agents, which ask the gateways at intervals. Routes
-// of a node lead packets of its pods to the gateway: if it does not answer the node, they
-// are lost.
+// nodePaths judges the reports of node agents. An agent sends packets to the gateways at
+// intervals. If the gateway does not answer, the packets of the node's pods to the peer are
+// lost, because the node's routes lead them to the gateway.
 func (in diagnosis) nodePaths(side flows.Side) Result {
 	c, r := in.cluster(side), in.readings[side]
 	switch {
@@ -57,11 +58,12 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 	return pass(count(len(c.Agents), "node agent finds", "node agents find") + " that the gateway answers")
 }
 
-// closedLevel is the lowest level of rules that close a node's own addresses to peers.
+// closedLevel is the lowest [wire.NodeStatus.Level] of an agent whose rules keep the packets of
+// peers from the node's own addresses.
 const closedLevel = 1
 
-// nodesClosed reports whether nodes and gateway refuse the peer's packets to anything but
-// pods. A node without an agent, or with an older one, refuses nothing.
+// nodesClosed judges whether the nodes and the gateway refuse packets that the peer sends to the
+// nodes or to the gateway itself. A node refuses nothing if it has no agent or an older agent.
 func (in diagnosis) nodesClosed(side flows.Side) Result {
 	c, r, other := in.cluster(side), in.readings[side], in.cluster(side.Other()).ID
 	var bare, older []string
@@ -104,8 +106,8 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 }
 
 // refusedByNodes counts the peer's packets that nodes have refused. counted is false if a
-// node does not report this: its agent is older, or may not run, or its list of gateways
-// is full.
+// node's number may be missing. Then the agent is older and does not count, it may not run, or
+// its report is full and lacks the peer's gateway.
 func (in diagnosis) refusedByNodes(side flows.Side) (packets uint64, counted bool) {
 	c := in.cluster(side)
 	counted = !c.AttendanceUnknown
@@ -119,11 +121,12 @@ func (in diagnosis) refusedByNodes(side flows.Side) (packets uint64, counted boo
 	return packets, counted
 }
 
-// maxGroups is the largest number of groups of pods that are named.
+// maxGroups is the largest number of groups of pods in the evidence of a result.
 const maxGroups = 10
 
-// isolated names the NetworkPolicies that let nothing in to the gateway's pod, if it is cut off; "" if
-// there are none, or nobody has read them. A pod network that does not enforce policies lets it in.
+// isolated names the policies that let nothing in to the gateway's pod. It returns "" if there are
+// no such policies, or if policies were not read. It also returns "" if the peer and the nodes reach
+// the gateway: then the pod network does not enforce these policies.
 func (in diagnosis) isolated(side flows.Side) string {
 	f, namespace := in.cluster(side).Policies.Value(), in.peers[side].Tenant.Namespace
 	if f == nil || in.answered(side) && in.readings[side].Unreached == "" {
@@ -137,8 +140,9 @@ func (in diagnosis) isolated(side flows.Side) string {
 	return ""
 }
 
-// policies finds NetworkPolicies that drop packets from the peer. They may be intended, so
-// the result is a warning.
+// policies finds policies that drop packets between local pods and the peer, in either direction:
+// NetworkPolicies, and for packets from the peer also policies of Cilium. The admin may want these
+// policies, so the result is a warning.
 func (in diagnosis) policies(side flows.Side) Result {
 	c, other := in.cluster(side), in.cluster(side.Other()).ID
 	f := c.Policies.Value()
@@ -161,7 +165,7 @@ func (in diagnosis) policies(side flows.Side) Result {
 	if f.CiliumMode == "never" {
 		return pass("Cilium enforces no policy: enable-policy is never")
 	}
-	ours := func(g policy.Group) bool { return g.Namespace == in.peers[side].Tenant.Namespace } // no application's
+	ours := func(g policy.Group) bool { return g.Namespace == in.peers[side].Tenant.Namespace } // gateways, no applications
 	closed := func(p netip.Prefix) []policy.Group { return f.Groups(p, policy.No) }
 	doubtful := func(p netip.Prefix) []policy.Group { return f.Groups(p, policy.Unknown) }
 	inward, ranges := across(from, closed, ours)
@@ -219,8 +223,8 @@ func (in diagnosis) policies(side flows.Side) Result {
 	return r
 }
 
-// across finds the groups of pods that are cut off from one of the ranges, and all these ranges. It leaves
-// some groups out.
+// across returns the ranges from which cut finds pods to be cut off. groups are the pods that are cut
+// off from the last of these ranges. across ignores the groups for which without returns true.
 func across(ranges []netip.Prefix, cut func(netip.Prefix) []policy.Group, without func(policy.Group) bool) (groups []policy.Group, from []netip.Prefix) {
 	for _, p := range ranges {
 		if found := slices.DeleteFunc(cut(p), without); len(found) > 0 {
@@ -230,7 +234,8 @@ func across(ranges []netip.Prefix, cut func(netip.Prefix) []policy.Group, withou
 	return groups, from
 }
 
-// listed names groups of pods, and the policies that select them.
+// listed returns a line for each group of pods, with the policies that select the pods. After
+// maxGroups lines, one more line counts the other groups.
 func listed(f *policy.Facts, groups []policy.Group) []string {
 	var lines []string
 	for _, g := range groups {

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Cilium is a CiliumNetworkPolicy or CiliumClusterwideNetworkPolicy, without what this package
-// does not judge. For Cilium, a remote pod is of the entity "world"; if a policy names ranges,
-// it is of those, too.
+// Cilium is a CiliumNetworkPolicy or CiliumClusterwideNetworkPolicy. It has only the fields that
+// this package reads. For Cilium, a remote pod belongs to the entity "world", and to each range
+// of a policy that contains its address.
 // Source: https://docs.cilium.io/en/stable/security/policy/language/
 type Cilium struct {
 	Kind, Namespace, Name string // Namespace is "" for a clusterwide policy
@@ -22,7 +22,7 @@ type Cilium struct {
 }
 
 type ciliumRule struct {
-	EndpointSelector *metav1.LabelSelector `json:"endpointSelector"` // nil for a policy of nodes
+	EndpointSelector *metav1.LabelSelector `json:"endpointSelector"` // nil if the rule selects nodes
 	Ingress          []ciliumSources       `json:"ingress"`
 	IngressDeny      []ciliumSources       `json:"ingressDeny"`
 	Egress           []ciliumTargets       `json:"egress"`
@@ -32,8 +32,10 @@ type ciliumRule struct {
 	} `json:"enableDefaultDeny"`
 }
 
-// ciliumSources is an item of a rule's ingress. A list that is there and empty matches nothing;
-// nil is no condition.
+// ciliumSources is an item of a rule's ingress or ingressDeny. A list of sources that is empty but
+// not nil matches no source. If all lists of sources are nil, an item with ports or ICMP types
+// matches all sources, and an item without them matches none. For FromRequires, ToPorts and ICMPs
+// an empty list means the same as nil.
 type ciliumSources struct {
 	FromEndpoints []metav1.LabelSelector `json:"fromEndpoints"`
 	FromRequires  []metav1.LabelSelector `json:"fromRequires"`
@@ -43,13 +45,13 @@ type ciliumSources struct {
 	FromGroups    []json.RawMessage      `json:"fromGroups"`
 	FromNodes     []json.RawMessage      `json:"fromNodes"`
 	ToPorts       []struct {
-		Rules json.RawMessage `json:"rules"` // of the application's protocol
+		Rules json.RawMessage `json:"rules"` // conditions of a protocol such as HTTP
 	} `json:"toPorts"`
 	ICMPs          []json.RawMessage `json:"icmps"`
 	Authentication json.RawMessage   `json:"authentication"`
 }
 
-// ciliumTargets are the ranges of an item of a rule's egress.
+// ciliumTargets has the ranges of an item of a rule's egress or egressDeny.
 type ciliumTargets struct {
 	ToCIDR    []string     `json:"toCIDR"`
 	ToCIDRSet []ciliumCIDR `json:"toCIDRSet"`
@@ -62,7 +64,7 @@ type ciliumCIDR struct {
 	GroupSelector *metav1.LabelSelector `json:"cidrGroupSelector"`
 }
 
-// ParseCilium reads a policy of Cilium as JSON.
+// ParseCilium parses the JSON of a policy of Cilium.
 func ParseCilium(object []byte) (Cilium, error) {
 	var o struct {
 		Kind     string            `json:"kind"`
@@ -80,7 +82,7 @@ func ParseCilium(object []byte) (Cilium, error) {
 	return p, nil
 }
 
-// String is the kind and name.
+// String returns the kind, the namespace if there is one, and the name.
 func (p Cilium) String() string {
 	if p.Namespace == "" {
 		return p.Kind + " " + p.Name
@@ -88,7 +90,7 @@ func (p Cilium) String() string {
 	return p.Kind + " " + p.Namespace + "/" + p.Name
 }
 
-// isolates reports whether the rule, which selects a pod, closes it to what no rule lets in.
+// isolates reports whether the pods that the rule selects refuse all packets that no rule lets in.
 func (r ciliumRule) isolates() bool {
 	if r.DefaultDeny.Ingress != nil {
 		return *r.DefaultDeny.Ingress
@@ -96,24 +98,25 @@ func (r ciliumRule) isolates() bool {
 	return len(r.Ingress)+len(r.IngressDeny) > 0
 }
 
-// Answer is what a policy says about packets.
+// Answer is the answer to a question about a policy: whether a rule selects a pod, for example, or
+// lets packets in.
 type Answer uint8
 
 // The answers.
 const (
-	Unknown Answer = iota // the policy can't be judged
+	Unknown Answer = iota // this package can't judge the policy
 	No
 	Yes
 )
 
-// The labels of Cilium's that are no labels of a pod.
+// Cilium adds labels with these keys to the labels of a pod.
 const (
 	ciliumNamespace       = "io.kubernetes.pod.namespace"
 	ciliumNamespaceLabels = "io.cilium.k8s.namespace.labels."
 	ciliumServiceAccount  = "io.cilium.k8s.policy.serviceaccount"
 )
 
-// selects reports whether the rule is about a pod of this namespace.
+// selects reports whether the rule r of the policy selects the pod.
 func (p Cilium) selects(r ciliumRule, pod Pod) Answer {
 	if r.EndpointSelector == nil || p.Namespace != "" && p.Namespace != pod.Namespace {
 		return No
@@ -125,7 +128,7 @@ func (p Cilium) selects(r ciliumRule, pod Pod) Answer {
 	}
 	selector, special, err := ciliumSelector(*r.EndpointSelector)
 	switch {
-	case special: // Cilium's own endpoints, such as reserved:health
+	case special: // the rule selects endpoints of Cilium that are no pods, such as reserved:health
 		return No
 	case err != nil:
 		return Unknown
@@ -135,8 +138,9 @@ func (p Cilium) selects(r ciliumRule, pod Pod) Answer {
 	return No
 }
 
-// ciliumSelector returns the selector without the sources of its labels: k8s and any. With
-// special, it has labels of another source, which pods don't have.
+// ciliumSelector returns the selector without the prefixes of its labels, such as "k8s:". Cilium calls
+// such a prefix the label's source. special is true if the source of a label is neither k8s nor any:
+// pods don't have such labels.
 func ciliumSelector(s metav1.LabelSelector) (selector labels.Selector, special bool, err error) {
 	plain := metav1.LabelSelector{MatchLabels: map[string]string{}}
 	key := func(k string) string {
@@ -158,11 +162,11 @@ func ciliumSelector(s metav1.LabelSelector) (selector labels.Selector, special b
 	return selector, special, err
 }
 
-// matches reports whether packets of the range are of these sources, before their ports are
-// looked at. A range of which a part is excepted is not of the set.
+// matches reports whether one of the sources contains the whole range from. It does not look at
+// ports. A source does not contain the range if one of its exceptions overlaps the range.
 func (s ciliumSources) matches(from netip.Prefix, groups map[string][]netip.Prefix) Answer {
 	if s.FromEndpoints == nil && s.FromCIDR == nil && s.FromCIDRSet == nil && s.FromEntities == nil && s.FromGroups == nil && s.FromNodes == nil {
-		if len(s.ToPorts)+len(s.ICMPs) > 0 { // of all sources
+		if len(s.ToPorts)+len(s.ICMPs) > 0 { // from all sources
 			return Yes
 		}
 		return No
@@ -209,7 +213,7 @@ func (c ciliumCIDR) ranges(groups map[string][]netip.Prefix) (all []netip.Prefix
 	return prefixes(c.CIDR), true
 }
 
-// overlaps reports whether packets of a part of the range may be of these sources.
+// overlaps reports whether the sources may contain a part of the range from.
 func (s ciliumSources) overlaps(from netip.Prefix, groups map[string][]netip.Prefix) bool {
 	if s.matches(from, groups) != No {
 		return true
@@ -222,7 +226,7 @@ func (s ciliumSources) overlaps(from netip.Prefix, groups map[string][]netip.Pre
 	return slices.ContainsFunc(within, from.Overlaps)
 }
 
-// admits reports whether an item of ingress lets the range in, at least at one port.
+// admits reports whether an item of ingress lets in packets from the whole range, at least at one port.
 func (s ciliumSources) admits(from netip.Prefix, groups map[string][]netip.Prefix) Answer {
 	of := s.matches(from, groups)
 	switch {
@@ -236,17 +240,17 @@ func (s ciliumSources) admits(from netip.Prefix, groups map[string][]netip.Prefi
 				return of
 			}
 		}
-		return Unknown // a proxy decides by the content
+		return Unknown // a proxy decides by the content of the packets
 	case len(s.ICMPs) > 0:
-		return No // to no port
+		return No // the item lets in only ICMP
 	}
 	return of
 }
 
-// Selection is a rule of a policy of Cilium that is about a pod.
+// Selection is a rule of a policy of Cilium that selects a pod.
 type Selection struct {
-	Policy, Rule int  // positions in [Facts.Cilium], and in its rules
-	Doubt        bool // it is not known whether the rule is about the pod
+	Policy, Rule int  // indices in [Facts.Cilium], and in the policy's Rules
+	Doubt        bool // it is not known whether the rule selects the pod
 }
 
 func (f *Facts) selections(pod Pod) (all []Selection) {
@@ -260,8 +264,9 @@ func (f *Facts) selections(pod Pod) (all []Selection) {
 	return all
 }
 
-// ofCilium judges the rules of Cilium that are about a group of pods: whether one closes the pods
-// to what no policy lets in, whether one lets the range in, and whether one refuses it.
+// ofCilium judges the rules of Cilium that select a group of pods. isolated is the answer to whether
+// the pods refuse all packets that no rule lets in. admits is the answer to whether a rule lets in
+// packets from the range. refuses is the answer to whether a rule refuses packets from it.
 func (f Facts) ofCilium(g Group, from netip.Prefix) (isolated, admits, refuses Answer) {
 	isolated, admits, refuses = No, No, No
 	for _, s := range g.Cilium {
@@ -289,7 +294,7 @@ func (f Facts) ofCilium(g Group, from netip.Prefix) (isolated, admits, refuses A
 	return isolated, admits, refuses
 }
 
-// stronger is Yes if one answer is, and Unknown if one could be.
+// stronger returns Yes if one of the answers is Yes, otherwise Unknown if one of them is Unknown.
 func stronger(a, b Answer) Answer {
 	switch {
 	case a == Yes || b == Yes:
@@ -300,7 +305,8 @@ func stronger(a, b Answer) Answer {
 	return No
 }
 
-// named returns the ranges that a policy names, as that of a NetworkPolicy does.
+// named returns four lists of a policy's ranges: of ingress, the exceptions of these, of egress, the
+// exceptions of these. Each list has allowed and denied ranges.
 func (p Cilium) named(groups map[string][]netip.Prefix) [][]netip.Prefix {
 	all := make([][]netip.Prefix, 4)
 	add := func(allowed int, cidrs []string, sets []ciliumCIDR) {
