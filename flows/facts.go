@@ -1,7 +1,7 @@
-// Package flows decides how two clusters become connected. A plan is a value,
-// computed from what the admin wants ([Params]) and what is there ([Facts]);
-// engine.Run observes, plans and applies until the plan is done. Nothing here talks
-// to a cluster, reads a clock or starts a goroutine: that is for package engine.
+// Package flows decides how two clusters become connected. A plan is a value. It is computed from the
+// admin's choices ([Params]) and from facts about the clusters ([Facts]). engine.Run observes, plans
+// and applies until the plan is done. This package does not talk to a cluster, read a clock or start a
+// goroutine, but package engine does.
 package flows
 
 import (
@@ -28,11 +28,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// ContextRef names a kubeconfig context and its file: two files can use the same name for different
-// clusters.
+// ContextRef names a kubeconfig context and its file. The name alone is not enough, because two files
+// can use it for different clusters.
 type ContextRef struct {
-	File string // "" for kubectl's own rules
-	Name string // "" for the file's current context
+	File string // "" means the files that kubectl would read
+	Name string // "" means the current context of the file
 }
 
 func (r ContextRef) String() string {
@@ -50,115 +50,119 @@ type Facts struct {
 	Measured Answer[Measurement]
 	// Reach is what test pods found out about the ways between the clusters; nil until they ran.
 	Reach *trial.Reach
-	// Tried is the plan after the API servers tried its objects in a dry run; nil before that.
+	// Tried is the plan with the results of a dry run on the API servers; nil before the dry run.
 	Tried *Plan
 	// Contents are the answers to [AskContents], by Side.
 	Contents [2]Answer[Contents]
 }
 
-// ClusterFacts holds all that is known about one cluster. These are plain values, not specific to a
-// peer: one observation serves every pair that the cluster is part of.
+// ClusterFacts holds all that is known about one cluster. The facts are not specific to a peer, so one
+// observation of the cluster serves all of its connections.
 type ClusterFacts struct {
 	Context ContextRef
-	// Instead names the kubeconfig's cluster and user that the admin chose in place of the
-	// context's own; "" means the context's.
+	// Instead names the cluster and the user of the kubeconfig that the admin chose in place of those
+	// of the context. "" means the context's cluster or user.
 	Instead struct{ Cluster, User string }
 	Server  string // URL of the API server
-	// Described is set if the cluster was not observed: its own admin has described it.
+	// Described is set if the facts come from a file or flags, and not from the cluster itself.
 	Described bool
 	// Problem is why the cluster can't be used now; nil if it answers.
 	Problem *Problem
 
-	UID string // of the kube-system namespace: the same for every way to reach the cluster
-	// UIDStandsIn is set if kube-system may not be read: then UID is that of another object. It
-	// distinguishes the clusters that this user sees, but nobody else knows the cluster by it.
+	// UID is the UID of the Namespace kube-system. It is the same for all contexts of the cluster.
+	UID string
+	// UIDStandsIn is set if kube-system may not be read. Then UID is the UID of another object. It
+	// distinguishes the clusters that this user sees, but other users see another UID.
 	UIDStandsIn bool
-	// AsPeer: observed with the account that this cluster's admin made for the peer's admin.
+	// AsPeer is set if the cluster was observed with the account that its admin made for the admin of
+	// a peer.
 	AsPeer  bool
 	Version string // of Kubernetes
 	// ClockAhead is how far the cluster's clock is ahead of this machine's; negative if it is
-	// behind, 0 if they differ by a few seconds at most. Times in objects follow the cluster's
-	// clock; [End.Reading], Pods and Events follow this machine's.
+	// behind, 0 if they differ by a few seconds at most. Times in objects are times of the cluster's
+	// clock. Times in [End.Reading], Pods and Events are times of this machine's clock.
 	ClockAhead time.Duration
 
-	// ContextNamespace is the namespace that the kubeconfig's context names; "" if
-	// it names none.
+	// ContextNamespace is the namespace in the kubeconfig's context; "" if the context has none.
 	ContextNamespace string
 
 	ID        wire.ClusterID
 	Software  Software
-	Namespace string // where Liqo or our operator lives
+	Namespace string // of the installation: Liqo's or ours
 	// Elsewhere is an installation in another namespace; zero if none is known.
 	Elsewhere ElsewhereFacts
 	HasCRDs   bool
 	// MissingKinds lists the kinds that connections need and that the API server does not serve in
-	// our version, such as "gatewayservers.networking.liqo.io/v1beta1". HasCRDs is set if it is
-	// empty.
+	// our version, such as "gatewayservers.networking.liqo.io/v1beta1". If the list is empty, HasCRDs
+	// is set.
 	MissingKinds []string
-	// Definitions lists Liqo's kinds that another program has installed. Liqo, for instance, leaves
-	// them behind when it is uninstalled. They are read only if nothing manages connections yet;
-	// the list is empty if they may not be read.
+	// Definitions lists the definitions of Liqo's kinds that another program has installed. For
+	// instance, Liqo leaves them behind when it is uninstalled. They are read only if no operator is
+	// installed yet. The list is also empty if they may not be read.
 	Definitions []DefinitionFacts
 	Networks    render.Networks
-	// ExternalCIDR is the external range that was requested; "" if none was. Networks.External is
-	// the range that the operator assigned.
+	// ExternalCIDR is the external range that the installation requests; "" if it requests none.
+	// Networks.External is the range that the operator assigned.
 	ExternalCIDR networkingv1beta1.CIDR
 	// ServiceCIDRs are the ranges of the cluster's Services; empty if unknown.
 	ServiceCIDRs []networkingv1beta1.CIDR
-	// Taken lists all ranges that the cluster has assigned, including the remapped ranges of its
-	// peers: the status of every Network. Nodes' addresses are in Nodes.
+	// Taken lists the ranges in the status of all Networks. The remapped ranges of peers are in it, the
+	// addresses of nodes are not.
 	Taken []networkingv1beta1.CIDR
-	// Pools are the ranges from which our operator assigns ranges to peers; empty means the default
+	// Pools are the ranges from which our operator takes the ranges of peers. Empty means its default
 	// pools.
 	Pools    []networkingv1beta1.CIDR
 	Operator OperatorFacts
-	Nodes    []NodeFacts // none if they may not be read
+	Nodes    []NodeFacts // empty if they may not be read
 	// Unreached lists, for each node, the gateways that its agent can't reach; sorted by node.
 	Unreached []UnreachedFacts
-	// Agents lists the nodes whose agent has reported something, sorted.
+	// Agents lists the nodes with a report of their agent, sorted.
 	Agents []string
-	// AgentStatus is each agent's report on its work, by node; zero if it reports nothing.
+	// AgentStatus has, by node, the agent's report about its work. It is zero if an older agent does
+	// not report this.
 	AgentStatus map[string]wire.NodeStatus
 	// AgentsUnknown is set if the agents' reports may not be read.
 	AgentsUnknown bool
-	// Unattended lists the nodes of Agents that have no ready agent now, sorted. Their agent's
-	// report is out of date, and they keep the rules and routes that they had.
+	// Unattended lists the nodes of Agents that have no ready agent now, sorted. The agent's report is
+	// out of date on such a node, and the node keeps the rules and routes that it had.
 	Unattended []string
-	// AttendanceUnknown is set if agents' pods may not be read: then Unattended is empty.
+	// AttendanceUnknown is set if the agents' pods may not be read. Then Unattended is empty.
 	AttendanceUnknown bool
-	// PodsHidden is set if gateways' pods may not be read, or only those in namespace PodsSeen. In
-	// other namespaces, "no pod seen" does not mean "no pod".
+	// PodsHidden is set if this user may not read the pods of gateways in all namespaces. PodsSeen is
+	// the only namespace whose pods this user reads; "" if there is no such namespace. In all other
+	// namespaces a gateway may have a pod, although Pods has none.
 	PodsHidden bool
 	PodsSeen   string
-	// ManagersHidden is set if Deployments may not be read, or those of one namespace alone: then
-	// NoSoftware proves nothing.
+	// ManagersHidden is set if this user may not read the Deployments of all namespaces. Then an
+	// operator may be installed, although Software is NoSoftware.
 	ManagersHidden bool
-	// PeersHidden is set if only one namespace may be read: others may hold connections.
+	// PeersHidden is set if this user may read only one namespace. Then other namespaces may have
+	// connections that are not in these facts.
 	PeersHidden bool
-	// NodePorts is the range for node ports; the zero value if unknown.
+	// NodePorts is the range of node ports; zero if it is unknown.
 	NodePorts PortRange
 	// LoadBalancers counts the cluster's Services of type LoadBalancer.
 	LoadBalancers LoadBalancerFacts
 
-	// Namespaces lists all that may be seen: a connection can be in any of them.
+	// Namespaces lists all namespaces that this user may read. A connection can be in any namespace.
 	Namespaces []corev1.Namespace
-	// Objects of the connections of this cluster.
+	// Configurations and the next fields are the objects of this cluster's connections.
 	Configurations []networkingv1beta1.Configuration
 	Servers        []networkingv1beta1.GatewayServer
 	Clients        []networkingv1beta1.GatewayClient
 	PublicKeys     []networkingv1beta1.PublicKey
 	Connections    []networkingv1beta1.Connection
-	// Templates of gateways; empty if they may not be read.
+	// Templates are the templates of gateways; empty if they may not be read.
 	Templates []TemplateFacts
-	// Pods of gateways, each with what it waits for.
+	// Pods are the pods of gateways.
 	Pods []PodFacts
-	// Keys are the gateways' own public keys, by namespace/name of the gateway.
+	// Keys are the public keys of this cluster's gateways, by the gateway's namespace/name.
 	Keys map[string]wgtypes.Key
 	// Events are the recent warnings about objects in the namespaces of EventsRead,
 	// the newest first.
 	Events []EventFacts
-	// EventsRead has the namespaces whose warnings were requested. The value says why they are
-	// unknown; "" if they are known. Nothing is known of other namespaces.
+	// EventsRead has the namespaces whose warnings were requested. The value is "" if the warnings
+	// were read, otherwise the reason that they are unknown.
 	EventsRead map[string]string
 	// Installation is the answer to [AskInstallation].
 	Installation Answer[InstallationFacts]
@@ -168,59 +172,60 @@ type ClusterFacts struct {
 	APITrial Answer[trial.API]
 	// Policies are the answer to [AskPolicies].
 	Policies Answer[policy.Facts]
-	// Delegation and Lending are nil unless they were asked for.
+	// Delegation and Lending are nil if the plan or the screen does not need them.
 	Delegation *DelegationFacts
 	Lending    *lending.Facts
-	// Polled lists the kinds that may be listed but not watched: facts from them are up to a few
-	// seconds old.
+	// Polled lists the kinds that this user may list but not watch. Facts from these kinds are up to a
+	// few seconds old.
 	Polled []string
 }
 
-// ElsewhereFacts is an installation of Liqo or of our operator in a namespace other than the one
-// that was searched.
+// ElsewhereFacts is an installation of Liqo or of our operator in another namespace than
+// [ClusterFacts.Namespace].
 type ElsewhereFacts struct {
 	Software  Software
 	Namespace string
 }
 
-// OperatorFacts tells whether Liqo's or our operator runs.
+// OperatorFacts is the state of the installed operator: Liqo's or ours.
 type OperatorFacts struct {
-	// Version of its image, "" if unknown.
+	// Version is the version of its image; "" if unknown.
 	Version string
-	// Problem is why the operator does nothing, as a sentence: its pod does not start, or it
-	// refuses to work. "" if it works.
+	// Problem is a sentence that says why the operator does not work, for instance because its pod
+	// does not start; "" if it works.
 	Problem string
 	// Refuses is set if the operator runs but refuses to work here, for instance beside Liqo.
 	Refuses bool
-	// Unstated tells which ranges install has to state, because the cluster does not say them.
+	// Unstated says which ranges the operator can't find out. An admin has to state them by install.
 	Unstated struct{ Pods, Services bool }
-	// KeepsRange is set if install has stated a range in place of one that peers know.
+	// KeepsRange is set if the installation states another range than peers were told. The operator
+	// keeps the range that peers know.
 	KeepsRange bool
-	// Peering is our operator's role in lending.
+	// Peering is the cluster's role in lending, if our operator runs.
 	Peering render.PeeringRole
-	// APIServer is the URL that an admin has set for consumers; "" if none is set.
+	// APIServer is the URL of the API server that an admin has set for consumers; "" if there is none.
 	APIServer string
 }
 
-// NodeFacts is what one node reports about itself.
+// NodeFacts are facts from the Node object of one node.
 type NodeFacts struct {
 	Name     string
 	Internal []netip.Addr
 	External []netip.Addr
 	Ready    bool
-	// Excluded is why our programs can't run on the node, such as "runs windows"; "" if they can.
-	// Ready does not matter for it.
+	// Excluded is why our programs don't run on the node, such as "runs windows"; "" if they run on
+	// it. It depends on the node's labels, and not on Ready.
 	Excluded string
 	// Provider is the scheme of the node's provider ID, such as "aws" or "kind";
-	// "" if it has none.
+	// "" if the node has no provider ID.
 	Provider string
-	Kernel   string // its release, such as "6.1.0-18-amd64"; "" if unknown
+	Kernel   string // the kernel's release, such as "6.1.0-18-amd64"; "" if unknown
 	Arch     string // such as "arm64"; "" if unknown
-	// CPUs, in thousandths, and bytes of memory that the node has; 0 if unknown.
+	// CPUs is the number of the node's CPUs, in thousandths. Memory is in bytes. 0 means unknown.
 	CPUs, Memory int64
 }
 
-// UnreachedFacts is the report of one node's agent, which keeps asking gateways over the fabric.
+// UnreachedFacts lists the gateways that don't answer one node's agent over the fabric.
 type UnreachedFacts struct {
 	Node     string
 	Gateways []string // as namespace/name
@@ -234,13 +239,13 @@ func (r PortRange) Contains(port uint16) bool {
 	return r == PortRange{} || r.From <= port && port <= r.To
 }
 
-// LoadBalancerFacts tells whether something assigns addresses to Services of type LoadBalancer:
-// Answered counts those that have one, Pending those that wait.
+// LoadBalancerFacts counts the Services of type LoadBalancer. Answered Services have an address,
+// Pending Services have no address yet.
 type LoadBalancerFacts struct{ Answered, Pending int }
 
 // EventFacts is a Kubernetes warning about one object.
 type EventFacts struct {
-	Object          string // as [apply.Name] writes it
+	Object          string // in the form of [apply.Name]
 	Reason, Message string
 	Count           int
 	At              time.Time // the last time
@@ -251,29 +256,30 @@ func (c ClusterFacts) Name() wire.ClusterID {
 	return cmp.Or(c.ID, wire.ClusterID(c.Context.String()))
 }
 
-// PodFacts is a gateway's pod, for the texts of waiting steps.
+// PodFacts are facts about a gateway's pod.
 type PodFacts struct {
 	Namespace, Name, Gateway string
 	Ready                    bool
-	// Active is set if the pod holds the tunnel; the gateway's other pods stand by.
+	// Active is set if the pod has the tunnel. The gateway's other pods are standbys.
 	Active bool
-	// Waiting is what keeps the pod from running; "" if nothing does.
+	// Waiting is the reason that the pod does not run; "" if there is none.
 	Waiting string
-	// Node on which the pod runs; "" until it is scheduled.
+	// Node is the node on which the pod runs; "" until the pod is scheduled.
 	Node     string
 	Restarts int
-	// Restarted is when a container last restarted; zero if none did, or if it is unknown.
+	// Restarted is the time of the last restart of a container; zero if there was no restart, or if
+	// the time is unknown.
 	Restarted time.Time
 }
 
-// Software is which operator connects a cluster: none, Liqo or ours.
+// Software says which operator is installed on a cluster.
 type Software uint8
 
-// What can be installed on a cluster.
+// The values of Software.
 const (
-	NoSoftware Software = iota
-	Operator            // ours
-	Liqo                // outranks ours: beside it, ours refuses to work
+	NoSoftware Software = iota // no operator, or none was seen
+	Operator                   // our operator
+	Liqo                       // Liqo's operator; our operator refuses to work beside it
 )
 
 func (s Software) String() string {
@@ -287,23 +293,23 @@ func (s Software) String() string {
 	return "none"
 }
 
-// Problem is why a cluster can't be used, in words and as a class for the exit code.
+// Problem is the reason that a cluster can't be used.
 type Problem struct {
-	Kind    ProblemKind
-	Word    string // for a list; "" means the word of Kind
+	Kind    ProblemKind // the exit code follows from it
+	Word    string      // for a list; "" means the word of Kind
 	Message string
 	Fix     command.Hint
 }
 
 func (p *Problem) Error() string { return p.Message }
 
-// InShort is the problem in a few words, for a list.
+// InShort returns the problem in a few words, for a list.
 func (p *Problem) InShort() string {
 	word := map[ProblemKind]string{Unauthorized: "login refused", Forbidden: "not allowed"}[p.Kind]
 	return cmp.Or(p.Word, word, "no answer")
 }
 
-// Hint is what the admin can do.
+// Hint returns the advice to the admin.
 func (p *Problem) Hint() command.Hint { return p.Fix }
 
 // ProblemKind is the class of a [Problem].
@@ -313,10 +319,10 @@ type ProblemKind uint8
 const (
 	Unreachable  ProblemKind = iota + 1 // no answer from the API server
 	Unauthorized                        // it rejects the credentials, or there are none
-	Forbidden                           // it refuses to show what is needed
+	Forbidden                           // this user may not read objects that a run needs
 )
 
-// End is one cluster's end of its connection with another.
+// End is one end of a connection: the objects that one cluster has for the peer.
 type End struct {
 	Tenant        render.Tenant
 	Namespace     *corev1.Namespace // nil when it doesn't exist
@@ -326,26 +332,29 @@ type End struct {
 	PublicKey     *networkingv1beta1.PublicKey
 	Connection    *networkingv1beta1.Connection
 	Pod           *PodFacts
-	// NotMade is why Kubernetes makes no pod of the gateway, if there is none and warnings say so.
+	// NotMade is the reason that Kubernetes makes no pod for the gateway, from a warning; "" if the
+	// gateway has a pod, or if no warning gives a reason.
 	NotMade string
-	// Key is the public key of this cluster's own gateway; nil until it is known.
+	// Key is the public key of this cluster's gateway; nil until it is known.
 	Key *wgtypes.Key
 	// ClockAhead is the cluster's [ClusterFacts.ClockAhead].
 	ClockAhead time.Duration
-	// Self is the cluster itself.
+	// Self has facts about the cluster itself.
 	Self Self
-	// Unreached lists nodes that can't reach the gateway: their pods can't reach the peer.
+	// Unreached lists the nodes that can't reach the gateway. Pods on these nodes can't reach the
+	// peer.
 	Unreached []string
-	// NodeProblems lists problems of nodes that don't lead to the peer as they should. Each begins
-	// with the node's name; sorted.
+	// NodeProblems lists the problems of nodes on the way to the peer. Each text begins with the name
+	// of the node. Problems with this gateway come first, then problems of nodes with all gateways.
+	// Each part is sorted by node.
 	NodeProblems []string
 }
 
-// Self is what a cluster knows of itself, for the judgement of each of its connections.
+// Self has the facts about a cluster that matter for all of its connections.
 type Self struct {
-	Ranges   string // as [Ranges] writes them; "" if they are not published
-	Identity string // its [ClusterFacts.Identity]
-	Problem  string // why nothing manages its connections now; "" if something does, or if it is unknown
+	Ranges   string // in the form of [Ranges]; "" if the cluster has not published its ranges
+	Identity string // the cluster's [ClusterFacts.Identity]
+	Problem  string // why no operator works on the cluster; "" if one works, or if this is unknown
 }
 
 func (c ClusterFacts) self() Self {
@@ -359,8 +368,8 @@ func (c ClusterFacts) self() Self {
 	return s
 }
 
-// Ranges writes a cluster's ranges in an order of their own, so that equal ranges have equal texts;
-// "" if there are none.
+// Ranges writes a cluster's ranges as a text. It sorts them, so that equal ranges have equal texts. The
+// text is "" if there is no range of pods.
 func Ranges(pod, external []networkingv1beta1.CIDR) string {
 	if len(pod) == 0 {
 		return ""
@@ -372,15 +381,15 @@ func Ranges(pod, external []networkingv1beta1.CIDR) string {
 	return text
 }
 
-// End returns what the cluster of a side has of its connection with the other side.
+// End returns the end of the connection on a side.
 func (f Facts) End(side Side) End { return f.Sides[side].End(f.Sides[side.Other()].ID) }
 
-// End finds the objects of the connection with remote by their labels. Names are not fixed, and
-// other tools choose their own.
+// End returns this cluster's end of the connection with remote. It finds the objects by their labels,
+// because other tools choose other names.
 func (c ClusterFacts) End(remote wire.ClusterID) End { return c.endIn("", remote) }
 
-// endIn is End for a connection that may not exist yet: then it will be in namespace; "" means
-// Liqo's default.
+// endIn is End for a connection that may not exist yet. Then the connection's namespace is the
+// parameter namespace, or Liqo's default if the parameter is "".
 func (c ClusterFacts) endIn(namespace string, remote wire.ClusterID) End {
 	namespace = c.homes(remote)[remote].namespace(cmp.Or(namespace, wire.TenantNamespaceName(remote)))
 	p := End{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, ClockAhead: c.ClockAhead, Self: c.self(), Namespace: c.FindNamespace(namespace)}
@@ -408,8 +417,9 @@ func (c ClusterFacts) endIn(namespace string, remote wire.ClusterID) End {
 	return p
 }
 
-// nodeProblems returns a function that lists the problems for one gateway, by its namespace/name. A
-// node that is not set up may be a problem for every gateway, so each list has it.
+// nodeProblems returns a function that lists the problems of nodes with one gateway, which its
+// namespace/name selects. A node that is not set up may not lead to any gateway, so its problem is at
+// the end of all lists. [End.NodeProblems] describes the order.
 func (c ClusterFacts) nodeProblems() func(gateway string) []string {
 	var all []string
 	of := map[string][]string{}
@@ -425,7 +435,7 @@ func (c ClusterFacts) nodeProblems() func(gateway string) []string {
 	return func(gateway string) []string { return slices.Concat(of[gateway], all) }
 }
 
-// unreached maps a gateway's namespace/name to the nodes that can't reach it.
+// unreached returns the nodes that can't reach a gateway, by the gateway's namespace/name.
 func (c ClusterFacts) unreached() map[string][]string {
 	nodes := map[string][]string{}
 	for _, u := range c.Unreached {
@@ -436,7 +446,7 @@ func (c ClusterFacts) unreached() map[string][]string {
 	return nodes
 }
 
-// FindNamespace returns nil if the namespace does not exist, or may not be seen.
+// FindNamespace returns nil if the namespace does not exist, or if this user may not read it.
 func (c ClusterFacts) FindNamespace(name string) *corev1.Namespace {
 	for i := range c.Namespaces {
 		if c.Namespaces[i].Name == name {
@@ -446,22 +456,25 @@ func (c ClusterFacts) FindNamespace(name string) *corev1.Namespace {
 	return nil
 }
 
-// home collects the namespaces in which a connection may be.
+// home has the namespaces in which a connection with one peer may be; "" means that there is no such
+// namespace. If several namespaces have a gateway to the peer, gateway is works, otherwise labelled,
+// otherwise the first of them. The same order decides for other.
 type home struct {
 	labelled string // the first namespace with the peer's label
-	works    string // the first with a Connection that is Connected
-	gateway  string // one with a gateway to the peer: that of works, else labelled, else the first
-	other    string // the same with a Configuration for it
+	works    string // the first namespace with a Connection that is Connected
+	gateway  string // a namespace with a gateway to the peer
+	other    string // a namespace with a Configuration of the peer
 }
 
-// namespace chooses the connection's namespace. Objects count more than a label: Liqo labels the
-// namespace of its authentication, even if the connection was made by hand in another namespace. Of
-// several namespaces with a gateway, the one with a working gateway wins, then the labelled one.
+// namespace chooses the connection's namespace. Objects count more than a label, because Liqo labels
+// the namespace of its authentication even if the connection was made by hand in another namespace.
+// Without objects and label, the namespace is standard.
 func (h home) namespace(standard string) string {
 	return cmp.Or(h.gateway, h.other, h.labelled, standard)
 }
 
-// homes finds the namespaces of all connections; if only is not "", of the one with that peer.
+// homes finds the namespaces of all connections, or of the connection with the peer only if only is
+// not "".
 func (c ClusterFacts) homes(only wire.ClusterID) map[wire.ClusterID]home {
 	all := map[wire.ClusterID]home{}
 	for i := range c.Namespaces {
@@ -497,7 +510,8 @@ func (c ClusterFacts) homes(only wire.ClusterID) map[wire.ClusterID]home {
 	return all
 }
 
-// farConfiguration returns the Configuration of a peering whose gateway's namespace has none.
+// farConfiguration returns the Configuration of a connection from any namespace. Liqo accepts a
+// Configuration in another namespace than the gateway's.
 func (c ClusterFacts) farConfiguration(remote wire.ClusterID) *networkingv1beta1.Configuration {
 	for i := range c.Configurations {
 		if o := &c.Configurations[i]; c.Can().FarConfiguration && o.Labels[wire.LabelRemoteCluster] == string(remote) {
@@ -507,8 +521,8 @@ func (c ClusterFacts) farConfiguration(remote wire.ClusterID) *networkingv1beta1
 	return nil
 }
 
-// connections yields the objects that make up connections, without those that operators derive from
-// them. A label names the peer.
+// connections yields the Configurations, GatewayServers and GatewayClients of all connections. A label
+// of each object names the peer.
 func (c ClusterFacts) connections() iter.Seq[wire.Object] {
 	return func(yield func(wire.Object) bool) {
 		for i := range c.Configurations {
@@ -529,8 +543,8 @@ func (c ClusterFacts) connections() iter.Seq[wire.Object] {
 	}
 }
 
-// peeringIn returns a peer other than remote that has objects in the namespace; "" if there is
-// none.
+// peeringIn returns a peer other than remote whose connection has objects in the namespace; "" if
+// there is no such peer.
 func (c ClusterFacts) peeringIn(namespace string, remote wire.ClusterID) wire.ClusterID {
 	for o := range c.connections() {
 		of := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
@@ -554,7 +568,7 @@ func find[T any, O interface {
 	return nil
 }
 
-// Text is the event as the end of a sentence.
+// Text returns the warning as a text for the end of a sentence.
 func (e EventFacts) Text(now time.Time) string {
 	text := fmt.Sprintf("warning about %s: %s: %s", e.Object, e.Reason, strings.TrimSpace(e.Message))
 	if !e.At.IsZero() {
@@ -563,10 +577,10 @@ func (e EventFacts) Text(now time.Time) string {
 	return text
 }
 
-// DelegationFacts holds the objects that give a peer's operator or admin access. Some are tokens,
-// so they are observed only for plans about this access.
+// DelegationFacts holds the objects that give a peer's operator or a peer's admin access to this
+// cluster. Some Secrets contain tokens, so these objects are read only for plans about such access.
 type DelegationFacts struct {
-	CA       []byte // of the API server, PEM, from the admin's kubeconfig; nil if the kubeconfig has none
+	CA       []byte // the API server's CA from the admin's kubeconfig, PEM; nil if the kubeconfig has no CA
 	Accounts []corev1.ServiceAccount
 	Roles    []rbacv1.Role
 	Bindings []rbacv1.RoleBinding
