@@ -10,50 +10,53 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// keepalive is below the 30 s after which common NATs forget a UDP binding.
+// keepalive is shorter than 30 s, because common NATs forget a UDP binding after 30 s without a packet.
 const keepalive = 15 * time.Second
 
-// lastResort is the metric of a route that loses against every other. While a device's
-// routes are missing, marked packets must not fall through to local pods that have the
-// same addresses.
+// lastResort is the largest metric. The kernel uses a route with this metric only if no other route of
+// the table matches. The route is needed while a device has no routes: packets with a peer's mark must
+// not go to local pods with the same addresses.
 const lastResort = math.MaxInt32
 
-// Counters of packets that the gateway refused.
+// Names of counters of packets in the nftables tables of gateways and nodes. A counter whose name begins
+// with "dropped-" counts refused packets.
 const (
-	// DroppedSource: packets from the tunnel whose source is not the peer's, or could not be
-	// translated.
+	// DroppedSource counts packets from the tunnel whose source is not an address of the peer, or
+	// could not be translated.
 	DroppedSource = "dropped-source"
-	// DroppedDestination: packets from the tunnel to an address that is not ours.
+	// DroppedDestination counts packets from the tunnel whose destination is neither a pod nor an
+	// external address of this cluster, and packets from the tunnel to the fabric's port.
 	DroppedDestination = "dropped-destination"
-	// DroppedInput: packets to the gateway itself that are no pings, and pings that did not
-	// come through the tunnel.
+	// DroppedInput counts packets that the gateway itself refuses. It accepts pings and questions about
+	// the path's MTU, and only through the tunnel.
 	DroppedInput = "dropped-input"
-	// DroppedOutput: packets to the peer with a source that the peer must not see.
+	// DroppedOutput counts packets to the peer with a source that the peer must not see.
 	DroppedOutput = "dropped-output"
-	// DroppedFabric: packets that a sender outside the fabric, for example a pod, sent over
-	// the fabric; and packets to or from addresses that the fabric does not serve.
+	// DroppedFabric counts packets over the fabric from a sender outside of it, for example a pod. It
+	// also counts packets to or from addresses that are not addresses of the fabric.
 	DroppedFabric = "dropped-fabric"
-	// DroppedNodes: packets from a peer to an address of a node.
+	// DroppedNodes counts packets from a peer to an address of a node.
 	DroppedNodes = "dropped-nodes"
-	// Arrived counts all packets at a server's port, whoever sent them. If packets arrive
-	// and none makes a handshake, the keys don't match.
+	// Arrived counts all packets at a server's port from any sender. If packets arrive and no
+	// handshake follows, the keys don't match.
 	Arrived = "arrived"
-	// PodsSent counts packets to the peer in flows that were answered.
+	// PodsSent counts packets to the peer in answered flows: packets of both directions were seen.
 	PodsSent = "pods-sent"
-	// PodsReceived counts packets from the peer in such flows.
+	// PodsReceived counts packets from the peer in answered flows.
 	PodsReceived = "pods-received"
 )
 
-// SetRefused is the set of peers' ranges. Each element counts the packets from its range that
-// the node refused.
+// SetRefused is the name of a set with the ranges of peers. Each element counts the packets from its
+// range that the node refused.
 const SetRefused = "refused"
 
-// Names within the table.
+// Names of sets and maps in the nftables table of a gateway or node, and priorities of its chains. The
+// comments of the sets (ruleset.go, node.go) say what the sets contain.
 const (
 	setTunnels     = "tunnels"
 	setPeers       = "peer-sources"
 	setSeen        = "peer-sources-here"
-	setOwn         = "own-addresses" // as the peers know them
+	setOwn         = "own-addresses" // this cluster's addresses on the wire
 	setEnds        = "tunnel-addresses"
 	setPeerEnds    = "peer-tunnel-addresses"
 	setClosed      = "closed"
@@ -76,13 +79,13 @@ const (
 	priorityDNAT   = -100
 	priorityFilter = 0
 	prioritySNAT   = 100
-	// priorityLast sees packets as they will be on the wire, after SNAT.
+	// priorityLast is after SNAT. Its rules see the addresses that packets have on the wire.
 	priorityLast = 300
 )
 
-// Compute returns the state of a gateway pod. It refuses inputs that no state can satisfy,
-// see errAddress and the errors beside it. It leaves out the same nodes and addresses of
-// nodes as [Inputs.Fitting].
+// Compute returns the wanted kernel state of a gateway pod. It returns an error for inputs that no
+// state can satisfy: see errAddress and the errors beside it. It leaves out the nodes and the
+// addresses of nodes that [Inputs.Fitting] leaves out.
 func Compute(in Inputs) (KernelState, error) {
 	if err := in.check(); err != nil {
 		return KernelState{}, err
@@ -91,11 +94,11 @@ func Compute(in Inputs) (KernelState, error) {
 	peers := slices.SortedFunc(slices.Values(in.Peers), func(a, b Peer) int { return a.Index - b.Index })
 	s := KernelState{
 		Links: []Link{fabricLink(in.PodIP, in.UnderlayMTU)},
-		// The kernel's local table comes after our rules: a remote pod may have the address
-		// of this pod, which is normal if both clusters have the same CIDR.
+		// Our rules come before the kernel's local table, because a remote pod may have the
+		// address of this pod if both clusters have the same CIDR.
 		Rules: []Rule{{Preference: LocalPref, Table: KernelLocal}, {Preference: ErrorPref, Mark: errorMark, Table: LocalTable}},
-		// Nodes ask by ARP whether they reach this pod. With 3, the kernel also answers for
-		// addresses of other devices. With 1, which clusters with IPVS set, it does not answer.
+		// Nodes ask by ARP whether they reach this pod. AnswerARP 3 lets the kernel also answer for
+		// addresses of other devices. Clusters with IPVS set 1, and then the kernel does not answer.
 		Settings: []Setting{{FabricDevice, Forwarding, 1}, {FabricDevice, ReversePath, 0}, {FabricDevice, AnswerARP, 3}},
 	}
 	for _, p := range peers {
@@ -118,10 +121,10 @@ func Compute(in Inputs) (KernelState, error) {
 	return s, nil
 }
 
-// tunnelSettings let packets of remote pods in, although they may have the addresses of local
-// pods or of this pod. If the machine demands strict reverse paths
-// (net.ipv4.conf.all.rp_filter=1, which a pod inherits and can't change), the kernel checks
-// with the packet's mark, which leads to the same route as the mark of the answers.
+// tunnelSettings let in packets of remote pods, although their sources may be addresses of local pods
+// or of this pod. A machine may check reverse paths strictly (net.ipv4.conf.all.rp_filter=1), and a
+// pod can't change that. Then the kernel has to check the path with the packet's mark, because the
+// mark leads to the route of the answers.
 func tunnelSettings(device string) []Setting {
 	return []Setting{{device, Forwarding, 1}, {device, ReversePath, 0}, {device, ReversePathMark, 1}, {device, AcceptLocal, 1}}
 }
@@ -130,19 +133,19 @@ func fabricLink(underlay netip.Addr, mtu int) Link {
 	return Link{Name: FabricDevice, Alias: "liqo-tui: between nodes and gateways", VNI: fabricVNI, Port: FabricPort, MAC: FabricMAC(underlay), MTU: mtu - vxlanOverhead, Up: true}
 }
 
-// reach makes an underlay address usable as a next hop in the fabric. The fabric's packets
-// are sent to the address by, which may be that of a node that passes them on.
+// reach makes an underlay address usable as a next hop in the fabric. The packets around the fabric's
+// frames go to the address by. It may belong to a node that passes the packets on.
 func (s *KernelState) reach(underlay, by netip.Addr) {
 	mac := FabricMAC(underlay)
 	s.Neighbors = append(s.Neighbors, Neighbor{Device: FabricDevice, IP: underlay, MAC: mac})
 	s.Forwards = append(s.Forwards, Forward{Device: FabricDevice, MAC: mac, To: by})
 }
 
-// LinkMTU is the MTU of a tunnel's device: the wanted one, or less if the path to the peer
-// carries less. Fragments of the outer packet cost more than smaller inner packets, and
-// userspace WireGuard loses whole batches to them. LinkMTU is also no more than what this
-// cluster's fabric carries: the search for the path's MTU is answered by the tunnel's other
-// end, so it can't find the limit of the fabric behind this end.
+// LinkMTU returns the MTU of a tunnel's device. It is the smallest of three: the wanted MTU, the MTU of
+// the route to the endpoint less WireGuard's overhead, and the longest packet of this cluster's
+// fabric. A longer packet would need fragments outside of the tunnel. They cost more than smaller
+// packets inside, and userspace WireGuard loses whole batches because of them. The search for the
+// path's MTU can't find the limit of this cluster's fabric, because it ends in the two gateways.
 func (in Inputs) LinkMTU(p Peer) int {
 	fabric := in.UnderlayMTU
 	for _, n := range in.Nodes {
@@ -153,7 +156,7 @@ func (in Inputs) LinkMTU(p Peer) int {
 	return min(p.MTU, cmp.Or(p.UnderlayMTU, in.UnderlayMTU)-Overhead, fabric-vxlanOverhead)
 }
 
-// carries is the longest packet that is sent to the peer.
+// carries returns the length of the longest packet that the gateway sends to the peer, in bytes.
 func (in Inputs) carries(p Peer) int {
 	mtu := in.LinkMTU(p)
 	if known := cmp.Or(p.PathMTU, p.UnprovenMTU); known > 0 {
@@ -183,13 +186,14 @@ func (p Peer) tunnel(mtu int) Tunnel {
 	return t
 }
 
-// routes returns the peer's own routing table. It must have a route for every marked packet.
+// routes returns the peer's own routing table. It has a route for every packet with the peer's mark: at
+// least the one with lastResort.
 func (in Inputs) routes(p Peer) []Route {
 	table := RemoteTable + p.Index
 	routes := []Route{{Table: table, Type: Unreachable, Destination: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Metric: lastResort}}
 	mtu := in.carries(p)
 	if mtu == in.LinkMTU(p) {
-		mtu = 0 // the device's
+		mtu = 0 // the route uses the device's MTU
 	}
 	for _, c := range p.Real.all() {
 		routes = append(routes, Route{Table: table, Type: Unicast, Destination: c, Device: TunnelName(p.Index), MTU: mtu})
@@ -197,18 +201,18 @@ func (in Inputs) routes(p Peer) []Route {
 	return routes
 }
 
-// localRoutes returns the routing table for packets from a tunnel. Packets to pods that no
-// node has announced go to this gateway's own node: it uses the pod network's routes. The
-// pod's default route is no substitute: pod networks drop a pod's packets if their source
-// is not the pod's address.
+// localRoutes returns the routing table for packets from a tunnel. If no node has announced a pod, its
+// packets go to the node of this gateway, which has the pod network's routes. The gateway pod's
+// default route can't replace this, because pod networks drop packets of a pod with another source
+// address.
 func (in Inputs) localRoutes() []Route {
 	var routes []Route
 	lead := func(to netip.Prefix, node netip.Addr) {
 		routes = append(routes, Route{Table: LocalTable, Type: Unicast, Destination: to, Via: node, Device: FabricDevice})
 	}
 	for _, n := range in.Nodes {
-		// The node itself: answers to its own packets, which left with the first external
-		// address as their source.
+		// Packets of the node itself leave with the first external address as their source. This
+		// route is for the answers.
 		lead(netip.PrefixFrom(n.IP, 32), n.IP)
 		for _, p := range n.Pods {
 			lead(p, n.IP)
@@ -216,7 +220,7 @@ func (in Inputs) localRoutes() []Route {
 	}
 	lead(netip.PrefixFrom(in.NodeIP, 32), in.NodeIP)
 	for _, h := range in.Hosts {
-		// A pod is reached by its own node.
+		// If the host is a pod, the routes to pods lead to it.
 		if !slices.ContainsFunc(in.Local.Pod, func(c netip.Prefix) bool { return c.Contains(h.Real) }) {
 			lead(netip.PrefixFrom(h.Real, 32), in.NodeIP)
 		}
@@ -224,16 +228,16 @@ func (in Inputs) localRoutes() []Route {
 	for _, c := range in.Local.Pod {
 		lead(c, in.NodeIP)
 	}
-	// After conntrack has translated what it knows, no other external address is in use. The
-	// type is not "unreachable": the kernel would send the error to the peer's real address,
-	// which may also be a local pod's address.
+	// Conntrack has already translated the external addresses in use, so all others are dropped. The
+	// type is not "unreachable", because the kernel would send the error to the peer's real address.
+	// A local pod may have the same address.
 	for _, c := range outermost(in.Local.External) {
 		routes = append(routes, Route{Table: LocalTable, Type: Blackhole, Destination: c})
 	}
 	return dedupe(routes)
 }
 
-// dedupe drops routes whose destination an earlier route has. That happens if a node's pods
+// dedupe removes a route if an earlier route has the same destination. That happens if a node's pods
 // have the node's own address, or if one node has the whole pod range.
 func dedupe(routes []Route) []Route {
 	seen := make(map[netip.Prefix]bool, len(routes))
