@@ -35,14 +35,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// namespaces makes, limits and removes the mapped namespaces that consumers' maps request. A reconcile
-// request is for one NamespaceMap.
+// namespaces is the controller of mapped namespaces. It makes the namespaces that the NamespaceMaps of
+// consumers request, limits them, and removes them. A reconcile request is for one NamespaceMap.
 type namespaces struct {
 	base
 
-	books    *ledger
-	guards   control.Guards // admission policies
-	counting control.Counting
+	books    *ledger          // counts the pods of each consumer
+	guards   control.Guards   // the admission policies that limit consumers
+	counting control.Counting // finds quotas that Kubernetes does not count
 }
 
 func (r *namespaces) setup(mgr ctrl.Manager) error {
@@ -73,8 +73,8 @@ func (r *namespaces) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// addressNews selects nodes that appear, disappear, or change their addresses. It ignores the nodes of the
-// initial list: the first reconciliation of each map reads them.
+// addressNews selects nodes that appear, disappear, or change their addresses. It ignores the initial list of
+// nodes, because the first reconciliation of each map reads all nodes.
 func addressNews() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
@@ -84,7 +84,8 @@ func addressNews() predicate.Predicate {
 	}
 }
 
-// rangeNews selects ranges of this cluster that appear, disappear, or change.
+// rangeNews selects Networks of this cluster's own ranges that appear, disappear, or change their range. It
+// ignores the initial list, as addressNews does.
 func rangeNews(home string) predicate.Predicate {
 	return predicate.And(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == home }), predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
@@ -106,7 +107,7 @@ func mapNamed(mapped client.Object) []reconcile.Request {
 func (r *namespaces) mapOf(ctx context.Context, mapped string) []reconcile.Request {
 	ns := &corev1.Namespace{}
 	if r.client.Get(ctx, client.ObjectKey{Name: mapped}, ns) != nil {
-		return nil // no mapped namespace, or gone
+		return nil // the namespace is not mapped, or it is gone
 	}
 	return mapNamed(ns)
 }
@@ -148,10 +149,11 @@ func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: in.again}, errors.Join(failed, in.report(ctx))
 }
 
-// policiesAgain is how soon the operator checks again for missing admission policies.
+// policiesAgain is the time after which the operator looks again for missing admission policies.
 const policiesAgain = 30 * time.Second
 
-// guarded returns the reason that this cluster runs no pods of consumers; nil if it runs them.
+// guarded returns an error if admission policies that limit consumers are missing, or if this is unknown. Then
+// this cluster runs no pods of consumers.
 func (r *namespaces) guarded(ctx context.Context) error {
 	switch why, err := r.guards.Missing(ctx); {
 	case err != nil:
@@ -162,7 +164,7 @@ func (r *namespaces) guarded(ctx context.Context) error {
 	return nil
 }
 
-// mappedOf returns the mapped namespaces of a map, by their names.
+// mappedOf returns the mapped namespaces of the NamespaceMap in req, by their names.
 func (r *namespaces) mappedOf(ctx context.Context, req ctrl.Request) (map[string]*corev1.Namespace, error) {
 	var all corev1.NamespaceList
 	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -177,9 +179,10 @@ func (r *namespaces) mappedOf(ctx context.Context, req ctrl.Request) (map[string
 	return out, nil
 }
 
-// unasked handles mapped namespaces whose map is gone. They stay: if somebody has deleted the map here, or
-// this cluster was restored from a backup, the consumer creates the map again. They are removed with the
-// Tenant, or when the operator has seen the consumer give up both its map and its last ResourceSlice.
+// unasked handles mapped namespaces whose map is gone. They stay, because the consumer creates the map again if
+// somebody has deleted it here, or if this cluster was restored from a backup. The operator removes the
+// namespaces with the Tenant. It also removes them if it has seen the consumer give up its map and delete its
+// last ResourceSlice.
 func (r *namespaces) unasked(ctx context.Context, namespace string, namespaces map[string]*corev1.Namespace, givenUp bool) error {
 	return r.each(ctx, namespaces, func(ctx context.Context, ns *corev1.Namespace) error {
 		t, err := r.tenant(ctx, namespace, wire.ClusterID(ns.Labels[wire.LabelRemoteCluster]))
@@ -203,7 +206,7 @@ func (r *namespaces) each(ctx context.Context, namespaces map[string]*corev1.Nam
 	return errors.Join(errs...)
 }
 
-// remove deletes the consumer's rights, and then the namespace with everything in it.
+// remove deletes the consumer's rights in the namespace, and then the namespace with all of its objects.
 func (r *namespaces) remove(ctx context.Context, ns *corev1.Namespace) error {
 	if err := r.withdraw(ctx, ns); err != nil || ns.DeletionTimestamp != nil {
 		return err
@@ -214,8 +217,8 @@ func (r *namespaces) remove(ctx context.Context, ns *corev1.Namespace) error {
 	return control.Delete(ctx, r.client, ns)
 }
 
-// endPods ends the pods soon if their consumer may have nothing here. It runs before the deletion of the
-// namespace, because that ends the operator's rights over the pods.
+// endPods shortens the time that pods have to end if the consumer's Tenant is missing, drained or deleted. It
+// runs before the deletion of the namespace, because the deletion ends the operator's rights over the pods.
 func (r *namespaces) endPods(ctx context.Context, ns *corev1.Namespace) error {
 	t, err := r.tenant(ctx, tenantOf(ns), wire.ClusterID(ns.Labels[wire.LabelRemoteCluster]))
 	if err != nil || !t.gone() {
@@ -233,6 +236,7 @@ func (r *namespaces) endPods(ctx context.Context, ns *corev1.Namespace) error {
 	return nil
 }
 
+// withdraw deletes the consumer's rights in a mapped namespace.
 func (r *namespaces) withdraw(ctx context.Context, ns *corev1.Namespace) error {
 	b := &rbacv1.RoleBinding{}
 	if err := r.client.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: wire.MappedAccessName}, b); err != nil {
@@ -265,21 +269,22 @@ func (r *namespaces) ownRanges(ctx context.Context) ([]netip.Prefix, error) {
 	return slices.Compact(own), nil
 }
 
-// mapping is the reconciliation of one map.
+// mapping is the reconciliation of one NamespaceMap.
 type mapping struct {
 	*namespaces
 
 	of       *offloadingv1beta1.NamespaceMap
 	tenant   *tenant
-	there    map[string]*corev1.Namespace
+	there    map[string]*corev1.Namespace // the existing mapped namespaces, by name
 	conf     *networkingv1beta1.Configuration
-	own      []netip.Prefix
+	own      []netip.Prefix // see ownRanges
 	status   map[string]offloadingv1beta1.RemoteNamespaceStatus
-	problems map[string]error // the keys are the consumer's namespaces
-	again    time.Duration
+	problems map[string]error // by the consumer's namespace, like status
+	again    time.Duration    // until the next reconciliation; 0: only an event causes it
 }
 
-// bringAbout makes the requested mapped namespaces, and removes those that the map does not request any more.
+// bringAbout makes the mapped namespaces that the map requests, and removes the mapped namespaces that it does
+// not request any more.
 func (m *mapping) bringAbout(ctx context.Context) error {
 	var errs []error
 	wanted := map[string]string{}
@@ -305,21 +310,21 @@ func (m *mapping) bringAbout(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// stays notes why Kubernetes keeps a mapped namespace that is being deleted.
+// stays records as a problem why the deletion of a mapped namespace does not finish.
 func (m *mapping) stays(original string, ns *corev1.Namespace) {
 	if why := wire.Stays(ns); ns.DeletionTimestamp != nil && why != "" {
 		m.problems[original] = fmt.Errorf("%s is still being deleted: %s", ns.Name, why)
 	}
 }
 
-// hasAsked reports whether this very map has requested a mapped namespace: the map is older than the
-// namespace, or its status names the namespace. A younger map was restored from a backup or created again,
-// and may have lost requests. So the namespace stays.
+// hasAsked reports whether this NamespaceMap has once requested a mapped namespace: the map is older than the
+// namespace, or its status names the namespace. If the map is younger, it was restored from a backup or created
+// again, and may have lost the request. Then the namespace has to stay.
 func (m *mapping) hasAsked(ns *corev1.Namespace) bool {
 	return !ns.CreationTimestamp.Before(&m.of.CreationTimestamp) || m.of.Status.CurrentMapping[ns.Annotations[peering.AnnotationOriginal]].RemoteNamespace == ns.Name
 }
 
-// order returns the requested namespaces, existing ones first.
+// order returns the consumer's namespaces in the map. Namespaces whose mapped namespace exists come first.
 func (m *mapping) order() []string {
 	all := slices.Sorted(maps.Keys(m.of.Spec.DesiredMapping))
 	slices.SortStableFunc(all, func(a, b string) int {
@@ -334,7 +339,8 @@ func (m *mapping) order() []string {
 	return all
 }
 
-// one makes one mapped namespace. wanted has the names that this map has used so far.
+// one makes the mapped namespace name for the consumer's namespace original. It adds the name to wanted, which
+// has the earlier names of this reconciliation.
 func (m *mapping) one(ctx context.Context, original, name string, wanted map[string]string) (offloadingv1beta1.MappingPhase, error) {
 	refused := func(why error) (offloadingv1beta1.MappingPhase, error) {
 		m.problems[original] = why
@@ -358,7 +364,7 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 			m.again = takenAgain
 			return refused(err)
 		}
-		if ns == nil { // a namespace of this name was deleted a moment ago
+		if ns == nil { // another namespace of this name was deleted a moment ago
 			m.again = control.RightsAgain
 			return "", nil
 		}
@@ -374,7 +380,7 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 	ready, err := m.furnish(ctx, ns)
 	switch {
 	case apierrors.IsForbidden(err) && time.Since(ns.CreationTimestamp.Time) < rightsLag:
-		m.again = control.RightsAgain // an API server takes a moment to act on a binding
+		m.again = control.RightsAgain // an API server needs a moment until a new binding has an effect
 		return "", nil
 	case err != nil:
 		return m.of.Status.CurrentMapping[original].Phase, err
@@ -384,9 +390,11 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 	return offloadingv1beta1.MappingAccepted, nil
 }
 
+// rightsLag is the time after which a refused request is an error, and not the delay of a new binding.
 const rightsLag = 5 * time.Second
 
-// create creates a mapped namespace. If a namespace of this name exists, it usually belongs to somebody else.
+// create creates a mapped namespace. If the name is taken, it returns an error, unless the namespace is one of
+// this map. It returns nil without an error if the namespace with this name has just disappeared.
 func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Namespace, error) {
 	ns := peering.MappedNamespace(m.of, m.tenant.id(), original, name)
 	err := m.client.Create(ctx, ns, client.FieldOwner(control.Manager))
@@ -409,11 +417,12 @@ func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Na
 	return nil, fmt.Errorf("there is a namespace %s already", name)
 }
 
-// takenAgain is how soon a taken name is tried again: the operator does not watch other namespaces.
+// takenAgain is the time after which the operator tries a taken name again. It does not watch other namespaces,
+// so no event tells when the name is free.
 const takenAgain = 10 * time.Second
 
-// furnish writes the limits of a mapped namespace and the consumer's rights in it. It reports whether all are
-// in force.
+// furnish writes the limits of a mapped namespace and the consumer's rights in it. It returns true if Kubernetes
+// counts all quotas and the consumer has access.
 func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, error) {
 	if err := m.label(ctx, ns); err != nil {
 		return false, err
@@ -456,11 +465,12 @@ func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, erro
 	return counted, nil
 }
 
-// countedAgain is how soon an uncounted quota is read again. An event usually arrives sooner.
+// countedAgain is the time after which the operator reads a quota again that Kubernetes has not counted yet. An
+// event usually comes earlier.
 const countedAgain = time.Second
 
-// label restores labels that others have changed. It patches, because an apply would create a deleted
-// namespace again.
+// label restores labels that others have changed. It uses a patch, because an apply would create the namespace
+// again if it was deleted.
 func (m *mapping) label(ctx context.Context, ns *corev1.Namespace) error {
 	want := peering.MappedNamespace(m.of, m.tenant.id(), ns.Annotations[peering.AnnotationOriginal], ns.Name)
 	if ns.Labels[peering.LabelEnforce] == "restricted" { // an admin has chosen it
