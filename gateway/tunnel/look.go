@@ -218,9 +218,8 @@ func (t *Tunnel) renew(to netip.AddrPort) error {
 	return err
 }
 
-// hasNews makes redials of a silent peer frequent again: the peer's endpoint, its key or this
-// machine's network has changed.
-func (t *Tunnel) hasNews() {
+// redialSooner makes the redials of a silent peer frequent again, from the next look on.
+func (t *Tunnel) redialSooner() {
 	t.mu.Lock()
 	t.news = true
 	t.mu.Unlock()
@@ -294,7 +293,7 @@ func (t *Tunnel) redial(n int) {
 
 // Ask pings the peer now, and dials it soon if it is silent.
 func (t *Tunnel) Ask() {
-	t.hasNews()
+	t.redialSooner()
 	t.pingNow()
 }
 

@@ -368,7 +368,7 @@ func (t *Tunnel) follow(ctx context.Context) error {
 		return err
 	}
 	for range signals {
-		t.hasNews()
+		t.redialSooner()
 	}
 	return nil
 }
