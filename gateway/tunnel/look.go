@@ -16,15 +16,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
 )
 
-// watch is the memory between two looks at the tunnel.
+// watch has the values that one look at the tunnel leaves for the next look.
 type watch struct {
 	dog     ping.Watchdog
 	carried ping.Traffic
-	redials int // the redials after the last handshake
+	redials int // since the last handshake
 	looks   int
 }
 
-// look watches the tunnel's traffic, dials again if the peer is silent, and follows a new key.
+// look watches the tunnel until ctx ends. It dials again if the peer is silent, and it makes the peer's next
+// key the present one if the peer uses it.
 func (t *Tunnel) look(ctx context.Context) error {
 	var w watch
 	timer := time.NewTimer(lookInterval)
@@ -47,7 +48,7 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	case err != nil && w.looks > 0:
 		return stillInterval // another pod has the tunnel
 	case err != nil:
-		return lookInterval // no device or no peer yet
+		return lookInterval // the device or WireGuard's peer does not exist yet
 	}
 	if w.looks++; peer.Handshake.IsZero() && w.looks%strangersEvery == 0 {
 		t.countStrangers(time.Now())
@@ -66,9 +67,10 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	advice := w.dog.Advise(now, w.carried, pings, peer.Handshake)
 	switch advice {
 	case ping.Fine:
-		// A packet alone is no answer: the server may dial, too, without hearing this end.
+		// Only a handshake proves that the peer is back. A packet alone does not: a server dials, too, and
+		// it may not receive the packets of this end.
 		if w.redials > 0 && !peer.Handshake.IsZero() {
-			t.pingNow() // the peer is back: confirm it at once
+			t.pingNow() // so that the state is connected at once
 			w.redials = 0
 		}
 	case ping.Doubt:
@@ -87,7 +89,7 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 		return rotateInterval
 	case w.carried.Since(before) <= pingBytes && w.dog.Calm(now, pings):
 		return UntilBeat(ping.CalmInterval)
-	case w.carried == before && pings.Latency > 0: // without a latency, the first answer is still to come
+	case w.carried == before && pings.Latency > 0: // 0: the peer has not answered a ping yet
 		return stillInterval
 	}
 	return lookInterval
@@ -95,25 +97,26 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 
 const (
 	// rekeyRetry is the first delay until a client dials again after its own key or its server's key has
-	// changed. Both ends learn of the new key at about the same time. If one end is earlier, its first
-	// packets are lost; if both dial at once, each drops the other's answer. WireGuard itself tries again
-	// after 5 s. Later delays are half of the time from the change to the last try. So an answer that
-	// takes a second comes before the next try in the end: WireGuard forgets a handshake when it begins a
-	// new handshake.
+	// changed. Both ends learn of the new key at about the same time. The first packets of the earlier end
+	// are lost, and if both ends dial at once, each drops the other's answer. WireGuard itself tries again
+	// only after 5 s. Each later delay is half of the time from the change to the last try. The delays
+	// grow, because WireGuard forgets a handshake when it begins a new one: an answer that takes a second
+	// has to come before the next try.
 	rekeyRetry = 200 * time.Millisecond
-	// rekeyFor is the time for which the client dials like that. Then it treats the peer like any silent
-	// peer.
+	// rekeyFor is the time after a change of a key in which the client dials with these delays. After that
+	// time, the delays are the usual ones for a silent peer.
 	rekeyFor = 5 * time.Second
 )
 
-// dials reports whether this end begins handshakes.
+// dials reports whether this end begins handshakes: a client does, and a server if it is configured so.
 func (t *Tunnel) dials() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.config.Role == gateway.Client || t.wanted.Dials
 }
 
-// awaitsKey reports whether to dial again: a key was replaced, and no handshake has followed.
+// awaitsKey reports whether the client has to dial now, because a key was replaced, no handshake has followed,
+// and the delay since the last try is over.
 func (t *Tunnel) awaitsKey(now, handshake time.Time, latency time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,18 +134,20 @@ func (t *Tunnel) awaitsKey(now, handshake time.Time, latency time.Duration) bool
 	return t.config.Role == gateway.Client && now.Sub(last) >= max(rekeyRetry, 2*latency, last.Sub(t.rekeyed)/2)
 }
 
-// countStrangers counts the packets that came to the tunnel's port.
+// countStrangers notes how many packets came to the tunnel's port. It is called while there is no handshake
+// with the peer, so the senders are not known.
 func (t *Tunnel) countStrangers(now time.Time) {
 	counters, err := t.config.Kernel.Counters()
 	if err != nil {
-		return // the count is only a remark; the next look tries again
+		return // the number is only shown, and a later look tries again
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.strangers.note(now, counters[gateway.Arrived].Packets)
 }
 
-// awaitsNextKey reports whether a key is being replaced.
+// awaitsNextKey reports whether a key is being replaced: the peer has announced a next key and has not used it
+// yet, or no handshake has followed the last change of a key.
 func (t *Tunnel) awaitsNextKey() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,8 +155,8 @@ func (t *Tunnel) awaitsNextKey() bool {
 	return next != wgtypes.Key{} && next != t.promoted || !t.rekeyed.IsZero()
 }
 
-// notePeer stores the peer's state. If the peer has dialled with its next key, that is its
-// key from now on. notePeer returns the state of pings.
+// notePeer stores WireGuard's state of the peer. If the peer has dialled with its next key, this key becomes the
+// present one. notePeer returns the state of pings.
 func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 	t.mu.Lock()
 	moved := peer.Endpoint != t.peer.Endpoint || t.peer.Handshake.IsZero() && !peer.Handshake.IsZero()
@@ -172,7 +177,7 @@ func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 	t.mu.Unlock()
 	if promote {
 		t.config.Log.Info("the peer uses its next key", "key", next.String())
-		_ = t.sync() // reported by Status
+		_ = t.sync() // Status has the error
 	}
 	if moved || promote {
 		t.config.Changed()
@@ -181,16 +186,17 @@ func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 }
 
 const (
-	// forgetAfter is the time of silence after which a server creates its client's peer anew. After a
-	// shorter silence, Liqo's client goes on with its session keys, so the server keeps them, too.
-	// forgetEvery is the least time between two renewals.
+	// forgetAfter is the time of silence after which a server creates WireGuard's entry of its client anew.
+	// After a shorter silence, Liqo's client goes on with its session keys, so the server keeps them, too.
+	// forgetEvery is the shortest time between two such renewals.
 	forgetAfter, forgetEvery = 1500 * time.Millisecond, 3 * time.Second
 )
 
-// forget creates the peer of a silent client anew. Only a server needs it. WireGuard refuses a handshake
-// whose time stamp is not later than that of the last handshake. The client may be a new process by now,
-// on a machine whose clock is behind: its handshakes would be refused until the clock has caught up.
-// After forget, an attacker can replay an old handshake that it has recorded, but learns no key.
+// forget creates WireGuard's entry of a silent client anew. Only a server needs it. The entry has the time stamp
+// of the last handshake, and WireGuard refuses handshakes with an earlier time stamp. The client may be a new
+// process on a machine whose clock is behind. Without forget, the server would refuse its handshakes until
+// this clock has reached the time stamp. After forget, an attacker can send a recorded handshake once more, but
+// learns no key.
 func (t *Tunnel) forget(now time.Time) {
 	t.mu.Lock()
 	early := now.Sub(t.heard) < forgetAfter || now.Sub(t.forgotten) < forgetEvery
@@ -206,8 +212,8 @@ func (t *Tunnel) forget(now time.Time) {
 	}
 }
 
-// renew creates the peer anew. That begins a handshake with the address in the parameter to, if it is
-// valid, otherwise with the peer's last address.
+// renew creates WireGuard's entry of the peer anew. That begins a handshake with the address in the parameter
+// to, or with the peer's last address if to is not valid.
 func (t *Tunnel) renew(to netip.AddrPort) error {
 	err := t.config.Kernel.Redial(t.device, to)
 	if err == nil {
@@ -235,25 +241,25 @@ func (t *Tunnel) takeNews() bool {
 
 const (
 	// perEndpoint is the number of handshakes with one endpoint before the next endpoint is tried. The
-	// peer's last address comes first, then the given endpoints: a server may have several. If redials
-	// are 5 s or more apart (the constant rarely), each endpoint gets one handshake.
+	// peer's last address comes first, then the configured endpoints, because a server may have several.
+	// If the time between two redials is at least rarely, each endpoint gets only one handshake.
 	perEndpoint = 4
 	rarely      = 5 * time.Second
-	// perPort is the number of handshakes from one port before the next port is tried. A machine on the
-	// path that tracks flows can treat a flow wrongly as long as its packets come: a node takes the flow
-	// for its own if it is dialled before its kube-proxy knows the Service. The machine knows nothing of
-	// a flow from a new port.
+	// perPort is the number of handshakes from one port before the client uses the next port. A machine
+	// on the path that tracks flows can treat a flow wrongly as long as its packets come. For example, a
+	// node keeps a flow that began before its kube-proxy knew the Service. A flow from a new port is new
+	// to such a machine.
 	perPort = 2
-	// quickPorts is the number of first redials in which perPort alone decides on a new port. After
-	// them, a port is kept for at least portFor. Linux forgets an unanswered flow after 30 s
-	// (nf_conntrack_udp_timeout), and a client uses 10 ports in turn: so a port's flow is forgotten
-	// before the port is used again.
+	// quickPorts is the number of first redials in which perPort alone decides on a new port. Later, the
+	// client keeps a port for at least portFor. It uses 10 ports in turn, and Linux forgets an unanswered
+	// flow after 30 s (nf_conntrack_udp_timeout). So the flow of a port is forgotten before the client
+	// uses the port again.
 	quickPorts = 8
 	portFor    = 5 * time.Second
 )
 
-// portIsDue reports whether the n-th redial without an answer needs another port. The parameter since is
-// when the present port came into use.
+// portIsDue reports whether the n-th redial without an answer needs another port. The client uses the present
+// port since the time since.
 func portIsDue(n int, now, since time.Time) bool {
 	return n%perPort == 0 && (n <= quickPorts || now.Sub(since) >= portFor)
 }
@@ -272,7 +278,7 @@ func (t *Tunnel) redial(n int) {
 		}
 		to = t.chosen
 	}
-	change := t.config.Role == gateway.Client && portIsDue(n, now, t.ported) // a server's port is its Service's
+	change := t.config.Role == gateway.Client && portIsDue(n, now, t.ported) // a server's port is the one of its Service
 	if change {
 		t.ported = now
 	}
@@ -280,7 +286,7 @@ func (t *Tunnel) redial(n int) {
 	t.config.Changed()
 	if to.IsValid() && len(all) > 1 {
 		t.config.Log.Info("no answer; trying the server's next address", "endpoint", to)
-		_ = t.sync() // reported by Status
+		_ = t.sync() // Status has the error
 	}
 	var err error
 	if change {
@@ -291,7 +297,7 @@ func (t *Tunnel) redial(n int) {
 	}
 }
 
-// Ask pings the peer now, and dials it soon if it is silent.
+// Ask pings the peer now. If the peer is silent, the next redials come as soon as after a change.
 func (t *Tunnel) Ask() {
 	t.redialSooner()
 	t.pingNow()
@@ -352,8 +358,8 @@ func (t *Tunnel) Status(now time.Time) Status {
 		Heard: t.heard, Redialled: t.redialled, Standby: t.standby,
 	}
 	s.Moved, s.MovedOver = t.silence.Moved(now, ping.Traffic{Sent: t.peer.Sent, Received: t.peer.Received})
-	// Only a key that the kernel already accepts is reported: the peer uses its next key as soon as it
-	// reads this. If the kernel did not accept the key yet, the peer's first packets would be lost.
+	// The peer uses its next key as soon as it reads it here. So the key is reported only if the kernel
+	// already accepts it: otherwise the peer's first packets would be lost.
 	if next := t.wanted.next(); next == t.admitted.PublicKey || next == t.admitted.NextKey {
 		s.NextKey = next
 	}
