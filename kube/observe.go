@@ -30,8 +30,9 @@ func watchFrom(version string) *metav1.ListOptions {
 	return &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}
 }
 
-// stores returns a store for each watch in [kinds.All] that the options ask for: the watches of
-// one tenant namespace, or, if tenant is "", the rest.
+// stores returns a store for each watch in [kinds.All] that the options need. If tenant is "", these
+// are the watches that are not for one tenant namespace. Otherwise they are the watches for the
+// namespace tenant.
 func (c *Cluster) stores(tenant string) (all []*store) {
 	uses := []kinds.Use{kinds.Connections}
 	if c.options.Lending != LendingIgnored {
@@ -74,17 +75,17 @@ func (c *Cluster) storeOf(k kinds.Kind, w kinds.Watch, tenant string) *store {
 		options.FieldSelector = fields.OneTermEqualSelector(w.Field, w.Value)
 	}
 	if err != nil {
-		panic(err) // a selector of the table can't be parsed
+		panic(err) // a selector in kinds.All can't be parsed
 	}
 	s := newStore(k.Kind, func() client.ObjectList { return c.newList(k) }, c.notify, &options)
 	s.watch, s.narrow = w, c.narrow(w.Narrow)
-	if w.For.Lending() && c.options.Lending != LendingPlanned { // such kinds may be forbidden, and may fail
+	if w.For.Lending() && c.options.Lending != LendingPlanned { // without a plan, nothing depends on these kinds
 		s.watch.Optional, s.watch.Minor = true, true
 	}
 	return s
 }
 
-// newList makes an empty list of a kind.
+// newList returns an empty list of a kind.
 func (c *Cluster) newList(k kinds.Kind) client.ObjectList {
 	of := k.GroupVersion().WithKind(k.Kind + "List")
 	if k.Untyped {
@@ -94,12 +95,14 @@ func (c *Cluster) newList(k kinds.Kind) client.ObjectList {
 	}
 	l, err := c.client.Scheme().New(of)
 	if err != nil {
-		panic(err) // a group of the table is not in the scheme
+		panic(err) // the group of a kind in kinds.All is not in the scheme
 	}
 	return l.(client.ObjectList)
 }
 
-// narrow returns an option that lists fewer objects; nil if there is none.
+// narrow returns a function for users who may not list all objects of a kind. The function returns the
+// list option for the objects that such a user may list. Its second result is false if their
+// namespace is not known. narrow returns nil if such users have no objects of the kind to list.
 func (c *Cluster) narrow(to kinds.Narrow) func() (client.ListOption, bool) {
 	switch to {
 	case kinds.NotAtAll:
@@ -117,8 +120,8 @@ func (c *Cluster) narrow(to kinds.Narrow) func() (client.ListOption, bool) {
 	return nil
 }
 
-// tenant is the only namespace to list if listing all namespaces is forbidden; "" if there
-// is no such namespace.
+// tenant returns the tenant namespace to list if this user may not list all namespaces; "" if no such
+// namespace is known.
 func (c *Cluster) tenant() string {
 	known, _ := c.userTenant.Load().(string)
 	return cmp.Or(c.options.Tenant, known)
@@ -128,20 +131,21 @@ func (c *Cluster) tenantNamespace() (client.ListOption, bool) {
 	return client.InNamespace(c.tenant()), c.tenant() != ""
 }
 
-// facts returns the facts that say how the cluster is reached.
+// facts returns the facts that are known without a request: the context and the API server.
 func (c *Cluster) facts() flows.ClusterFacts {
 	f := flows.ClusterFacts{Context: c.options.Context, ContextNamespace: c.standard, Server: c.server, Namespace: c.namespace}
 	f.Instead.Cluster, f.Instead.User = c.options.Cluster, c.options.User
 	return f
 }
 
-// Observe waits for the first answer of every watch, then returns the cluster's facts.
+// Observe waits for the first answer of every watch, and returns the cluster's facts. If the cluster can't
+// be used, the Problem of the facts says why. The error is not nil only if ctx has ended.
 func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	facts := c.facts()
 	if c.options.Delegation {
 		facts.Delegation = &flows.DelegationFacts{CA: c.ca}
 	}
-	// A login may take a person minutes: the time limits of requests begin after it.
+	// The time limits of requests begin after the login, because a login can take minutes.
 	if err := c.transport.Ready(ctx); err != nil {
 		facts.Problem = c.problem("get credentials", err)
 		return facts, ctx.Err()
@@ -200,8 +204,8 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	return facts, c.addKeys(ctx, &facts)
 }
 
-// noteUnlisted records that this user can't list a kind completely, so that a check does not take
-// "not seen" for "absent".
+// noteUnlisted records in the facts that this user can't list all objects of a kind. Without this, a
+// check would take an object that it does not see for one that does not exist.
 func (c *Cluster) noteUnlisted(f *flows.ClusterFacts, s *store) {
 	if s.watch.Unlisted == nil {
 		return
@@ -218,8 +222,8 @@ func (c *Cluster) watched(lending bool) []*store {
 	return slices.DeleteFunc(slices.Clone(c.mirrored), func(s *store) bool { return s.watch.For.Lending() != lending })
 }
 
-// tried waits for the first answer of every watch. If ctx ends before, it returns what is still
-// read.
+// tried waits for the first answer of every watch. If ctx ends before, it returns the kind of the first
+// watch without an answer, otherwise "".
 func tried(ctx context.Context, all []*store) (reads string) {
 	for _, s := range all {
 		select {
@@ -231,8 +235,8 @@ func tried(ctx context.Context, all []*store) (reads string) {
 	return ""
 }
 
-// onOurClock converts the times of our own facts from the cluster's clock to this
-// machine's. Kubernetes' objects in the facts keep the cluster's times.
+// onOurClock converts times in Pods and Events of the facts from the cluster's clock to this machine's
+// clock. Kubernetes' objects in the facts keep the cluster's times.
 func onOurClock(f *flows.ClusterFacts) {
 	for i := range f.Pods {
 		if p := &f.Pods[i]; !p.Restarted.IsZero() {
@@ -250,13 +254,15 @@ func eventsOnOurClock(events []flows.EventFacts, ahead time.Duration) {
 	}
 }
 
-// resourceOf names the resource of a kind that is not served, in the API server's notation.
+// resourceOf returns the resource of a kind with its group and version, such as
+// "gatewayservers.networking.liqo.io/v1beta1".
 func resourceOf(kind string) string {
 	k, _ := kinds.Named(kind)
 	return fmt.Sprintf("%s.%s/%s", k.Resource(), k.Group, k.Version)
 }
 
-// identify asks once for the cluster's UID and version.
+// identify adds the cluster's UID, its version and AsPeer to the facts. It asks the API server until it
+// has an answer once, and then reuses the answer.
 func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flows.Problem {
 	c.identityOnce.Lock()
 	defer c.identityOnce.Unlock()
@@ -279,7 +285,7 @@ func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flow
 	return nil
 }
 
-// user is our user name as the API server sees it; "" if the API server does not return it.
+// user returns the name of this user on the API server; "" if the API server does not return it.
 func (c *Cluster) user(ctx context.Context) string {
 	var review authenticationv1.SelfSubjectReview
 	if err := c.client.Create(ctx, &review); err != nil {
@@ -288,12 +294,12 @@ func (c *Cluster) user(ctx context.Context) string {
 	return review.Status.UserInfo.Username
 }
 
-// peeringUser matches the names of the users that Liqo makes for one peer's admin. They
-// consist of the peer's cluster ID and 16 random bytes.
+// peeringUser matches the names of the users that Liqo makes for the admin of a peer. Such a name
+// contains the peer's cluster ID and 16 random bytes.
 var peeringUser = regexp.MustCompile(`^liqo-peer-user-(.+)-[0-9a-f]{32}$`)
 
-// tenantOf returns the tenant namespace for which Liqo or we made a peering user; "" for
-// other users.
+// tenantOf returns the tenant namespace of a user that Liqo or liqo-tui made for the admin of a peer;
+// "" for other users.
 func tenantOf(user string) string {
 	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		if namespace, name, _ := strings.Cut(account, ":"); name == peering.UserName {
