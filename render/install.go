@@ -27,12 +27,13 @@ var crdFiles embed.FS
 //go:embed operator.yaml
 var operatorManifest string
 
-// policies limit the fields and namespaces that may be changed: RBAC can't express that.
+// policies has admission policies for all clusters. They limit which fields and namespaces our programs may
+// change, because RBAC can't express such limits.
 //
 //go:embed policies.yaml
 var policies string
 
-// Further manifests of clusters with a role in lending.
+// Clusters with a role in lending need these manifests, too.
 var (
 	//go:embed peering.yaml
 	peeringManifest string
@@ -42,11 +43,10 @@ var (
 	providerManifest string
 )
 
-// DefaultExternalCIDR is Liqo's default range for addresses that stand for
-// hosts outside a cluster's pod network.
+// DefaultExternalCIDR is Liqo's default external range.
 const DefaultExternalCIDR = "10.70.0.0/16"
 
-// StatedByInstall begins the [wire.AnnotationSource] of ranges that an admin has stated.
+// StatedByInstall is the beginning of [wire.AnnotationSource] on Networks whose range an admin has stated.
 const StatedByInstall = "stated by install "
 
 // InstallParams describe an installation of our operator and fabric.
@@ -54,36 +54,38 @@ type InstallParams struct {
 	Namespace string // default: DefaultNamespace
 	ClusterID wire.ClusterID
 	Image     string
-	// PodCIDRs and ServiceCIDR are the ranges that the admin states. The operator finds out
-	// the ranges that are left out. Only the operator makes the Networks of both.
+	// PodCIDRs and ServiceCIDR are the ranges of pods and of Services that the admin states. If they are
+	// empty, the operator finds them out. In both cases the operator makes their Networks.
 	PodCIDRs     []string
 	ServiceCIDR  string
 	ExternalCIDR string // default: DefaultExternalCIDR
-	// Reserve are ranges under which no peer may be seen.
+	// Reserve are ranges under which the cluster must not see a peer.
 	Reserve []string
-	// Pools are the ranges for peers whose own ranges are taken; default: the operator's.
+	// Pools are the ranges from which the operator takes the remapped ranges of peers; default: the
+	// operator's own pools.
 	Pools []string
-	// Pods are the admin's settings for the programs' pods; nil: none.
+	// Pods are the admin's settings for the pods of our programs; nil means no settings.
 	Pods *ProgramSettings
-	// GatewayReplicas is the number of pods of a gateway. One of them holds the tunnel;
-	// default: 1.
+	// GatewayReplicas is the number of pods of a gateway; default: 1. Only one of them has the
+	// tunnel, the others are standbys.
 	GatewayReplicas int
-	// OperatorReplicas is the number of the operator's pods. One of them works; default: 1.
+	// OperatorReplicas is the number of the operator's pods; default: 1. Only one of them works at a
+	// time.
 	OperatorReplicas int
 	// Peering is the cluster's role in lending; "" is [PeeringNone].
 	Peering PeeringRole
-	// APIServer is the URL at which consumers reach the cluster's API server; default: the
-	// address that the API servers themselves publish.
+	// APIServer is the URL at which consumers reach the cluster's API server; default: the address
+	// that the API servers publish in the cluster.
 	APIServer string
-	// Lend is the most that all consumers get together, such as cpu=8; default: the nodes'
-	// resources.
+	// Lend limits the resources that all consumers get together, such as cpu=8; default: the
+	// resources of the nodes.
 	Lend []string
-	// Announce is the API server's URL that nodes announce in their LANs, together with the
-	// cluster's ID. With "" or [AnnounceNone] they announce nothing.
+	// Announce is the URL of the API server that nodes announce in their LANs, together with the
+	// cluster's ID. If it is "" or [AnnounceNone], nodes announce nothing.
 	Announce string
 }
 
-// AnnounceNone ends an announcement.
+// AnnounceNone is the value of Announce with which an admin ends an earlier announcement.
 const AnnounceNone = "none"
 
 // PeeringRole is a cluster's role in lending.
@@ -97,13 +99,14 @@ const (
 	PeeringBoth     PeeringRole = "both"
 )
 
-// Consumes reports whether the cluster uses others' resources.
+// Consumes reports whether the cluster uses resources of other clusters.
 func (r PeeringRole) Consumes() bool { return r == PeeringConsumer || r == PeeringBoth }
 
-// Provides reports whether the cluster lends resources.
+// Provides reports whether the cluster lends resources to other clusters.
 func (r PeeringRole) Provides() bool { return r == PeeringProvider || r == PeeringBoth }
 
-// signers are the signers whose certificates the operator may request, as a list in CEL.
+// signers returns the names of the signers from which the operator may request certificates, as the items of
+// a list in CEL.
 func (r PeeringRole) signers() string {
 	var all []string
 	if r.Provides() {
@@ -115,9 +118,9 @@ func (r PeeringRole) signers() string {
 	return strings.Join(all, ", ")
 }
 
-// Install returns all objects that a cluster needs so that our operator can connect it:
-// definitions, identity, address ranges, gateway templates, operator, fabric. Callers have to
-// check an admin's p before.
+// Install returns all objects that a cluster needs so that our operator can connect it: definitions, cluster
+// ID, address ranges, gateway templates, operator and node agents. It does not check p: if an admin gave the
+// values, the caller has to check them.
 func Install(p InstallParams) ([]wire.Object, error) {
 	p.Namespace = cmp.Or(p.Namespace, wire.DefaultNamespace)
 	objs, err := CRDs()
@@ -148,8 +151,8 @@ func Install(p InstallParams) ([]wire.Object, error) {
 	return objs, nil
 }
 
-// ClusterNetworks are the Networks of a cluster's own pods or Services. They are not remapped.
-// source names the origin of the ranges.
+// ClusterNetworks returns the Networks of a cluster's own pods or Services, which are not remapped. The
+// parameter source names the origin of the ranges.
 func ClusterNetworks(namespace, kind string, cidrs []string, source string) []wire.Object {
 	objs := make([]wire.Object, 0, len(cidrs))
 	for i, cidr := range cidrs {
@@ -165,8 +168,8 @@ func ClusterNetworks(namespace, kind string, cidrs []string, source string) []wi
 	return objs
 }
 
-// reserved returns Networks like those that Liqo's chart makes from its reservedSubnets. The name
-// of each depends on its range, since a Network's range can't be changed.
+// reserved returns the Networks for [InstallParams.Reserve]. Liqo's chart makes such Networks from its value
+// reservedSubnets. The range of a Network can't be changed, so a Network's name contains its range.
 func reserved(p InstallParams) []wire.Object {
 	objs := make([]wire.Object, 0, len(p.Reserve))
 	for _, cidr := range p.Reserve {
@@ -190,11 +193,10 @@ func clusterID(p InstallParams) *corev1.ConfigMap {
 	}
 }
 
-// CRDs are the definitions of the kinds that our programs use, generated from
-// Liqo's types.
+// CRDs returns the definitions of the kinds that connections need. They are generated from Liqo's types.
 func CRDs() ([]wire.Object, error) { return copies(parsedCRDs()) }
 
-// peeringCRDs are the further definitions that lending needs.
+// peeringCRDs returns the definitions that lending needs besides.
 func peeringCRDs() ([]wire.Object, error) { return copies(parsedPeeringCRDs()) }
 
 func copies(parsed []wire.Object, err error) ([]wire.Object, error) {
@@ -205,8 +207,8 @@ func copies(parsed []wire.Object, err error) ([]wire.Object, error) {
 	return objs, err
 }
 
-// parsedCRDs parses the definitions once. Parsing takes longer than all other parts of a plan,
-// and a plan is made again after each observation.
+// These functions parse the definitions only once. A plan is made again after each observation, and parsing
+// takes longer than all its other parts.
 var (
 	parsedCRDs        = sync.OnceValues(func() ([]wire.Object, error) { return parseCRDs("crds/*.yaml") })
 	parsedPeeringCRDs = sync.OnceValues(func() ([]wire.Object, error) { return parseCRDs("crds/peering/*.yaml") })
@@ -228,7 +230,7 @@ func parseCRDs(pattern string) ([]wire.Object, error) {
 			return nil, fmt.Errorf("parse %s: %w", file, err)
 		}
 		if strings.HasSuffix(crd.Spec.Names.Plural, "templates") {
-			// Liqo lists CRDs by this label to learn which kinds are templates.
+			// Liqo finds the kinds that are templates by this label of their CRDs.
 			crd.Labels = map[string]string{"networking.liqo.io/gatewaytemplate": "true"}
 		}
 		objs = append(objs, crd)
@@ -236,21 +238,20 @@ func parseCRDs(pattern string) ([]wire.Object, error) {
 	return objs, nil
 }
 
-// shared has texts that several manifests use. The texts have variables themselves, so they are
-// filled in first.
+// shared has values of variables in the manifests: texts that occur several times, and lists that other code
+// needs, too. The values contain variables themselves, so they are filled in first.
 var shared = map[string]string{
 	"$BY_OPERATOR":  `request.userInfo.username == "system:serviceaccount:$NAMESPACE:liqo-tui-operator"`,
 	"$KEEPS_OWNERS": `object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences && object.metadata.?finalizers == oldObject.metadata.?finalizers`,
-	// The kubelet of a real node writes hostIP when it starts a pod, and nobody removes it. The
-	// program of a virtual node writes the label with its first change of a pod's status.
+	// The kubelet of a real node writes hostIP when it starts a pod, and no program removes hostIP. A
+	// virtual kubelet writes the label with its first change of a pod's status.
 	"$ON_NO_KUBELET":   `(oldObject.metadata.?labels[?"liqo.io/shadowPod"].orValue("") == "true" || oldObject.status.?hostIP.orValue("") == "")`,
 	"$GUARDS_CONSUMER": strings.Join(PeeringConsumer.Guards(), ", "),
 	"$GUARDS_PROVIDER": strings.Join(PeeringProvider.Guards(), ", "),
 }
 
-// Guards are the ValidatingAdmissionPolicies that a cluster in this role needs; their bindings have
-// the same names. If they were missing, consumers, programs of virtual nodes, or anybody with
-// the operator's token would have more rights than intended.
+// Guards returns the names of the ValidatingAdmissionPolicies that a cluster in this role needs. Their bindings
+// have the same names. The policies limit consumers, virtual kubelets, and anybody with the operator's token.
 func (r PeeringRole) Guards() []string {
 	var all []string
 	if r.Consumes() {
@@ -314,17 +315,17 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]wire.Object, err
 			for _, s := range pods.ForGateway().ImagePullSecrets {
 				names = append(names, s.Name)
 			}
-			if o.Name == wire.OperatorName+"-home" && len(names) > 0 { // it copies pull secrets to gateways' namespaces; no names would mean all
+			if o.Name == wire.OperatorName+"-home" && len(names) > 0 { // it copies pull secrets to the namespaces of gateways. Without names, the right would be for all Secrets
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get"}})
 			}
-			if o.Name == wire.OperatorName+"-home" && p.Peering.Provides() { // it has the address at which peers reach its proxy
+			if o.Name == wire.OperatorName+"-home" && p.Peering.Provides() { // it makes the IP object by which consumers reach the proxy of the API server
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{"ipam.liqo.io"}, Resources: []string{"ips"}, Verbs: []string{"create", "patch", "delete"}})
 			}
 		case *rbacv1.ClusterRole:
-			if o.Name == wire.PeeringAccessName && p.Peering.Provides() { // it limits a consumer's objects
+			if o.Name == wire.PeeringAccessName && p.Peering.Provides() { // it makes the quotas that limit a consumer's objects
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"resourcequotas"}, Verbs: []string{"get", "create", "patch", "delete"}})
 			}
-			if o.Name == wire.PeeringAccessName && p.Peering.Consumes() { // it makes the programs of virtual nodes
+			if o.Name == wire.PeeringAccessName && p.Peering.Consumes() { // it makes the Deployments of virtual kubelets
 				write := []string{"create", "patch", "delete"}
 				o.Rules = append(o.Rules,
 					rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: write},
@@ -342,8 +343,7 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]wire.Object, err
 	return objs, nil
 }
 
-// lastManifests keeps the parsed manifests for all plans of an installation: a plan is made after
-// each observation.
+// lastManifests keeps the parsed manifests, because an installation makes a plan after each observation.
 var lastManifests manifests
 
 type manifests struct {
@@ -377,7 +377,7 @@ func (m *manifests) parse(text string) ([]wire.Object, error) {
 	return objs, nil
 }
 
-// Flags of the operator, and of the node agent.
+// Flags of the operator. The last one is a flag of the node agent.
 const (
 	poolsFlag     = "--pools="
 	podsFlag      = "--pod-cidr="
@@ -395,9 +395,9 @@ func services(p InstallParams) []string {
 	return []string{p.ServiceCIDR}
 }
 
-// OperatorParams reads the parameters of an installation from its operator's Deployment: image,
-// pools, the cluster's ranges, role in lending, replicas and the pods' settings. Ranges that the
-// operator chooses or finds itself are empty.
+// OperatorParams reads the parameters of an installation from its operator's Deployment: image, pools, the
+// cluster's ranges, role in lending, APIServer, Lend, the operator's replicas and the settings of pods. A range
+// is empty if the installation did not state it.
 func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 	p.Pods = rememberedPods(d)
 	if d.Spec.Replicas != nil {
@@ -405,7 +405,7 @@ func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 	}
 	for _, c := range d.Spec.Template.Spec.Containers {
 		p.Image = c.Image
-		if Rewritten(d, d.Spec.Template) != "" { // one container, and this is not what was asked for
+		if Rewritten(d, d.Spec.Template) != "" { // an admission webhook has changed the image of the only container
 			p.Image = AskedImages(d, d.Spec.Template)[0]
 		}
 		for _, arg := range c.Args {
@@ -432,7 +432,7 @@ func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 	return p
 }
 
-// Announced is the URL that a DaemonSet's node agents announce; "" if they announce none.
+// Announced returns the URL that the node agents of a DaemonSet announce; "" if they announce nothing.
 func Announced(d *appsv1.DaemonSet) string {
 	for _, c := range d.Spec.Template.Spec.Containers {
 		for _, arg := range c.Args {
@@ -481,8 +481,8 @@ func manifestObject(kind string) wire.Object {
 	return nil
 }
 
-// Optional reports whether an installation works without the object if the cluster does not know
-// its kind. Validating admission policies came with Kubernetes 1.30, mutating ones with 1.36.
+// Optional reports whether an installation works without the object on a cluster that does not know its kind.
+// Kubernetes has validating admission policies since 1.30, and mutating admission policies since 1.36.
 func Optional(o wire.Object) bool {
 	return o.GetObjectKind().GroupVersionKind().Group == admissionregistrationv1.GroupName
 }
