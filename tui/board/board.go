@@ -14,62 +14,65 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// News is what one context has told since the last time.
+// News has the changes that one observation of a context brings.
 type News struct {
 	Ref     flows.ContextRef
-	Problem *flows.Problem // why it does not answer now
-	// The rest is of a cluster that answered.
+	Problem *flows.Problem // why the cluster does not answer now; nil if it answers
+	// The other fields are not used if Problem is set.
 	ID      wire.ClusterID
 	UID     string
 	Changed []flows.Reading
-	Gone    []wire.ClusterID
-	// Complete is set when there is nothing but what changed speaks of.
+	Gone    []wire.ClusterID // peers whose connections are gone
+	// Complete is set if Changed has all connections of the cluster, and not only the changed ones.
+	// Then Gone is not used.
 	Complete bool
 	Events   []flows.EventFacts // recent warnings
 }
 
-// source is one context of the board, and what it has told so far.
+// source is one context of the board, with its latest news.
 type source struct {
 	ref      flows.ContextRef
-	ID       wire.ClusterID // "" until it has answered
+	ID       wire.ClusterID // "" until the cluster has answered
 	uid      string
-	asked    bool
+	asked    bool // some news of the context have come, perhaps only a problem
 	problem  string
 	word     string    // the problem in short
-	silent   time.Time // since when it does not answer
+	silent   time.Time // since when the cluster does not answer; zero: it answers
 	readings map[wire.ClusterID]flows.Reading
-	events   []flows.EventFacts // that are in the log already
+	events   []flows.EventFacts // the warnings that are already in the log
 }
 
-// board is all peerings of the chosen contexts: one row for each pair of
-// clusters, sorted and filtered. One changed reading costs the same whether
-// there are a hundred rows or ten thousand, but for a copy of pointers.
+// board has the connections of all chosen contexts: one row for each pair of clusters,
+// sorted and filtered. The work for one changed reading does not grow with the number of
+// rows, except for a copy of pointers.
 //
-// It is the one part of the model that is not a value: it is changed in place,
-// in Update only.
+// All other parts of the model are values. The board is changed in place, but only by
+// Update.
 type board struct {
 	began   time.Time
 	now     time.Time
 	sources []source
-	// owner is the source that speaks for a cluster: several contexts may reach
-	// the same one.
+	// owner is the index of the source whose readings count for a cluster. Several contexts
+	// may lead to the same cluster.
 	owner map[wire.ClusterID]int
-	// worked are the pairs that were worked on, A first.
+	// worked has the pairs of contexts that the admin has chosen as A and B, on the command line or in
+	// the wizard. A comes first.
 	worked map[[2]flows.ContextRef]bool
-	// tests are the last from pod to pod that this program made. One may end before the
-	// dashboard has heard of the pair.
+	// tests has the last test from pod to pod for each pair, if this program made one. A test may
+	// end before there is a row of the pair.
 	tests map[pairID]*verify.Result
 	Rows  map[pairID]*peering
 	Log   eventLog
 
 	Order  order
 	filter filter
-	List   []*peering // what is shown, in order
-	named  []*peering // all rows by name, for sort; nil: to be made again
+	List   []*peering // the rows that the filter shows, in order
+	named  []*peering // all rows, sorted by name; nil: sort has to make the list again
 	counts [view.States]int
 
-	expires time.Time // when the first verdict does; zero: none
-	// hides keeps contexts that don't answer out of what stands above the rows.
+	expires time.Time // when the next verdict of a row expires; zero: no verdict expires
+	// hides is set if the lines above the rows only count the contexts that don't answer. Otherwise
+	// these lines also name them.
 	hides bool
 }
 
@@ -79,8 +82,8 @@ func newBoard(contexts []flows.ContextRef, now time.Time) *board {
 	return b
 }
 
-// choose sets the contexts. Those that are there already keep what they told;
-// what only the others told is forgotten.
+// choose sets the contexts of the board. A context that was already there keeps its news. The board
+// forgets the news of contexts that are not chosen any more.
 func (b *board) choose(contexts []flows.ContextRef) {
 	same := slices.EqualFunc(b.sources, contexts, func(s source, ref flows.ContextRef) bool { return s.ref == ref })
 	if same {
@@ -101,7 +104,7 @@ func (b *board) source(ref flows.ContextRef) int {
 	return slices.IndexFunc(b.sources, func(s source) bool { return s.ref == ref })
 }
 
-// settle finds out anew who speaks for which cluster, and makes all rows again.
+// settle chooses the owner of each cluster again, and makes all rows again.
 func (b *board) settle() {
 	clear(b.owner)
 	for i, s := range b.sources {
@@ -109,7 +112,8 @@ func (b *board) settle() {
 			continue
 		}
 		at, taken := b.owner[s.ID]
-		// The first one, unless another way to the same cluster works now.
+		// The first context of a cluster is its owner, unless it is silent and a later context of the same
+		// cluster answers.
 		if !taken || b.sources[at].uid == s.uid && !b.sources[at].silent.IsZero() && s.silent.IsZero() {
 			b.owner[s.ID] = i
 		}
@@ -130,10 +134,11 @@ func (b *board) settle() {
 	b.sort()
 }
 
-// speaker is the context that speaks for a cluster.
+// speaker returns the context of a cluster's owner. If the cluster has no owner, it returns the first
+// context.
 func (b *board) speaker(id wire.ClusterID) flows.ContextRef { return b.sources[b.owner[id]].ref }
 
-// prefer has the first of two contexts be A where both are the ends of a row.
+// prefer makes the first of two contexts A in the row of the two clusters.
 func (b *board) prefer(pair [2]flows.ContextRef) {
 	turned := [2]flows.ContextRef{pair[flows.B], pair[flows.A]}
 	if b.worked[pair] || pair[flows.A] == pair[flows.B] {
@@ -144,7 +149,7 @@ func (b *board) prefer(pair [2]flows.ContextRef) {
 	b.settle()
 }
 
-// absence is why nothing is known from a cluster itself.
+// absence returns the reason that a cluster itself gives no news.
 func (b *board) absence() string {
 	if slices.ContainsFunc(b.sources, func(s source) bool { return s.ID == "" }) {
 		return "not among the contexts that have answered"
@@ -152,8 +157,8 @@ func (b *board) absence() string {
 	return "not among the contexts"
 }
 
-// strangers are contexts of which nothing is shown, because another cluster
-// has the same ID.
+// strangers returns a sentence for each context whose cluster is not shown, because an earlier context leads
+// to another cluster with the same ID.
 func (b *board) strangers() []string {
 	var all []string
 	for _, s := range b.sources {
@@ -164,7 +169,7 @@ func (b *board) strangers() []string {
 	return all
 }
 
-// take notes what contexts have told. now is the clock.
+// take adds news of contexts to the board at the time now.
 func (b *board) take(now time.Time, all []News) {
 	b.advance(now)
 	var touched []pairID
@@ -215,7 +220,7 @@ func (b *board) take(now time.Time, all []News) {
 		b.settle()
 		return
 	}
-	// Moving each row is cheaper than sorting all only while few have changed.
+	// If few rows have changed, it is cheaper to move each of them than to sort all rows.
 	bulk := len(touched) > 16 && len(touched) > len(b.List)/16
 	for _, id := range touched {
 		if bulk {
@@ -229,7 +234,8 @@ func (b *board) take(now time.Time, all []News) {
 	}
 }
 
-// noteWarnings puts a cluster's new warnings into the log, each with its peering.
+// noteWarnings puts a cluster's new warnings into the log. If the object of a warning is in the tenant namespace
+// of a connection, the entry names the connection.
 func (b *board) noteWarnings(s *source, events []flows.EventFacts) {
 	if slices.Equal(s.events, events) {
 		return
@@ -254,7 +260,7 @@ func (b *board) noteWarnings(s *source, events []flows.EventFacts) {
 	s.events = events
 }
 
-// missing are the peers that a complete list leaves out.
+// missing returns the peers of the source that the complete list all does not contain.
 func (s source) missing(all []flows.Reading) []wire.ClusterID {
 	gone := maps.Clone(s.readings)
 	for _, r := range all {
@@ -263,8 +269,8 @@ func (s source) missing(all []flows.Reading) []wire.ClusterID {
 	return slices.Sorted(maps.Keys(gone))
 }
 
-// advance lets time pass: verdicts expire. If the clock was set back, all are
-// given anew.
+// advance sets the board's time, and makes the rows with expired verdicts again. If the clock was
+// set back, it makes all rows again.
 func (b *board) advance(now time.Time) {
 	if b.now.Sub(now) > session.ClockStep {
 		b.now, b.expires = now, time.Time{}
@@ -301,8 +307,8 @@ func (b *board) expiresAt(t time.Time) {
 	}
 }
 
-// wakes is when something on the board changes only because time passes: ages
-// are shown in minutes.
+// wakes returns the time at which the board has to be drawn again although there is no news. That is the
+// next minute, because ages are shown in minutes, or earlier the time at which a verdict expires.
 func (b *board) wakes() time.Time {
 	next := b.now.Truncate(time.Minute).Add(time.Minute)
 	if stale := b.expires.Add(time.Millisecond); !b.expires.IsZero() && stale.Before(next) {
@@ -319,8 +325,8 @@ func (b *board) measure(i int, before, after flows.Reading) {
 	}
 }
 
-// measured is the row and the side that a source's reading measures, if it is a new one
-// and the source speaks for its cluster.
+// measured returns the row and the side to which a source's reading belongs. ok is false if the reading is
+// not newer than the reading before, or if another source is the owner of the cluster.
 func (b *board) measured(i int, before, after flows.Reading) (_ *peering, side int, ok bool) {
 	s := b.sources[i]
 	if at, owned := b.owner[s.ID]; owned && at != i || !session.Newer(before, after) {
@@ -333,7 +339,7 @@ func (b *board) measured(i int, before, after flows.Reading) (_ *peering, side i
 	return p, side, true
 }
 
-// row is the row of a pair, made if there is none.
+// row returns the row of a pair. If there is no row, it makes one.
 func (b *board) row(id pairID) *peering {
 	p, ok := b.Rows[id]
 	if !ok {
@@ -344,9 +350,9 @@ func (b *board) row(id pairID) *peering {
 	return p
 }
 
-// ends are both sides as they are known now: A is the cluster that was A when the pair
-// was worked on, or else the one whose context comes first. What belongs to a side moves
-// with it.
+// ends returns both sides of a row with the latest readings. If the pair of contexts is in worked,
+// that decides which cluster is A. Otherwise A is the cluster whose context comes first. If A and B
+// change places, ends also exchanges the histories and the rates in the row.
 func (b *board) ends(p *peering) [2]end {
 	ends := [2]end{b.end(p.ID.low, p.ID.high), b.end(p.ID.high, p.ID.low)}
 	low, lowChosen := b.owner[p.ID.low]
@@ -378,7 +384,7 @@ func (b *board) end(id, peer wire.ClusterID) end {
 	return e
 }
 
-// move makes one row again, and puts it where it belongs.
+// move makes one row again, and moves it to its new place in List.
 func (b *board) move(id pairID) {
 	if p, ok := b.Rows[id]; ok && p.show && p.State != view.States {
 		if i, ok := b.find(p); ok {
@@ -392,7 +398,7 @@ func (b *board) move(id pairID) {
 	}
 }
 
-// refresh makes a row again from what its ends say, wherever it is in the list.
+// refresh makes a row again from the readings of both ends. It does not change the order of List.
 func (b *board) refresh(id pairID) {
 	p := b.row(id)
 	first := p.State == view.States
@@ -425,14 +431,15 @@ func (b *board) refresh(id pairID) {
 	p.show = b.filter.matches(p)
 }
 
-// flapsKept bounds what a row remembers of a connection that never rests.
+// flapsKept is the largest number of flaps that a row keeps. A flap is the time at which this
+// program saw an outage begin.
 const flapsKept = 100
 
-// flapWindow is how long a flap counts.
+// flapWindow is the time for which an outage counts.
 const flapWindow = 24 * time.Hour
 
-// countFlap notes when a connection that worked is seen not to. What can't be
-// seen, as while an API server does not answer, is no flap.
+// countFlap records an outage if a connection worked before and does not work now. In states that
+// neither work nor are broken, for example while an API server does not answer, it records nothing.
 func (b *board) countFlap(p *peering, was view.PairState) {
 	switch {
 	case p.State.Works():
@@ -449,7 +456,7 @@ func (b *board) countFlap(p *peering, was view.PairState) {
 	}
 }
 
-// flapCount is how often the connection was seen to break in the last day.
+// flapCount returns the number of outages that were seen in the last day.
 func (p *peering) flapCount(now time.Time) int {
 	old, _ := slices.BinarySearchFunc(p.flaps, now.Add(-flapWindow), time.Time.Compare)
 	return len(p.flaps) - old
