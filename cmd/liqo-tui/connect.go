@@ -27,34 +27,34 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// connectFlags are the admin's choices for a connection. Some are decided only after both clusters
-// were observed.
+// connectFlags are the admin's choices for a connection. Facts of both clusters decide the choices that the
+// admin leaves open.
 type connectFlags struct {
 	params    flows.Params
 	flags     []*flags.Flag[flows.Params]
 	install   bool
-	operators [2]render.InstallParams // what to install on each side
+	operators [2]render.InstallParams // the installation for each side, if --install is given
 	operator  []*flags.Flag[render.InstallParams]
-	probe     bool         // test pods try the ways between the clusters first
-	reach     *trial.Reach // what the test pods found; nil before they ran
+	probe     bool         // test pods try the ways between the clusters before the plan
+	reach     *trial.Reach // the results of the test pods; nil before they ran
 }
 
 func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaults()} }
 
-// add adds the settings for which takes returns true; if takes is nil, all settings.
+// add adds flags for the settings for which takes returns true. If takes is nil, it adds flags for all settings.
 func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting) bool) {
 	for _, s := range connectionSettings {
 		if takes == nil || takes(s) {
 			c.flags = append(c.flags, flags.Add(f, &c.params, s)...)
 		}
 	}
-	if takes == nil { // see [flows.Params.Undecided]
+	if takes == nil { // facts decide if the flag is not given, see [flows.Params.Undecided]
 		f.Lookup("server-service-type").DefValue = flags.Auto
 	}
 }
 
-// parse returns the parameters, and the open fields: facts decide these. Settings without a flag
-// are not in p.Given, so a connection keeps its own.
+// parse returns the parameters, and the open fields, which facts decide. p.Given has only the settings whose flags
+// were given, so an existing connection keeps its other settings.
 func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	p = c.params
 	for _, v := range c.flags {
@@ -75,7 +75,8 @@ func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	return p, open, nil
 }
 
-// withDefaults lets the admin's own defaults count as given for a new connection.
+// withDefaults adds the settings from the admin's configuration and environment to p.Given, if the connection is
+// new. An existing connection keeps its settings.
 func (c *connectFlags) withDefaults(p flows.Params, f flows.Facts) flows.Params {
 	if _, exists := flows.Adopt(p, f); exists {
 		return p
@@ -88,15 +89,15 @@ func (c *connectFlags) withDefaults(p flows.Params, f flows.Facts) flows.Params 
 	return p
 }
 
-// addReplace adds the flag to replace a peer by another cluster. Only the command line can set it,
-// no file and no environment variable: it is about one cluster at one time.
+// addReplace adds the flag to replace a peer by another cluster. Only the command line can set the flag, because
+// it is meant for one cluster at one time. A file or an environment variable would stay.
 func (c *connectFlags) addReplace(f *pflag.FlagSet) {
 	const name = "replace-peer"
 	f.BoolVar(&c.params.ReplacePeer, name, false, "connect a cluster that has the ID of a peer and is another one, such as a peer that was built anew: the former one loses its connection. The plan shows it, and asks for it")
 	config.OnCommandLine(f, name)
 }
 
-// plan returns the planning function. It decides the open fields once both clusters are in sight.
+// plan returns the planning function. The function decides the open fields as soon as both clusters were observed.
 func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 	p, open, err := c.parse()
 	if err != nil {
@@ -116,7 +117,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 			}
 			settled = c.withDefaults(settled, f)
 			if plan := flows.PlanConnect(settled, f); plan.Failure() != nil {
-				return plan // a cluster is not in sight yet, or does not fit
+				return plan // a cluster was not observed yet, or can't be connected
 			}
 			connecting := flows.Connecting
 			if swap.Possible(settled, open, f) {
@@ -139,7 +140,8 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 	}, nil
 }
 
-// installations are the installations for the sides that have no operator.
+// installations returns the installations for the sides without an operator. failed is a step with the reason if
+// an installation is not possible.
 func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, failed *flows.Step) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		facts := f.Sides[side]
@@ -162,7 +164,7 @@ func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, 
 	return all, nil
 }
 
-// try runs pods that try the ways between the clusters, if the admin asked for it.
+// try runs test pods that try the ways between the clusters, if --probe is given.
 func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
 	p, open, err := c.parse()
 	if err != nil || !c.probe {
@@ -170,7 +172,7 @@ func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
 	}
 	f, err := engine.Observe(ctx, a, b, time.Now)
 	if err != nil || len(flows.NoAnswer(f, flows.A, flows.B)) > 0 {
-		return err // the plan gives the reason
+		return err // without an error, the plan says why a cluster can't be used
 	}
 	p = c.withDefaults(p, f)
 	p, _ = settle(p, open|p.Undecided(f), f)
@@ -179,8 +181,8 @@ func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
 	return err
 }
 
-// settle decides the open fields, and gives a reason for each as a sentence. If the connection
-// exists, it keeps its settings.
+// settle decides the open fields, and returns a sentence with the reason for each. An existing connection keeps
+// its settings.
 func settle(p flows.Params, open flows.Fields, f flows.Facts) (flows.Params, []string) {
 	if _, exists := flows.Adopt(p, f); exists {
 		return p, nil
@@ -253,15 +255,15 @@ they are. The plan says which changes interrupt traffic.`,
 	f.StringVar(&e.format, "format", manifest.YAML, "of --export: yaml, kustomize or argocd (with sync waves)")
 	c.addInstall(f)
 	cmd.MarkFlagsMutuallyExclusive("filename", "shortcuts", "export", "probe")
-	for _, many := range []string{"filename", "shortcuts"} { // --replace-peer is about one peer
+	for _, many := range []string{"filename", "shortcuts"} { // these connect many peers, and --replace-peer is for one
 		cmd.MarkFlagsMutuallyExclusive(many, "replace-peer")
 	}
-	cmd.MarkFlagsMutuallyExclusive("install", "export") // the manifests to export depend on what is installed
+	cmd.MarkFlagsMutuallyExclusive("install", "export") // the exported manifests depend on the installed operator
 	acceptLiqoctl(cmd)
 	return cmd
 }
 
-// addInstall adds the flags for clusters where nothing manages connections yet.
+// addInstall adds the flags to install the operator on clusters without an operator.
 func (c *connectFlags) addInstall(f *pflag.FlagSet) {
 	f.BoolVar(&c.install, "install", false, "first install the liqo-tui operator on clusters where nothing is installed")
 	c.operators[flows.A].Image = releasedImage
@@ -316,7 +318,7 @@ this, too.`,
 	return cmd
 }
 
-// achieved returns the final message for the chosen --wait level.
+// achieved returns the final message, which depends on --wait.
 func achieved(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achieved {
 	var b strings.Builder
 	a, z := f.Sides[flows.A].ID, f.Sides[flows.B].ID
@@ -343,7 +345,7 @@ func achieved(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achie
 	return report.Achieved{Text: b.String(), Next: next}
 }
 
-// rangesText lists the addresses at which pods reach each other.
+// rangesText lists, for each cluster, the addresses of the other cluster's pods.
 func rangesText(f flows.Facts) string {
 	var b strings.Builder
 	for _, side := range []flows.Side{flows.A, flows.B} {
