@@ -93,7 +93,7 @@ func (c *connectFlags) withDefaults(p flows.Params, f flows.Facts) flows.Params 
 // it is meant for one cluster at one time. A file or an environment variable would stay.
 func (c *connectFlags) addReplace(f *pflag.FlagSet) {
 	const name = "replace-peer"
-	f.BoolVar(&c.params.ReplacePeer, name, false, "connect a cluster that has the ID of a peer and is another one, such as a peer that was built anew: the former one loses its connection. The plan shows it, and asks for it")
+	f.BoolVar(&c.params.ReplacePeer, name, false, "connect another cluster that has the cluster ID of a peer, for example a peer that was built anew. The former cluster loses its connection. The plan shows this, and the program asks before it continues")
 	config.OnCommandLine(f, name)
 }
 
@@ -130,7 +130,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 			}
 			reasons = append(reasons, check.UntriedWay(settled, f)...)
 			if c.probe && c.reach == nil {
-				reasons = append(reasons, "UDP was not tried: a dry run makes no pods; check --pre --probe does")
+				reasons = append(reasons, "UDP was not tried, because a dry run makes no pods. check --pre --probe tries it")
 			}
 			decided = connecting(settled)
 		}
@@ -157,7 +157,7 @@ func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, 
 			return all, &flows.Step{
 				ID: flows.StepID("install-" + report.Side(side)), Side: side, Action: flows.Wait, Title: "the operator can be installed",
 				Status: flows.Failed, Kind: flows.FailedPreflight, Code: flows.CodeUnfit, Reason: err.Error(),
-				Fix: []command.Hint{command.Hintf("give %s or --image; %s has more to choose", [...]string{"--cluster-id", "--remote-cluster-id"}[side], facts.Ours("install"))},
+				Fix: []command.Hint{command.Hintf("give %s or --image; for other settings, run %s first", [...]string{"--cluster-id", "--remote-cluster-id"}[side], facts.Ours("install"))},
 			}
 		}
 	}
@@ -209,8 +209,9 @@ func connectCommand(io streams, pair *pairFlags) *cobra.Command {
 		Short: "Connect two clusters, and wait until the gateways are connected",
 		Long: `Connect the pod networks of the local (A) and the remote (B) cluster.
 
-It shows a plan and asks, unless --yes is given. Run it again to continue where
-an earlier run stopped. If there is nothing to do, it says so.
+The command shows a plan and asks before it changes anything, unless --yes is
+given. Run it again to continue an earlier run. If there is nothing to do, it
+says so.
 
 Run it with other flags to change a connection. Settings without a flag stay as
 they are. The plan says which changes interrupt traffic.`,
@@ -224,7 +225,7 @@ they are. The plan says which changes interrupt traffic.`,
   # rome's peers reach each other without rome
   liqo-tui network connect --shortcuts --context rome
 
-  # what would it do? exit code 4 if anything
+  # show the plan only; exit code 4 if it changes something
   liqo-tui network connect --context rome --remote-context milan --dry-run`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -248,11 +249,11 @@ they are. The plan says which changes interrupt traffic.`,
 	f := cmd.Flags()
 	c.add(f, nil)
 	c.addReplace(f)
-	f.BoolVar(&c.probe, "probe", false, "first have short-lived pods try the ways between the clusters, as check --pre --probe does: 8 s at most. What is closed stops before anything is applied; --server-location auto chooses what is open")
-	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this YAML file: \"peerings\" is a list of maps of these flags, \"defaults\" is one such map. Flags of the command line are defaults, too")
-	f.BoolVar(&between, "shortcuts", false, "connect every two peers of the local cluster directly, if contexts of the kubeconfig files lead to both. Run it again when there are more peers")
+	f.BoolVar(&c.probe, "probe", false, "first run short-lived pods that try the ways between the clusters, as check --pre --probe does. This takes 8 s at most. If the way is closed, nothing is applied. --server-location auto chooses a side that the other one reaches")
+	f.StringVarP(&file, "filename", "f", "", "connect all pairs of this YAML file. \"peerings\" has a map of these flags for each pair. \"defaults\" is a map of flags for all pairs. Flags of the command line are defaults, too")
+	f.BoolVar(&between, "shortcuts", false, "connect the peers of the local cluster directly with each other, if contexts of the kubeconfig files lead to them. Run it again after a peer was added")
 	f.StringVar(&e.folder, "export", "", "write the manifests of both clusters into this folder instead of applying them")
-	f.StringVar(&e.format, "format", manifest.YAML, "of --export: yaml, kustomize or argocd (with sync waves)")
+	f.StringVar(&e.format, "format", manifest.YAML, "format of the manifests of --export: yaml, kustomize or argocd (with sync waves)")
 	c.addInstall(f)
 	cmd.MarkFlagsMutuallyExclusive("filename", "shortcuts", "export", "probe")
 	for _, many := range []string{"filename", "shortcuts"} { // these connect many peers, and --replace-peer is for one
@@ -274,7 +275,7 @@ func (c *connectFlags) addInstall(f *pflag.FlagSet) {
 			c.operator = append(c.operator, flags.Add(f, &c.operators[flows.A], s)...)
 		case "cluster-id":
 			c.operator = append(c.operator, flags.Add(f, &c.operators[flows.A], s)...)
-			s.Name, s.Help = "remote-cluster-id", "with --install: the same for the remote cluster"
+			s.Name, s.Help = "remote-cluster-id", "with --install: like --cluster-id, but for the remote cluster"
 			c.operator = append(c.operator, flags.Add(f, &c.operators[flows.B], s)...)
 		}
 	}
@@ -287,8 +288,8 @@ func initCommand(io streams, pair *pairFlags) *cobra.Command {
 		Use:   "init",
 		Short: "Exchange address ranges, without gateways",
 		Long: `Tell the local (A) and the remote (B) cluster each other's address ranges. Wait
-until each has assigned the addresses for the other's pods. network connect does
-this, too.`,
+until each cluster has assigned addresses to the other cluster's pods.
+network connect does this, too.`,
 		Example: `  liqo-tui network init --context rome --remote-context milan`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -324,7 +325,7 @@ func achieved(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achie
 	a, z := f.Sides[flows.A].ID, f.Sides[flows.B].ID
 	switch wait {
 	case flows.WaitNone:
-		fmt.Fprintf(&b, "All is applied on %s and %s; nobody waited for the connection.\n", a, z)
+		fmt.Fprintf(&b, "All changes are applied on %s and %s. With --wait none, the connection was not checked.\n", a, z)
 	case flows.WaitVerified:
 		fmt.Fprintf(&b, "%s and %s are connected", a, z)
 		if m := f.Measured.Value(); m != nil {
@@ -332,7 +333,7 @@ func achieved(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achie
 		}
 		fmt.Fprintln(&b)
 	case flows.WaitConnected:
-		fmt.Fprintf(&b, "%s and %s are connected: each gateway answers the other's pings. No pod has tested it yet.\n", a, z)
+		fmt.Fprintf(&b, "%s and %s are connected: each gateway answers the other's pings. No packet was sent from pod to pod yet.\n", a, z)
 	}
 	b.WriteString(rangesText(f))
 	next := []report.NextStep{

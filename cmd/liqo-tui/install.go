@@ -35,7 +35,7 @@ Run it again to continue, to update, or to correct the image. Settings without
 a flag stay as they are. network connect --install does this while connecting.`,
 		Example: `  liqo-tui install --context rome --cluster-id rome
 
-  # what would it do? exit code 4 if anything
+  # show the plan only; exit code 4 if it changes something
   liqo-tui install --context rome --dry-run
 
   # with the same settings as the Helm chart

@@ -205,7 +205,7 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 			peer := string(answer.From.ClusterID)
 			text := fmt.Sprintf("%s and %s are connected: %s's gateway answers pings.", f.Sides[flows.A].ID, peer, peer)
 			if c.params.Wait == flows.WaitNone {
-				text = fmt.Sprintf("All is applied on %s; nobody waited for the connection.", f.Sides[flows.A].ID)
+				text = fmt.Sprintf("All changes are applied on %s. With --wait none, the connection was not checked.", f.Sides[flows.A].ID)
 			}
 			return report.Achieved{Text: text, Next: []report.NextStep{
 				{Command: pair.local.command("info", "peer", peer), Why: "says how it does, and by which addresses its pods are reached"},

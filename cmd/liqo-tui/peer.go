@@ -42,7 +42,7 @@ To let the remote cluster use the local one's resources too, run it again with
 		Example: `  liqo-tui peer --context rome --remote-context milan \
     --cpu 4 --memory 8Gi --server-service-type NodePort
 
-  # what would it do? exit code 4 if anything
+  # show the plan only; exit code 4 if it changes something
   liqo-tui peer --context rome --remote-context milan --dry-run`,
 		Args: noArguments,
 	}
