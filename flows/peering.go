@@ -22,28 +22,28 @@ const (
 	StateNotConnected EndState = "not connected" // there is no gateway
 	StateStarting     EndState = "starting"      // a gateway exists, but has reported nothing yet
 	StateConnecting   EndState = "connecting"    // the peer's gateway has never answered
-	StateConnected    EndState = "connected"     // the peer's gateway answers pings: a claim about gateways, not about pods
-	StateDegraded     EndState = "degraded"      // the peer's gateway answers, but pings are lost
+	StateConnected    EndState = "connected"     // the peer's gateway answers pings; this says nothing about pods
+	StateDegraded     EndState = "degraded"      // the peer's gateway answers, but pings are lost or nodes have a problem
 	StateDown         EndState = "down"          // the peer's gateway answered before, but does not now
-	StateStale        EndState = "stale"         // the last report is too old to be believed
-	StateUnknown      EndState = "unknown"       // a value that this program doesn't know
+	StateStale        EndState = "stale"         // the last report is too old to say how it is now
+	StateUnknown      EndState = "unknown"       // the Connection has a value that this program doesn't know
 )
 
 // Works reports whether packets pass between the gateways.
 func (s EndState) Works() bool { return s == StateConnected || s == StateDegraded }
 
-// degradedLoss is the share of lost pings above which a connection is degraded. A minute has thirty
-// pings: two lost pings are more than this share, one lost ping is not.
+// degradedLoss is the share of lost pings above which a connection is degraded. Of the thirty pings of a
+// minute, one may be lost, but not two.
 const degradedLoss = 0.05
 
 // FabricPort is the UDP port between nodes and gateways of our operator.
 const FabricPort = 6092
 
-// liqoReportInterval is the default of a setting of Liqo's gateways: while the peer answers, they
-// write a Connection's latency at least this often.
+// liqoReportInterval is the longest time after which Liqo's gateways write the latency of a Connection again
+// while the peer answers. It is the default of a setting of Liqo.
 const liqoReportInterval = 10 * time.Second
 
-// Role is the end of the tunnel that a cluster has.
+// Role says which end of the tunnel a cluster has.
 type Role string
 
 // The two roles.
@@ -52,44 +52,45 @@ const (
 	RoleClient Role = "client" // dials
 )
 
-// Reading is one cluster's report on its connection with one other cluster. It has small plain
-// values only, so that two readings can be compared with ==.
+// Reading is the report of one cluster about its connection with one peer. It has only small plain
+// values, so that == compares two readings.
 type Reading struct {
 	Peer      wire.ClusterID
-	Namespace string    // the tenant's
+	Namespace string    // the tenant namespace
 	Role      Role      // "" if there is no gateway
 	Created   time.Time // when the gateway was created; zero if there is none
 	// Endpoint is the address at which the server is dialled ("UDP 192.0.2.7:31840"), from the
 	// server's status or from the client's settings.
 	Endpoint string
-	Relayed  bool // Endpoint is a relay's, which the server dials
-	// CIDRs reports whether the peer's ranges are mapped to local ones.
+	Relayed  bool // Endpoint is the address of a relay, and the server dials the relay
+	// CIDRs is set if the operator has assigned local ranges to the peer.
 	CIDRs bool
-	// Waiting is the reason why the gateway's pod does not run, with the pod's name.
+	// Waiting is the reason that the gateway's pod does not run, with the pod's name; "" if there is
+	// none.
 	Waiting string
-	// Unreached names the nodes that can't reach the gateway, as text; "" if all can, or if it is
-	// unknown.
+	// Unreached names the nodes that can't reach the gateway, as text; "" if all nodes reach it, or if
+	// this is unknown.
 	Unreached string
-	// Own and Told are the ranges that the cluster has, and those that it was told of its peer, as
-	// [Ranges] writes them; "" if there are none.
+	// Own has the cluster's own ranges, and Told the ranges of the peer that the cluster was told, both
+	// in the form of [Ranges]; "" if there are none.
 	Own, Told string
 	// Identity identifies the cluster, and PeerIdentity the peer that it is connected with; "" if
 	// unknown.
 	Identity, PeerIdentity string
-	// Unmanaged is why nothing manages the connection, or why it is not finished, as a clause; ""
-	// if it is as it should be.
+	// Unmanaged says, as a clause, that no operator works on the cluster, or that the operator has not
+	// finished the connection; "" if neither is so.
 	Unmanaged string
-	// NodeProblem is the first problem of a node with a faulty path to the peer, as text; "" if
-	// there is none, or if it is unknown.
+	// NodeProblem is the first problem of a node on the way to the peer, as text; "" if there is
+	// none, or if this is unknown.
 	NodeProblem string
 
-	// Exists reports whether there is a Connection. The fields below come from it.
+	// Exists is set if there is a Connection. The fields below come from the Connection.
 	Exists bool
 	Value  networkingv1beta1.ConnectionStatusValue
-	// Since is when Value last changed; zero if unknown.
+	// Since is the time at which Value last changed; zero if unknown.
 	Since time.Time
-	// At is when the values below were measured. Interval is the longest time until the next
-	// measurement; 0 if unknown.
+	// At is the time of the measurement of the values below. Interval is the longest time until the
+	// next measurement; 0 if unknown.
 	At       time.Time
 	Interval time.Duration
 	Latency  time.Duration // round trip; 0 if not measured
@@ -101,26 +102,26 @@ type Reading struct {
 	Loss           float64       // share of pings, 0 to 1; see Lost
 	Received, Sent uint64        // bytes since the tunnel was made
 	Lately         wire.Movement // the traffic since the last answered ping
-	// PodTraffic is when packets of pods were last seen in both directions; zero if never, or if
-	// the gateway does not look for them.
+	// PodTraffic is the last time at which packets of pods were seen in both directions; zero if they
+	// were never seen, or if the gateway does not look for them.
 	PodTraffic time.Time
-	// Refused counts packets from the peer that were for nodes or for the gateway itself. It is
-	// valid if CountsRefused is set: older gateways and Liqo's don't count them.
+	// Refused counts refused packets from the peer to nodes or to the gateway itself. It is valid only
+	// if CountsRefused is set, because older gateways and Liqo's gateways don't count such packets.
 	Refused        uint64
 	CountsRefused  bool
-	PeerAddress    string // address:port from which the peer was last heard
+	PeerAddress    string // address:port from which the peer's last packet came
 	Implementation string
 	MTU            int // bytes
-	PathMTU        int // bytes, the longest packet that came through; 0 if unknown
-	// Generation is the generation of the gateway's object that was in force when the peer last
+	PathMTU        int // bytes, the longest packet that was seen to pass; 0 if unknown
+	// Generation is the generation of the gateway's object that the gateway used when the peer last
 	// answered; 0 if unknown.
 	Generation int64
 	// NextKey is the peer's next public key, in base64, if the gateway is prepared for it.
 	NextKey string
 }
 
-// StaleAt is when the reading becomes too old to be believed, if no new one comes; zero if it never
-// does.
+// StaleAt returns the time at which the reading becomes stale if no new reading comes; zero if it never becomes
+// stale.
 func (r Reading) StaleAt() time.Time {
 	if !r.Exists {
 		return time.Time{}
@@ -128,13 +129,13 @@ func (r Reading) StaleAt() time.Time {
 	return wire.StaleAt(r.At, r.Interval)
 }
 
-// Stale reports whether the reading is too old to be believed.
+// Stale reports whether the reading is too old to say how the connection is now.
 func (r Reading) Stale(now time.Time) bool {
 	at := r.StaleAt()
 	return !at.IsZero() && now.After(at)
 }
 
-// Lost is the share of lost pings, 0 to 1. It is unknown before the first ping is answered, and for
+// Lost returns the share of lost pings, 0 to 1. It is unknown before the first answer to a ping, and for
 // gateways that do not count pings, such as Liqo's.
 func (r Reading) Lost() (share float64, known bool) {
 	if !r.Reported || r.Value != networkingv1beta1.Connected && r.Value != networkingv1beta1.ConnectionError {
@@ -149,15 +150,14 @@ func (r Reading) Lossy() bool {
 	return known && share > degradedLoss
 }
 
-// Answered reports whether the peer's gateway answers pings now. Liqo's gateways say Connected even
-// if pings are switched off; then At is zero.
+// Answered reports whether the peer's gateway answers pings now. If pings are switched off, Liqo's gateways say
+// Connected, too, but then At is zero.
 func (r Reading) Answered(now time.Time) bool {
 	state, _ := r.State(now)
 	return state.Works() && !r.At.IsZero()
 }
 
-// Cause is the gateway's reason for its state; "" if it gives none, or if the reading is too old to
-// be believed.
+// Cause returns the gateway's reason for its state; "" if there is none, or if the reading is stale.
 func (r Reading) Cause(now time.Time) wire.Reason {
 	if r.Stale(now) {
 		return ""
@@ -165,7 +165,7 @@ func (r Reading) Cause(now time.Time) wire.Reason {
 	return r.Reason
 }
 
-// State judges the reading. why is a sentence with the root cause, as far as the cluster knows it.
+// State returns the state of this end. why is a sentence with the root cause, if the cluster knows it.
 func (r Reading) State(now time.Time) (state EndState, why string) {
 	state, why = r.claim(now)
 	if r.Waiting != "" && !state.Works() && state != StateNotConnected {
@@ -174,7 +174,8 @@ func (r Reading) State(now time.Time) (state EndState, why string) {
 	return state, why
 }
 
-// claim is the state by the Connection alone, unless that is too old to be believed.
+// claim returns the state that follows from the Connection and the reports of nodes, without the state of the
+// gateway's pod.
 func (r Reading) claim(now time.Time) (state EndState, why string) {
 	switch {
 	case !r.Exists && r.Role == "":
@@ -213,7 +214,7 @@ func (r Reading) claim(now time.Time) (state EndState, why string) {
 	return StateUnknown, fmt.Sprintf("the Connection says %q, which this program does not know", r.Value)
 }
 
-// lossWindow is how far back a gateway counts lost pings.
+// lossWindow is the time before a report in which a gateway counts lost pings.
 const lossWindow = time.Minute
 
 // lossText describes lost pings. After an outage, pings of the last minute still count as lost: the
@@ -228,7 +229,7 @@ func (r Reading) lossText() string {
 // Recovering reports whether pings lost in the latest outage still count as lost.
 func (r Reading) Recovering() bool { return !r.Since.IsZero() && r.At.Sub(r.Since) < lossWindow }
 
-// meaning explains the value of a gateway that reports nothing else: Liqo's.
+// meaning explains the value of a Connection if its gateway reports nothing else, as Liqo's gateways do.
 func (r Reading) meaning() string {
 	switch r.Value {
 	case networkingv1beta1.Connected:
@@ -243,7 +244,7 @@ func (r Reading) meaning() string {
 	return "the peer's gateway has not answered yet; Liqo's gateway reports no reason"
 }
 
-// ServerSide is the side whose gateway is dialled; ok is false if neither side has a gateway.
+// ServerSide returns the side whose gateway is dialled; ok is false if neither side has a gateway.
 func ServerSide(readings [2]Reading) (side Side, ok bool) {
 	for i, r := range readings {
 		switch r.Role {
@@ -256,7 +257,7 @@ func ServerSide(readings [2]Reading) (side Side, ok bool) {
 	return A, false
 }
 
-// Reading reads the objects of one end. Its times follow this machine's clock.
+// Reading returns the report in the objects of one end. Its times are times of this machine's clock.
 func (p End) Reading() Reading {
 	r := Reading{Peer: p.Tenant.Remote, Namespace: p.Tenant.Namespace}
 	r.Own, r.Identity, r.PeerIdentity, r.Unmanaged = p.Self.Ranges, p.Self.Identity, p.UID(), p.Self.Problem
@@ -287,7 +288,7 @@ func (p End) Reading() Reading {
 	return r
 }
 
-// waiting is the reason why the gateway's pod does not run; "" if there is none.
+// waiting returns the reason that the gateway's pod does not run; "" if there is none.
 func (p End) waiting() string {
 	if p.NotMade != "" {
 		return "no pod is made: " + p.NotMade
@@ -298,12 +299,12 @@ func (p End) waiting() string {
 	return "pod " + p.Pod.Name + ": " + p.Pod.Waiting
 }
 
-// unreached names the nodes that can't reach the gateway; "" if there are none.
+// unreached names the nodes that can't reach the gateway; "" if there are no such nodes.
 func (p End) unreached() string {
 	return Some(p.Unreached)
 }
 
-// nodeProblem is the first of NodeProblems, and the number of the others; "" if there is none.
+// nodeProblem returns the first of NodeProblems, and the number of the others; "" if there is none.
 func (p End) nodeProblem() string {
 	switch n := len(p.NodeProblems); n {
 	case 0:
@@ -325,11 +326,11 @@ func (p End) readConnection(r *Reading) {
 	if err != nil || !ok {
 		r.At = p.ours(c.Status.Latency.Timestamp.Time)
 		if d, err := time.ParseDuration(c.Status.Latency.Value); err == nil && r.Value == networkingv1beta1.Connected {
-			// Liqo's gateways write this only while the peer answers.
+			// Liqo's gateways write the latency only while the peer answers.
 			r.Latency, r.Interval = max(0, d), liqoReportInterval
 		}
 		if r.Value == networkingv1beta1.ConnectionError {
-			r.Since = r.At // the last answer
+			r.Since = r.At // the time of the last answer
 		}
 		return
 	}
@@ -355,8 +356,8 @@ func (p End) readConnection(r *Reading) {
 	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }
 
-// Peers returns the [End] of every connection of the cluster, by the peer's ID. It goes through
-// all objects once; [ClusterFacts.End] does so for each peer.
+// Peers returns the [End] of every connection of the cluster, by the peer's ID. It goes through all objects
+// only once, and not once for each peer as calls of [ClusterFacts.End] would.
 func (c ClusterFacts) Peers() map[wire.ClusterID]*End {
 	x := newPeerIndex(c)
 	assign(x, c.Configurations, func(p *End) **networkingv1beta1.Configuration { return &p.Configuration })
@@ -395,8 +396,8 @@ func (c ClusterFacts) Peers() map[wire.ClusterID]*End {
 	return x.peers
 }
 
-// activePod chooses between two pods of a gateway: b, the later one, unless only a holds the
-// tunnel. a may be nil.
+// activePod chooses between two pods of a gateway. It returns b, the later pod in the list, unless only a has
+// the tunnel. a may be nil.
 func activePod(a, b *PodFacts) *PodFacts {
 	if a != nil && a.Active && !b.Active {
 		return a
@@ -404,8 +405,8 @@ func activePod(a, b *PodFacts) *PodFacts {
 	return b
 }
 
-// GatewayName is the name of the cluster's own gateway: its GatewayServer, or else its
-// GatewayClient; "" if it has neither.
+// GatewayName returns the name of the cluster's gateway: of its GatewayServer, otherwise of its
+// GatewayClient; "" if there is neither.
 func (p End) GatewayName() string {
 	switch {
 	case p.Server != nil:
@@ -416,7 +417,7 @@ func (p End) GatewayName() string {
 	return ""
 }
 
-// Objects lists the objects of the connection that exist, in their order of creation.
+// Objects returns the existing objects of the connection, in the order in which a plan creates them.
 func (p End) Objects() []wire.Object {
 	var all []wire.Object
 	add := func(exists bool, o wire.Object) {
@@ -433,7 +434,7 @@ func (p End) Objects() []wire.Object {
 	return all
 }
 
-// peerIndex finds the [End] that an object belongs to.
+// peerIndex finds the [End] to which an object belongs.
 type peerIndex struct {
 	homes map[wire.ClusterID]home
 	named map[string]*corev1.Namespace
@@ -448,7 +449,7 @@ func newPeerIndex(c ClusterFacts) peerIndex {
 	return x
 }
 
-// view returns the [End] that the object belongs to; nil if it is not part of a connection.
+// view returns the [End] to which the object belongs; nil if the object is not part of a connection.
 func (x peerIndex) view(o metav1.Object) *End {
 	remote := wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])
 	if remote == "" {

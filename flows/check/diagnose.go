@@ -44,7 +44,7 @@ const (
 // NotRead is the result for warnings in views that don't read them.
 var NotRead = fmt.Sprintf("not read here: %s reads them", command.Ours("check"))
 
-// recentRestart is how long a restart causes a warning.
+// recentRestart is the time for which a restart of a container causes a warning.
 const recentRestart = 10 * time.Minute
 
 // diagnosis is the input of the checks of a connection.
@@ -53,12 +53,12 @@ type diagnosis struct {
 	earlier  *flows.Facts
 	peers    [2]flows.End
 	readings [2]flows.Reading
-	lent     [2]lent // each side's use of the other
+	lent     [2]lent // by the side of the consumer
 }
 
 // Diagnose judges a connection by the facts of both clusters. earlier has facts from some seconds
-// before, and the comparison shows which way packets move now. It is nil if there are none: then
-// the checks that need it are Measuring.
+// before. Checks compare both to see in which direction packets move now. If earlier is nil, these
+// checks are Measuring.
 func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	in := inputs(f, earlier)
 	results := evaluate(diagnosisChecks(), in)
@@ -66,8 +66,8 @@ func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	return extend(results, leftChecks(), in, in.reportsUnowned)
 }
 
-// Verdict is that of [view.Together] about the connection whose checks are results. A check of the
-// network that fails for another reason makes a connection that works Degraded.
+// Verdict returns the verdict of [view.Together] about a connection. If this verdict is healthy and one of
+// the results is a failed check of the network, Verdict returns Degraded instead.
 func Verdict(f flows.Facts, results []Result) view.Verdict {
 	v := view.Together(inputs(f, nil).ends(), nil, f.At)
 	if v.Health() != view.Healthy {
@@ -81,7 +81,7 @@ func Verdict(f flows.Facts, results []Result) view.Verdict {
 	return v
 }
 
-// ends are both sides as [view.Together] takes them.
+// ends returns both sides in the form for [view.Together].
 func (in diagnosis) ends() (ends [2]view.End) {
 	for side, r := range in.readings {
 		c := in.cluster(flows.Side(side))
@@ -93,7 +93,7 @@ func (in diagnosis) ends() (ends [2]view.End) {
 	return ends
 }
 
-// inputs makes the input of the checks from facts.
+// inputs returns the input of the checks.
 func inputs(f flows.Facts, earlier *flows.Facts) diagnosis {
 	in := diagnosis{facts: f, earlier: earlier, lent: lendings(f)}
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -117,7 +117,7 @@ func diagnosisChecks() []definition[diagnosis] {
 		{GatewayPod, eachSide, []flows.Code{Answers}, diagnosis.pod},
 		{Keys, eachSide, []flows.Code{Gateways}, diagnosis.keys},
 		{Fresh, eachSide, []flows.Code{GatewayPod}, diagnosis.fresh},
-		{NodePaths, eachSide, []flows.Code{GatewayPod, Fresh}, diagnosis.nodePaths}, // without rules, no gateway answers nodes
+		{NodePaths, eachSide, []flows.Code{GatewayPod, Fresh}, diagnosis.nodePaths}, // a gateway without a pod and rules does not answer nodes
 		{Policies, eachSide, []flows.Code{Configured}, diagnosis.policies},
 		{Closed, eachSide, []flows.Code{GatewayPod}, diagnosis.nodesClosed},
 		{Warnings, eachSide, []flows.Code{Answers}, diagnosis.warnings},
@@ -151,7 +151,8 @@ func (in diagnosis) operator(side flows.Side) Result {
 	return pass(c.Software.String() + " works")
 }
 
-// samePeer is inconclusive for a connection whose peer's UID was not stored.
+// samePeer judges whether each side is connected with the other cluster, and not with another cluster of the
+// same ID. If the connection does not have the peer's UID, this is not known.
 func (in diagnosis) samePeer(flows.Side) Result {
 	if strangers := flows.Strangers(in.facts); len(strangers) > 0 {
 		return result(Fail, strangers[0].Reason, strangers[0].Fix...)
@@ -194,7 +195,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 	return pass(seen)
 }
 
-// sameRanges compares the other cluster's ranges as side knows them with its real ones.
+// sameRanges compares the ranges of the other cluster with the ranges that side was told.
 func (in diagnosis) sameRanges(side flows.Side) Result {
 	conf, other := in.peers[side].Configuration, in.cluster(side.Other())
 	known, are := conf.Spec.Remote.CIDR, other.Networks
@@ -231,8 +232,8 @@ func (in diagnosis) gateways(flows.Side) Result {
 	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), command.Hintf("run: %s; it makes what is missing and replaces what is in the way", in.connect())).planned("make what is missing")
 }
 
-// server is the side whose gateway is dialled. Only checks that need [Gateways] use it, so such a
-// side exists.
+// server returns the side whose gateway is dialled. Only checks that need [Gateways] call it, so there is
+// such a side.
 func (in diagnosis) server() flows.Side {
 	side, _ := flows.ServerSide(in.readings)
 	return side
@@ -242,7 +243,7 @@ func (in diagnosis) dialled() (address string, port int32) {
 	return first(in.peers[in.server().Other()].Client.Spec.Endpoint)
 }
 
-// relay is the relay that both gateways dial; ok is false if the client dials the server.
+// relay returns the relay that both gateways dial; ok is false if the client dials the server.
 func (in diagnosis) relay() (_ wire.Relay, ok bool) {
 	r, err := wire.ParseRelay(wire.RelayOf(in.peers[in.server()].Server))
 	return r, err == nil
@@ -361,7 +362,7 @@ func (in diagnosis) keys(side flows.Side) Result {
 	return pass("key " + keyText(theirs[:]))
 }
 
-// keyText is the part of a public key that is enough to distinguish two.
+// keyText returns the beginning of a public key. It is long enough to distinguish two keys.
 func keyText(key []byte) string {
 	if len(key) < 4 {
 		return fmt.Sprintf("of %d bytes", len(key))
@@ -369,7 +370,7 @@ func keyText(key []byte) string {
 	return fmt.Sprintf("%x…", key[:4])
 }
 
-// maxWarnings is how many warnings are shown for one side.
+// maxWarnings is the largest number of warnings or nodes that a result shows for one side.
 const maxWarnings = 5
 
 func (in diagnosis) warnings(side flows.Side) Result {
@@ -390,8 +391,8 @@ func (in diagnosis) warnings(side flows.Side) Result {
 	return pass("none")
 }
 
-// eventsAbout lists the warnings about the connection's objects of the given kinds, as lines; of
-// all kinds if none is given.
+// eventsAbout returns a line for each warning about an object in the connection's tenant namespace. If kinds are
+// given, it returns only the warnings about objects of these kinds.
 func (in diagnosis) eventsAbout(side flows.Side, kinds ...string) []string {
 	var out []string
 	for _, e := range in.cluster(side).Events {
@@ -421,10 +422,10 @@ func (in diagnosis) fresh(side flows.Side) Result {
 	return pass(fmt.Sprintf("%s ago: %s", in.facts.At.Sub(r.At).Round(time.Second), cmp.Or(r.Message, string(r.Value))))
 }
 
-// connect is the command that creates what is missing and updates what has changed.
+// connect returns the command that creates missing objects of the connection and updates changed ones.
 func (in diagnosis) connect() command.Command { return in.facts.Ours("network", "connect") }
 
-// kubectl is a kubectl command about the side's objects of the connection.
+// kubectl returns a kubectl command for the connection's tenant namespace on a side.
 func (in diagnosis) kubectl(side flows.Side, words ...string) command.Command {
 	return in.cluster(side).KubectlIn(in.peers[side].Tenant.Namespace, words...)
 }
@@ -449,7 +450,7 @@ func (in diagnosis) ping(side flows.Side) Result {
 		return result(Fail, why, command.Text("WireGuard works, but pings through the tunnel get lost: look for rules on the gateways' nodes that drop UDP 12345"), logs)
 	}
 	switch Worst([]Result{in.path(flows.A), in.path(flows.B)}) {
-	case Pass: // the path is not the cause
+	case Pass: // packets reach the other side, so the path is not the cause
 	case Measuring:
 		return result(Fail, why) // the advice depends on the result of the measurement
 	case Warn, Fail, Inconclusive, Skipped, Planned:
@@ -482,8 +483,8 @@ func (in diagnosis) mtu(flows.Side) Result {
 	return pass(text)
 }
 
-// leftToGateways reports whether the tunnel's MTU is only an upper bound: both gateways measure
-// the size that passes.
+// leftToGateways reports whether the tunnel's MTU is only an upper bound: it has the largest value, and both
+// gateways have measured the length of packets that pass.
 func (in diagnosis) leftToGateways() bool {
 	for _, p := range in.peers {
 		if p.Server != nil && p.Server.Spec.MTU != wire.MaxMTU || p.Client != nil && p.Client.Spec.MTU != wire.MaxMTU {
@@ -493,7 +494,8 @@ func (in diagnosis) leftToGateways() bool {
 	return in.readings[flows.A].PathMTU > 0 && in.readings[flows.B].PathMTU > 0
 }
 
-// pathMTU is the size of the longest packet that passed both ways; 0 if unknown.
+// pathMTU returns the length of the longest packet that both gateways saw pass, in bytes. If only one gateway has
+// measured it, that length counts. 0 means unknown.
 func pathMTU(r [2]flows.Reading) int {
 	a, b := r[flows.A].PathMTU, r[flows.B].PathMTU
 	if a == 0 || b == 0 {
