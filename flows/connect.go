@@ -18,9 +18,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// PlanConnect is the plan to connect the two clusters. A step waits for the other cluster only if
-// the step uses a value from there. Settings that p does not give keep the values of an existing
-// connection, see [Adopt].
+// PlanConnect returns the plan to connect the two clusters. A step waits for the other cluster only if it
+// needs a value from there. If a connection exists, it keeps its values of the settings that p does not
+// give, see [Adopt].
 func PlanConnect(p Params, f Facts) Plan {
 	if whole := p.Lending; whole != nil {
 		p.Lending, p.ForLending = nil, true
@@ -41,7 +41,7 @@ func PlanConnect(p Params, f Facts) Plan {
 	return plan
 }
 
-// planConnect is the plan without the steps that install the operator.
+// planConnect returns the plan without the steps that install the operator.
 func planConnect(p Params, f Facts) Plan {
 	plan, c := newPlan(p, f)
 	if len(plan.Steps) > 0 {
@@ -81,8 +81,8 @@ func planConnect(p Params, f Facts) Plan {
 	return plan
 }
 
-// PlanInit is the part of [PlanConnect] without gateways: each cluster learns the other's address
-// ranges and assigns the addresses at which its pods see them.
+// PlanInit returns the part of [PlanConnect] without gateways. Each cluster gets the address ranges of the
+// other cluster, and its operator assigns the remapped ranges.
 func PlanInit(p Params, f Facts) Plan {
 	plan, c := newPlan(p, f)
 	if len(plan.Steps) > 0 {
@@ -96,7 +96,8 @@ func PlanInit(p Params, f Facts) Plan {
 	return plan
 }
 
-// newPlan is a plan without steps; or with failed steps, if the clusters aren't fit for a plan.
+// newPlan returns a plan without steps. If the clusters can't be connected, the plan has failed steps that
+// say why.
 func newPlan(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Sides[A].Name(), B: f.Sides[B].Name(), Params: p}
 	if plan.Steps = obstacles(f); len(plan.Steps) > 0 {
@@ -105,8 +106,8 @@ func newPlan(p Params, f Facts) (Plan, Connection) {
 	return completePlan(plan, f)
 }
 
-// NewHalf is newPlan for plans that change only cluster A. They know only the facts about B that
-// B's admin has told.
+// NewHalf is newPlan for plans that change only cluster A. The facts about B come from B's admin, and there
+// may be only a few of them.
 func NewHalf(p Params, f Facts) (Plan, Connection) {
 	plan := Plan{A: f.Sides[A].Name(), B: f.Sides[B].ID, Params: p}
 	if plan.Steps = NoAnswer(f, A); len(plan.Steps) > 0 {
@@ -133,7 +134,8 @@ func NewHalf(p Params, f Facts) (Plan, Connection) {
 	return plan, Connection{}
 }
 
-// completePlan adds the settings of existing gateways, for clusters that are fit for a plan.
+// completePlan adds the settings of existing gateways to the plan. The caller has found no obstacle to a
+// plan of the two clusters. completePlan adds failed steps if the settings or the connection don't fit.
 func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	p := plan.Params
 	if strangers := Strangers(f); p.ReplacePeer {
@@ -161,17 +163,18 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	return plan, c
 }
 
-// Connection is one pair of clusters while a plan is made for it.
+// Connection has the parameters and the facts for the plan of one connection.
 type Connection struct {
 	Params Params
 	Facts  Facts
-	Ends   [2]End // each side's objects of its connection with the other
+	Ends   [2]End // the objects of the connection on each side
 
-	// Nonce is the invitation's, for a gateway server that has no nonce; "" if not needed.
+	// Nonce is the nonce of the invitation, for a GatewayServer without a nonce; "" if the plan is not
+	// for an invitation.
 	Nonce string
 }
 
-// NewConnection is the connection that p wants, with the facts about it.
+// NewConnection returns the connection for the parameters p and the facts f.
 func NewConnection(p Params, f Facts) Connection {
 	c := Connection{Params: p, Facts: f}
 	for _, side := range []Side{A, B} {
@@ -180,7 +183,8 @@ func NewConnection(p Params, f Facts) Connection {
 	return c
 }
 
-// object is the object of a step: the live object under its own name, or the object to create.
+// object names the object of a step. If the object exists, this is its own name, otherwise the name of the object
+// to create.
 func (c Connection) object(side Side, kind string, live wire.Object) ObjectRef {
 	tenant := c.Ends[side].Tenant
 	ref := ObjectRef{Kind: kind, Namespace: tenant.Namespace, Name: tenant.ObjectName()}
@@ -190,8 +194,8 @@ func (c Connection) object(side Side, kind string, live wire.Object) ObjectRef {
 	return ref
 }
 
-// Elsewhere refuses a namespace if the connection is in another namespace, or if another connection
-// is in this namespace.
+// Elsewhere refuses a namespace if the connection is in another namespace, or if the namespace belongs to
+// another connection. It returns nil if the plan can use the namespace.
 func (c Connection) Elsewhere(side Side) *Step {
 	want, end, facts := c.Params.Namespaces[side], c.Ends[side], c.Facts.Sides[side]
 	refuse := func(reason string, fix command.Hint) *Step {
@@ -209,7 +213,8 @@ func (c Connection) Elsewhere(side Side) *Step {
 	return nil
 }
 
-// TenantNamespace creates the connection's namespace. It uses an existing namespace as it is.
+// TenantNamespace creates the connection's namespace. It does not change a namespace that somebody else has
+// made.
 func (c Connection) TenantNamespace(side Side) Step {
 	end := c.Ends[side]
 	ns, want := end.Namespace, render.TenantNamespace(end.Tenant)
@@ -220,7 +225,7 @@ func (c Connection) TenantNamespace(side Side) Step {
 	object := RefTo(want)
 	s := Step{ID: IDOf(side, "namespace"), Side: side, Action: Update, Object: object, Title: object.Title(), Status: Done}
 	if labelled {
-		s.Want = []wire.Object{want} // so that manifests have it: GitOps deletes what disappears from them
+		s.Want = []wire.Object{want} // so that manifests contain it: GitOps deletes objects that disappear from manifests
 		return s
 	}
 	s.Reason = "used as it is: liqo-tui did not create it"
@@ -231,9 +236,9 @@ func (c Connection) TenantNamespace(side Side) Step {
 	return s
 }
 
-// BehindNamespace holds a step back until its namespace exists. The plan still shows what the step
-// will apply. A step that is done is held back too: if its namespace is being deleted, it has to be
-// done again.
+// BehindNamespace blocks a step until its namespace exists. The plan still shows the object that the step will
+// apply. A step that is done is blocked, too: if its namespace is being deleted, the object has to be created
+// again.
 func (c Connection) BehindNamespace(side Side, s Step) Step {
 	if (s.Status == Ready || s.Status == Done) && c.TenantNamespace(side).Status != Done {
 		s.Status, s.Reason, s.Objects = Blocked, "needs the namespace", nil
@@ -241,12 +246,12 @@ func (c Connection) BehindNamespace(side Side, s Step) Step {
 	return s
 }
 
-// Configuration gives a side the address ranges of the other.
+// Configuration gives a side the address ranges of the other cluster.
 func (c Connection) Configuration(side Side) Step {
 	end, other := c.Ends[side], c.Facts.Sides[side.Other()]
 	want := render.Configuration(end.Tenant, other.Networks)
 	KeepName(want, end.Configuration)
-	// Keep the request of a running renumbering: without it, the operator ends the renumbering.
+	// Without these annotations, the operator would end a running renumbering.
 	keepAnnotation(want, end.Configuration, wire.AnnotationRenumber)
 	keepAnnotation(want, end.Configuration, wire.AnnotationKeep)
 	if end.Configuration == nil && c.Params.ForLending || forPeering(end.Configuration) {
@@ -258,8 +263,8 @@ func (c Connection) Configuration(side Side) Step {
 	return c.BehindNamespace(side, s)
 }
 
-// KeepName gives the object want the name and namespace of the live object. Another tool may have
-// chosen them: a Configuration can even be in another namespace.
+// KeepName gives the object want the name and the namespace of the live object, because another tool may have
+// chosen them. A Configuration can even be in another namespace than the gateway.
 func KeepName[T any, O interface {
 	*T
 	wire.Object
@@ -270,8 +275,8 @@ func KeepName[T any, O interface {
 	}
 }
 
-// keepRequests keeps a gateway's annotations that a key rotation has set. Without them, the
-// operator would drop the next key, which the peer may know already.
+// keepRequests keeps the annotations that a key rotation has set on a gateway. Without them, the operator would
+// forget the next key. The peer may already know this key.
 func keepRequests(want, live wire.Object) {
 	keepAnnotation(want, live, wire.AnnotationRotateKey)
 	keepAnnotation(want, live, wire.AnnotationUseKey)
@@ -305,7 +310,8 @@ func (c Connection) Remapped(side Side) Step {
 	return s
 }
 
-// ConditionOf is the operator's statement about the peer's ranges, as the end of a sentence.
+// ConditionOf returns the operator's message about the peer's ranges, as the end of a sentence; "" if there is no
+// such message.
 func ConditionOf(conf *networkingv1beta1.Configuration) string {
 	for _, cond := range conf.Status.Conditions {
 		if cond.Type == networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured && cond.Status != "True" && cond.Message != "" {
@@ -315,14 +321,14 @@ func ConditionOf(conf *networkingv1beta1.Configuration) string {
 	return ""
 }
 
-// NoFreeRange reports whether the operator has no range left for the peer.
+// NoFreeRange reports whether the operator has found no free range for the peer.
 func NoFreeRange(conf *networkingv1beta1.Configuration) bool {
 	cond := meta.FindStatusCondition(conf.Status.Conditions, networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured)
 	return cond != nil && cond.Status != metav1.ConditionTrue && cond.Reason == wire.ReasonNoFreeRange
 }
 
-// CIDRsConfigured reports whether every range of the peer has its remapped range. Older releases of
-// Liqo do not have the condition, so it counts only if it is there.
+// CIDRsConfigured reports whether the operator has assigned a range to every range of the peer. Older releases
+// of Liqo do not write the condition, so a missing condition is no reason for false.
 func CIDRsConfigured(c *networkingv1beta1.Configuration) bool {
 	for _, cond := range c.Status.Conditions {
 		if cond.Type == networkingv1beta1.ConfigurationConditionNetworkCIDRsConfigured &&
@@ -338,7 +344,7 @@ func CIDRsConfigured(c *networkingv1beta1.Configuration) bool {
 		!slices.Contains(have.Pod, "") && !slices.Contains(have.External, "")
 }
 
-// Joined lists the values, separated by commas.
+// Joined returns the values as a text, with commas between them.
 func Joined[S ~string](parts []S) string {
 	text := make([]string, len(parts))
 	for i, p := range parts {
@@ -347,7 +353,7 @@ func Joined[S ~string](parts []S) string {
 	return strings.Join(text, ", ")
 }
 
-// GatewayServer is the side's end of the tunnel if it is dialled.
+// GatewayServer creates or updates the GatewayServer of the side that is dialled.
 func (c Connection) GatewayServer(side Side) Step {
 	end := c.Ends[side]
 	want := render.GatewayServer(render.ServerParams{
@@ -381,7 +387,8 @@ func (c Connection) template(side Side, t render.TemplateRef) render.TemplateRef
 	return t
 }
 
-// Dial returns where the client finds the server, or the reason why that is unknown.
+// Dial returns the addresses and the port at which the client dials the server. If they are not known yet,
+// reason says why.
 func (c Connection) Dial(server Side) (addresses []string, port uint16, reason string) {
 	if relay, err := wire.ParseRelay(c.Params.Relay); err == nil {
 		return []string{relay.Host}, relay.Port, ""
@@ -416,13 +423,14 @@ func (c Connection) Dial(server Side) (addresses []string, port uint16, reason s
 	return addresses, port, reason
 }
 
-// endpointGrace is the time after a change in which an unexpected endpoint counts as the old
-// endpoint. After that, it counts as the template's choice: the template's Service may use another
-// port. If the admin chose a node port, only that port counts.
+// endpointGrace is the time after a change of the server in which an unexpected port counts as the port before
+// the change. After this time it counts as the choice of the template, whose Service may use another port. If
+// the admin chose a node port, only this port is expected, and the time does not matter.
 const endpointGrace = 15 * time.Second
 
-// outdated returns a text if an endpoint is older than the last change of the server's type or
-// port; "" if it is not. A GatewayServer's status doesn't say which spec it belongs to.
+// outdated returns the reason to wait if the endpoint seems older than the last change of the server's service
+// type or port; "" if it does not. The status of a GatewayServer does not say to which spec it belongs, so
+// outdated compares ports and times.
 func (c Connection) outdated(server Side) string {
 	s := c.Ends[server].Server
 	port, nodePort := uint16(s.Status.Endpoint.Port), c.Params.NodePort
@@ -459,7 +467,7 @@ func (c Connection) Endpoint(server Side) Step {
 	return s
 }
 
-// GatewayClient is the side's end of the tunnel if it dials.
+// GatewayClient creates or updates the GatewayClient of the side that dials.
 func (c Connection) GatewayClient(side Side) Step {
 	end := c.Ends[side]
 	object := c.object(side, kindClient, end.Client)
@@ -486,7 +494,7 @@ func (c Connection) GatewayClient(side Side) Step {
 	return c.replacing(side, c.BehindNamespace(side, s), networkingv1beta1.ConnectionTypeClient)
 }
 
-// PublicKey gives a side the key of the other's gateway.
+// PublicKey gives a side the public key of the other side's gateway.
 func (c Connection) PublicKey(side Side) Step {
 	end, other := c.Ends[side], c.Ends[side.Other()]
 	object := c.object(side, kindPublicKey, end.PublicKey)
@@ -506,14 +514,14 @@ func (c Connection) PublicKey(side Side) Step {
 	if end.PublicKey != nil && bytes.Equal(end.PublicKey.Spec.PublicKey, want.Spec.PublicKey) {
 		keepAnnotation(want, end.PublicKey, wire.AnnotationNextPublicKey)
 		if len(end.PublicKey.OwnerReferences) == 0 {
-			want.OwnerReferences = nil // made by hand: only disconnect deletes it, no gateway owns it
+			want.OwnerReferences = nil // a PublicKey made by hand has no owner, and keeps none
 		}
 	}
 	return Ensure(side, stepKey, end.PublicKey, want)
 }
 
-// Gateway is the side's own end of the tunnel, in the role that the parameters want, with its kind
-// set; nil if there is none.
+// Gateway returns the side's GatewayServer or GatewayClient, by the role in the parameters; nil if it does not
+// exist. Its kind is set.
 func (c Connection) Gateway(side Side) wire.Object {
 	role := c.Ends[side]
 	if side == c.Params.Server {
