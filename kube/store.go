@@ -24,28 +24,28 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
-// store mirrors the objects of one kind: by a watch where the API server allows
-// it, else by listing again every pollInterval.
+// store mirrors the objects of one kind by a watch. If this user may not watch the kind, the store lists
+// the objects again every pollInterval.
 type store struct {
 	kind    string
 	newList func() client.ObjectList
 	options []client.ListOption
 	notify  func()
 
-	// watch is the row of the table of kinds. It is zero for objects that no facts are made from.
+	// watch is an entry of [kinds.All]. It is zero if no facts are made from the objects.
 	watch kinds.Watch
-	// narrow returns an option that lists fewer objects, for users who are forbidden to
-	// list all; false if there is no such option.
+	// narrow returns the list option for users who may not list all objects, see Cluster.narrow; nil if
+	// there is no such option.
 	narrow func() (client.ListOption, bool)
 
 	mu       sync.Mutex
 	objects  map[types.NamespacedName]client.Object
-	sorted   []client.Object // objects by namespace and name; nil if objects has changed since
+	sorted   []client.Object // the objects, sorted by namespace and name; nil after a change of objects
 	seen     string          // the API server has sent all changes up to this resource version
-	err      error           // of the last attempt; nil when the mirror is up to date
-	polled   bool            // watching is forbidden or not served
-	hidden   bool            // listing failed in a way that an optional kind allows
-	narrowed bool            // the last list used narrow
+	err      error           // the error of the last attempt; nil while the mirror is up to date
+	polled   bool            // this user may not watch the kind, or the API server does not serve the watch
+	hidden   bool            // this user may not list the kind, and the kind is optional
+	narrowed bool            // the last list used the option of narrow
 	tried    chan struct{}   // closed after the first attempt
 	once     sync.Once
 }
@@ -54,8 +54,10 @@ const (
 	pollInterval = 500 * time.Millisecond
 	minBackoff   = 200 * time.Millisecond
 	maxBackoff   = 2 * time.Second
-	pageSize     = 500 // objects in an answer, as with kubectl: a large cluster's objects in one answer take seconds and hundreds of MB
-	// askAgain is the pause before a forbidden list is tried again: somebody may have
+	// pageSize is the largest number of objects in an answer, as with kubectl. All objects of a large
+	// cluster in one answer would take seconds and hundreds of MB.
+	pageSize = 500
+	// askAgain is the pause before the store tries a forbidden list again, because an admin may have
 	// granted the right meanwhile.
 	askAgain = 30 * time.Second
 )
@@ -67,30 +69,31 @@ func newStore(kind string, newList func() client.ObjectList, notify func(), opti
 	}
 }
 
-// run mirrors until ctx ends.
+// run mirrors the objects until ctx ends.
 func (s *store) run(ctx context.Context, c client.WithWatch) {
 	backoff := minBackoff
 	for ctx.Err() == nil {
 		err := s.mirror(ctx, c)
 		pause := backoff
 		if err == nil {
-			pause, backoff = minBackoff, minBackoff // the watch ended, as watches do
+			pause, backoff = minBackoff, minBackoff // each watch ends after some minutes
 		} else {
 			s.fail(err)
 			backoff = min(backoff*2, maxBackoff)
 		}
-		// All watches of all programs end together when an API server does.
+		// If an API server ends, all watches of all programs end at the same moment. A random pause keeps
+		// them from coming back at the same moment.
 		if !sleep.For(ctx, pause/2+rand.N(pause)) {
 			return
 		}
 	}
 }
 
-// mirror lists, then watches until the watch ends. The error is nil if the watch ended
-// in the normal way.
+// mirror lists the objects, and then watches them until the watch ends. The error is nil if the watch ended
+// as usual, or if this user may not list or watch the kind.
 func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	list, options, err := s.list(ctx, c)
-	// A bad request is an older API server that can't select by that field.
+	// An older API server answers with a bad request if it can't select by the watch's field.
 	if s.watch.Optional && (apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
 		s.hide()
 		sleep.For(ctx, askAgain)
@@ -101,7 +104,7 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	}
 	w, err := c.Watch(ctx, s.newList(), append([]client.ListOption{&client.ListOptions{Raw: watchFrom(list.GetResourceVersion())}}, options...)...)
 	if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
-		// Liqo's peering users may list but not watch.
+		// Users that Liqo makes for the admin of a peer may list but not watch.
 		s.poll()
 		sleep.For(ctx, pollInterval)
 		return nil
@@ -112,14 +115,14 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	defer w.Stop()
 	for event := range w.ResultChan() {
 		if event.Type == watch.Error {
-			return nil // most often "too old resource version": the next list mends it
+			return nil // most often "too old resource version": the next list has all objects again
 		}
 		s.take(event)
 	}
 	return nil
 }
 
-// list brings the mirror up to date. It returns the options for the watch that follows.
+// list lists all objects and stores them. It returns the last page and the options for the watch.
 func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList, []client.ListOption, error) {
 	list, options, narrowed := s.newList(), s.options, false
 	found := map[types.NamespacedName]client.Object{}
@@ -148,7 +151,7 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 		if more = list.GetContinue(); more == "" {
 			break
 		}
-		list = s.newList() // kept objects may share memory with the last list
+		list = s.newList() // stored objects may share memory with the last page
 	}
 	s.mu.Lock()
 	news := s.err != nil || s.hidden || !sameVersions(s.objects, found)
@@ -162,8 +165,8 @@ func (s *store) list(ctx context.Context, c client.WithWatch) (client.ObjectList
 	return list, options, nil
 }
 
-// listOnly lists with the narrower option only. If the kind is Namespace, it reads the one
-// namespace instead.
+// listOnly lists the objects that the option of narrow selects. If the kind is Namespace, it reads the one
+// namespace of the option instead.
 func (s *store) listOnly(ctx context.Context, c client.WithWatch, only client.ListOption, list client.ObjectList, options []client.ListOption) error {
 	namespaces, ofNamespaces := list.(*corev1.NamespaceList)
 	namespace, ok := only.(client.InNamespace)
@@ -185,7 +188,7 @@ func (s *store) kept(o client.Object) client.Object {
 	return s.watch.Keep(o)
 }
 
-// poll notes that the kind can't be watched.
+// poll records that this user can't watch the kind.
 func (s *store) poll() {
 	s.mu.Lock()
 	news := !s.polled
@@ -196,7 +199,7 @@ func (s *store) poll() {
 	}
 }
 
-// hide notes that the kind can't be listed, and forgets its objects.
+// hide records that this user can't list the kind, and forgets its objects.
 func (s *store) hide() {
 	s.mu.Lock()
 	s.objects, s.sorted, s.err, s.hidden = map[types.NamespacedName]client.Object{}, nil, nil, true
@@ -229,7 +232,7 @@ func (s *store) take(event watch.Event) {
 	}
 }
 
-// saw notes the newest resource version that the watch has delivered.
+// saw records the newest resource version that the watch has delivered.
 func (s *store) saw(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,24 +241,23 @@ func (s *store) saw(version string) {
 	}
 }
 
-// answer is put for the API server's answer to a write. The answer can be newer or older
-// than the watch. An older answer is ignored: the object may have been deleted since, and
-// no later event would remove it.
+// answer stores the object in the API server's answer to a write. It ignores the object if the watch has already
+// delivered a later resource version: the object may have been deleted since, and no later event would
+// remove it. answer reports whether anything that the store keeps has changed.
 func (s *store) answer(obj client.Object) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return compareVersions(obj.GetResourceVersion(), s.seen) > 0 && s.keepNewer(obj)
 }
 
-// put keeps an object from the watch. It reports whether anything that the store keeps has
-// changed.
+// put stores an object from the watch. It reports whether anything that the store keeps has changed.
 func (s *store) put(obj client.Object) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.keepNewer(obj)
 }
 
-// keepNewer keeps obj unless the stored object is as new. The caller holds the lock.
+// keepNewer stores obj, unless the stored object has the same or a later version. The caller holds the lock.
 func (s *store) keepNewer(obj client.Object) bool {
 	if obj = s.kept(obj); obj == nil {
 		return false
@@ -269,8 +271,8 @@ func (s *store) keepNewer(obj client.Object) bool {
 	return !ok || s.watch.Keep == nil || !sameKept(old, obj)
 }
 
-// sameKept reports whether two versions of an object are equal in the parts that Keep
-// returned.
+// sameKept reports whether two versions of an object are equal except for the resource version. Both have only
+// the parts that Keep returned.
 func sameKept(a, b client.Object) bool {
 	b = b.DeepCopyObject().(client.Object)
 	b.SetResourceVersion(a.GetResourceVersion())
@@ -290,8 +292,8 @@ func (s *store) remove(obj client.Object) bool {
 	return true
 }
 
-// compareVersions orders resource versions of one kind: Kubernetes defines them as
-// decimal numbers that only grow (KEP-5504).
+// compareVersions compares resource versions of one kind. Kubernetes defines them as decimal numbers that only
+// grow (KEP-5504).
 func compareVersions(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
@@ -319,7 +321,7 @@ func (s *store) isHidden() bool {
 	return s.hidden
 }
 
-// isNarrowed reports whether the store lists only a part of the objects.
+// isNarrowed reports whether the last list used the option of narrow, and so has only a part of the objects.
 func (s *store) isNarrowed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,8 +330,8 @@ func (s *store) isNarrowed() bool {
 
 func (s *store) attempted() { s.once.Do(func() { close(s.tried) }) }
 
-// snapshot returns the objects by namespace and name, and the error because of which they
-// may be out of date. The slice is shared: callers must not change it.
+// snapshot returns the objects, sorted by namespace and name. If the last attempt failed, it also
+// returns the error, and the objects may be out of date. Callers must not change the slice, because it is shared.
 func (s *store) snapshot() ([]client.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,13 +343,13 @@ func (s *store) snapshot() ([]client.Object, error) {
 	return s.sorted, s.err
 }
 
-// namespace is the mirrored namespace; "" if the store mirrors all namespaces.
+// namespace returns the mirrored namespace; "" if the store mirrors all namespaces.
 func (s *store) namespace() string {
 	var o client.ListOptions
 	return o.ApplyOptions(s.options).Namespace
 }
 
-// selects reports whether the mirror's list options choose obj.
+// selects reports whether the store's list options select obj. It returns false if they have a field selector.
 func (s *store) selects(obj client.Object) bool {
 	var o client.ListOptions
 	o.ApplyOptions(s.options)

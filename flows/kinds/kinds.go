@@ -50,29 +50,31 @@ const (
 type Watch struct {
 	For    Use
 	In     Place
-	Labels string // a selector, as kubectl --selector has it; "" for all objects
-	// Field of an object that has to have the Value; "" for all objects.
+	Labels string // a selector in the syntax of kubectl --selector; "" selects all objects
+	// Field selects the objects whose field has the Value; "" selects all objects.
 	Field, Value string
 	Narrow       Narrow
-	// Optional says that the facts do without the objects if the user may not list them.
+	// Optional is set if the facts are useful without these objects. If the user may not list them, or
+	// if the API server does not serve the kind, the facts have no such objects, and no Problem.
 	Optional bool
-	// Minor says that the last answer counts if listing fails.
+	// Minor is set if an error of the list is no Problem of the cluster. Then the facts have the objects
+	// of the last successful list.
 	Minor bool
-	// Right is the right that is asked for, and printed by rbac. NoRight is for a watch that is
-	// optional, or that another watch's right covers.
+	// Right is the right that a plan checks and that the command rbac prints. NoRight is for a watch that
+	// is optional, or whose right another watch has.
 	Right Right
-	// Keep returns the part of an object that facts are made from; nil if that is nothing. If Keep
-	// is nil, objects are kept whole.
+	// Keep returns the part of an object from which facts are made; nil if facts need no part of it. If
+	// Keep is nil, the whole object is kept.
 	Keep func(wire.Object) wire.Object
-	// Unlisted adds to the facts that the user may list no objects, or only those in one namespace.
-	// It is nil if no check takes a missing object for one that does not exist.
+	// Unlisted adds to the facts that the user may list no objects (hidden), or only the objects in the
+	// namespace only. It is nil if no check depends on the absence of an object.
 	Unlisted func(f *flows.ClusterFacts, hidden bool, only string)
 }
 
 // Use is the kind of facts that a watch is for.
 type Use uint8
 
-// LendingShown are the facts that are shown: no Secrets. Plans need LendingPlanned, too.
+// LendingShown is for the facts that screens show, which need no Secrets. Plans also need LendingPlanned.
 const (
 	Connections Use = iota
 	LendingShown
@@ -83,11 +85,11 @@ const (
 // Lending reports whether the watch is for lending.Facts.
 func (u Use) Lending() bool { return u == LendingShown || u == LendingPlanned }
 
-// Place is a set of namespaces.
+// Place says in which namespaces a watch is.
 type Place uint8
 
-// Installation is the namespace of Liqo or of our operator. EachTenant needs a watch for each
-// tenant namespace.
+// Installation is the namespace of Liqo or of our operator, and System is kube-system. EachTenant stands for a
+// watch in each tenant namespace.
 const (
 	Everywhere Place = iota
 	Installation
@@ -95,10 +97,11 @@ const (
 	EachTenant
 )
 
-// Narrow says which objects are listed if the user may not list all.
+// Narrow says which objects to list if the user may not list all objects.
 type Narrow uint8
 
-// ToConnection is the namespace of the connection, and ToNonce one Secret.
+// With NotAtAll, no objects are listed then. ToInstallation, ToTenant and ToConnection list the objects in one
+// namespace: of the installation, the user's tenant namespace, or the connection's. ToNonce lists one Secret.
 const (
 	NotAtAll Narrow = iota
 	ToInstallation
