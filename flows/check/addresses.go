@@ -328,7 +328,7 @@ func podAddresses(c flows.ClusterFacts) Result {
 	told := joined(c.Networks.Pod)
 	switch {
 	case !c.Can().ReportNodes:
-		return result(Inconclusive, "Liqo's nodes don't tell")
+		return result(Inconclusive, "Liqo has no node agents that report this")
 	case c.AgentsUnknown:
 		return result(Inconclusive, "not known: InternalNodes may not be read")
 	case len(nodes) > 0:

@@ -20,7 +20,7 @@ func (in diagnosis) podTraffic(flows.Side) Result {
 	if state == view.Connected {
 		return pass(how)
 	}
-	return result(Inconclusive, how+": the gateways reach each other, of pods nothing is known", command.Hintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
+	return result(Inconclusive, how+"; the gateways reach each other, but this says nothing about pods", command.Hintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
 }
 
 // nodePaths judges the reports of node agents. An agent sends packets to the gateways at
@@ -44,15 +44,15 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 		}
 		return out
 	case !c.Can().ReportNodes:
-		return result(Inconclusive, "Liqo's nodes don't tell")
+		return result(Inconclusive, "Liqo has no node agents that report this")
 	case len(c.Agents) == 0:
-		return result(Inconclusive, "no node agent has said anything, or InternalNodes may not be read")
+		return result(Inconclusive, "no node agent has reported yet, or InternalNodes may not be read")
 	case len(c.Unattended) > 0:
-		return result(Warn, fmt.Sprintf("%d of %s: no agent is ready: %s; there, rules and routes stay as they were, also for peers that have changed or are gone", len(c.Unattended), count(len(c.Agents), "node", "nodes"), flows.Some(c.Unattended)),
+		return result(Warn, fmt.Sprintf("no agent is ready on %d of %s (%s): these nodes keep their rules and routes, even if a peer changes or is removed", len(c.Unattended), count(len(c.Agents), "node", "nodes"), flows.Some(c.Unattended)),
 			command.Hintf("see why: %s", c.KubectlIn(c.Namespace, "describe", "pods", "-l", wire.LabelAppName+"="+wire.FabricName)),
 			command.Hintf("if the API server refuses the agents' token: %s", c.KubectlIn(c.Namespace, "rollout", "restart", "daemonset/"+wire.FabricName)))
 	case c.AttendanceUnknown:
-		return result(Inconclusive, "whether the nodes' agents still run is not known: pods in "+c.Namespace+" may not be read",
+		return result(Inconclusive, "not known whether the node agents still run: pods in "+c.Namespace+" may not be read",
 			in.facts.SeePods())
 	}
 	return pass(count(len(c.Agents), "node agent finds", "node agents find") + " that the gateway answers")
@@ -79,26 +79,26 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 	refused, counted := in.refusedByNodes(side)
 	rest := ""
 	if !counted {
-		rest = "; not all nodes say what they refuse"
+		rest = "; some nodes don't report what they refuse"
 	}
 	switch {
 	case !c.Can().ReportNodes:
-		return result(Inconclusive, "Liqo's gateways don't tell")
+		return result(Inconclusive, "Liqo's gateways and nodes don't report this")
 	case r.Role == "":
 		return result(Inconclusive, "there is no gateway here")
 	case len(c.Nodes) == 0 || c.AgentsUnknown:
 		return result(Inconclusive, "not known: nodes or InternalNodes may not be read")
 	case len(bare) > 0:
-		return result(Warn, fmt.Sprintf("%d of %s: no agent keeps %s out: %s", len(bare), count(len(c.Nodes), "node", "nodes"), other, flows.Some(bare)),
-			command.Hintf("see why it has no pod there: %s", c.KubectlIn(c.Namespace, "describe", "daemonset/"+wire.FabricName)))
+		return result(Warn, fmt.Sprintf("no agent refuses packets from %s on %d of %s: %s", other, len(bare), count(len(c.Nodes), "node", "nodes"), flows.Some(bare)),
+			command.Hintf("see why the DaemonSet has no pod on these nodes: %s", c.KubectlIn(c.Namespace, "describe", "daemonset/"+wire.FabricName)))
 	case len(older) > 0:
-		return result(Warn, fmt.Sprintf("%d of %s: the agent does not say that it keeps %s out; it may be older than this program: %s", len(older), count(len(c.Nodes), "node", "nodes"), other, flows.Some(older)),
+		return result(Warn, fmt.Sprintf("the agent does not report that it refuses packets from %s on %d of %s, and may be older than this program: %s", other, len(older), count(len(c.Nodes), "node", "nodes"), flows.Some(older)),
 			command.Hintf("bring the agents to this version: %s", c.Ours("install")),
 			command.Hintf("see the node agent: %s", c.KubectlIn(c.Namespace, "logs", "daemonset/"+wire.FabricName)))
 	case !r.CountsRefused:
-		return result(Inconclusive, "the gateway does not say what it refuses: it may be older than this program")
+		return result(Inconclusive, "the gateway does not report what it refuses: it may be older than this program")
 	case r.Refused+refused > 0:
-		return pass(fmt.Sprintf("%s from %s refused, for nodes or the gateway itself", count(int(r.Refused+refused), "packet", "packets"), other) + rest)
+		return pass(fmt.Sprintf("%s from %s to nodes or to the gateway itself refused", count(int(r.Refused+refused), "packet", "packets"), other) + rest)
 	case !counted:
 		return pass("the gateway has refused no packet of " + string(other) + rest)
 	}
@@ -148,7 +148,7 @@ func (in diagnosis) policies(side flows.Side) Result {
 	f := c.Policies.Value()
 	switch why := c.PoliciesUnknown(); {
 	case why != "":
-		return result(Inconclusive, "they can't be read: "+why)
+		return result(Inconclusive, "policies can't be read: "+why)
 	case f == nil:
 		return result(Inconclusive, NotRead)
 	}
@@ -177,15 +177,15 @@ func (in diagnosis) policies(side flows.Side) Result {
 		case len(unknown) > 0:
 			r = result(Inconclusive, "not known: "+f.Names(unknown[0])+" has rules that this program can't judge"+others)
 		case f.CiliumMode == "always":
-			r = result(Inconclusive, "not known: Cilium closes pods without a policy, too (enable-policy is always)"+others)
+			r = result(Inconclusive, "not known: Cilium also refuses packets to pods without a policy (enable-policy is always)"+others)
 		case f.CiliumMode == policy.HiddenMode:
-			r = result(Inconclusive, "not known whether Cilium closes pods without a policy, too: ConfigMap kube-system/cilium-config may not be read"+others)
+			r = result(Inconclusive, "not known whether Cilium also refuses packets to pods without a policy: ConfigMap kube-system/cilium-config may not be read"+others)
 		case f.UnjudgedSenders() != "":
-			r = result(Inconclusive, fmt.Sprintf("no policy keeps %s's pods out; not known whether one keeps pods from it: egress of %s is not judged", other, f.UnjudgedSenders())+others)
+			r = result(Inconclusive, fmt.Sprintf("no policy keeps %s's pods out; not known whether pods reach %s: this program does not judge egress of %s", other, other, f.UnjudgedSenders())+others)
 		case len(f.Others) > 0:
-			r = result(Inconclusive, fmt.Sprintf("no NetworkPolicy keeps %s's pods out, or pods from it", other)+others)
+			r = result(Inconclusive, fmt.Sprintf("no NetworkPolicy keeps %s's pods out, or local pods from %s", other, other)+others)
 		default:
-			return pass(fmt.Sprintf("no policy keeps %s's pods out, or pods from it", other))
+			return pass(fmt.Sprintf("no policy keeps %s's pods out, or local pods from %s", other, other))
 		}
 		r.Evidence = listed(f, unknown)
 		return r
@@ -200,8 +200,8 @@ func (in diagnosis) policies(side flows.Side) Result {
 		lets, can string
 		fix       command.Hint
 	}{
-		{inward, "in from %s's pods", "can't be reached", command.Hintf("if %s is to reach them, add to spec.ingress: %s", other, rule(ranges))},
-		{outward, "out to %s's pods", "can't reach them", command.Hintf("if they are to reach %s, add to spec.egress: %s", other, policy.SenderRule(targets))},
+		{inward, "in from %s's pods", "can't be reached", command.Hintf("to let packets from %s in, add to spec.ingress: %s", other, rule(ranges))},
+		{outward, "out to %s's pods", "can't reach them", command.Hintf("to let packets out to %s, add to spec.egress: %s", other, policy.SenderRule(targets))},
 	} {
 		if len(d.groups) == 0 {
 			continue
