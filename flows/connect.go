@@ -203,12 +203,12 @@ func (c Connection) Elsewhere(side Side) *Step {
 	}
 	begun := end.Configuration != nil || end.Server != nil || end.Client != nil
 	if want != "" && want != end.Tenant.Namespace {
-		return refuse(fmt.Sprintf("%s keeps the peering with %s in namespace %s, not in %s", facts.ID, end.Tenant.Remote, end.Tenant.Namespace, want),
+		return refuse(fmt.Sprintf("%s has its connection with %s in namespace %s, not in %s", facts.ID, end.Tenant.Remote, end.Tenant.Namespace, want),
 			command.Hintf("leave the namespace out, or run %s first", c.Facts.Ours("network", "reset")))
 	}
 	if other := facts.peeringIn(end.Tenant.Namespace, end.Tenant.Remote); other != "" && !begun {
-		return refuse(fmt.Sprintf("%s keeps the peering with %s in namespace %s", facts.ID, other, end.Tenant.Namespace),
-			command.Text("choose another namespace for the peering with "+string(end.Tenant.Remote)))
+		return refuse(fmt.Sprintf("%s has its connection with %s in namespace %s", facts.ID, other, end.Tenant.Namespace),
+			command.Text("choose another namespace for the connection with "+string(end.Tenant.Remote)))
 	}
 	return nil
 }

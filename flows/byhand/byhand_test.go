@@ -228,7 +228,7 @@ func TestAStepByHandThatDoesNotFitChangesNothing(t *testing.T) {
 			exchange, func(_, milan admin) error {
 				milan.namespace = "team-a"
 				return milan.create(server, nodePort)
-			}, flows.FailedConflict, "milan keeps the peering with rome in namespace default, not in team-a",
+			}, flows.FailedConflict, "milan has its connection with rome in namespace default, not in team-a",
 		},
 		"a key before the gateway": {
 			exchange, func(_, milan admin) error {
