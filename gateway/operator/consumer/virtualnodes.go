@@ -227,9 +227,9 @@ func (r *virtualNodes) obstacle(ctx context.Context, s *authv1beta1.ResourceSlic
 	}
 	switch why, err := r.guards.Missing(ctx); {
 	case err != nil:
-		return "", fmt.Errorf("whether the programs of virtual nodes are bounded is not known: %w", err)
+		return "", fmt.Errorf("find out whether admission policies limit the virtual kubelets: %w", err)
 	case why != "":
-		return fmt.Sprintf("%sthe programs of virtual nodes are not bounded on this cluster: %s", wire.ProblemRefused, why), nil
+		return fmt.Sprintf("%sadmission policies don't limit the virtual kubelets on this cluster: %s", wire.ProblemRefused, why), nil
 	}
 	return "", nil
 }

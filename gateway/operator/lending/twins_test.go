@@ -421,7 +421,7 @@ func (l *lent) testNames(t *testing.T) {
 	l.says(t, "demo", offloadingv1beta1.MappingAccepted)
 	until(t, l.milan, m, "with all reasons", func(m *offloadingv1beta1.NamespaceMap) bool {
 		why := m.Annotations[wire.AnnotationProblem]
-		return strings.Contains(why, "namespace d: there is a namespace taken-rome already") && strings.Contains(why, "namespace e: namespace demo-rome stands for demo already") &&
+		return strings.Contains(why, "namespace d: namespace taken-rome exists already") && strings.Contains(why, "namespace e: namespace demo-rome stands for demo already") &&
 			strings.Contains(why, "namespace b: namespace default is the provider's own") && strings.Contains(why, "namespace i: namespaces of rome end in -rome")
 	})
 	l.maps(t, map[string]string{"demo": "demo-rome", "two": "two-rome"})

@@ -163,7 +163,7 @@ func TestMostTwins(t *testing.T) {
 	rome := &authv1beta1.Tenant{Spec: authv1beta1.TenantSpec{ClusterID: "rome"}}
 	m := &mapping{namespaces: &namespaces{}, tenant: &tenant{Tenant: rome}, problems: map[string]error{}}
 	phase, err := m.one(context.Background(), "demo", "demo-rome", wanted)
-	if err != nil || phase != offloadingv1beta1.MappingCreationLoopBackOff || !strings.Contains(fmt.Sprint(m.problems["demo"]), "100 namespaces are the most") {
+	if err != nil || phase != offloadingv1beta1.MappingCreationLoopBackOff || !strings.Contains(fmt.Sprint(m.problems["demo"]), "a consumer may have 100 namespaces at most") {
 		t.Errorf("got %s, %v, %v", phase, err, m.problems)
 	}
 }

@@ -157,9 +157,9 @@ const policiesAgain = 30 * time.Second
 func (r *namespaces) guarded(ctx context.Context) error {
 	switch why, err := r.guards.Missing(ctx); {
 	case err != nil:
-		return fmt.Errorf("whether consumers are bounded is not known: %w", err)
+		return fmt.Errorf("find out whether admission policies limit consumers: %w", err)
 	case why != "":
-		return fmt.Errorf("consumers are not bounded on this cluster: %s", why)
+		return fmt.Errorf("admission policies don't limit consumers on this cluster: %s", why)
 	}
 	return nil
 }
@@ -352,7 +352,7 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 	case wanted[name] != "":
 		return refused(fmt.Errorf("namespace %s stands for %s already", name, wanted[name]))
 	case len(wanted) >= offload.MostMapped:
-		return refused(fmt.Errorf("%d namespaces are the most that a consumer may have", offload.MostMapped))
+		return refused(fmt.Errorf("a consumer may have %d namespaces at most", offload.MostMapped))
 	}
 	ns := m.there[name]
 	if ns == nil {
@@ -414,7 +414,7 @@ func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Na
 	case peering.IsMapped(live) && live.Annotations[peering.AnnotationMapped] == peering.MapName(m.of):
 		return live, nil
 	}
-	return nil, fmt.Errorf("there is a namespace %s already", name)
+	return nil, fmt.Errorf("namespace %s exists already", name)
 }
 
 // takenAgain is the time after which the operator tries a taken name again. It does not watch other namespaces,
@@ -448,7 +448,7 @@ func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, erro
 		}
 		counted = false
 		if late {
-			m.problems[ns.Annotations[peering.AnnotationOriginal]] = fmt.Errorf("nothing on this cluster counts ResourceQuota %s/%s: does its kube-controller-manager run?", q.Namespace, q.Name)
+			m.problems[ns.Annotations[peering.AnnotationOriginal]] = fmt.Errorf("this cluster does not count ResourceQuota %s/%s: check that its kube-controller-manager runs", q.Namespace, q.Name)
 			if err := control.Delete(ctx, m.client, q); err != nil {
 				return false, err
 			}
@@ -456,7 +456,7 @@ func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, erro
 		m.again = countedAgain
 	}
 	if !m.tenant.admitted || len(m.tenant.users) == 0 {
-		m.problems[ns.Annotations[peering.AnnotationOriginal]] = fmt.Errorf("%s has no access with a ResourceSlice here now", m.tenant.id())
+		m.problems[ns.Annotations[peering.AnnotationOriginal]] = fmt.Errorf("%s has no access or no ResourceSlice on this cluster now", m.tenant.id())
 		return false, m.withdraw(ctx, ns)
 	}
 	if _, err := control.Apply(ctx, m.client, peering.MappedAccess(ns, m.tenant.users)); err != nil {

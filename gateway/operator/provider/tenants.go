@@ -256,7 +256,7 @@ func (r *tenants) fence(ctx context.Context, t *authv1beta1.Tenant) (again time.
 	case !late:
 		return countedAgain, nil
 	}
-	return countedAgain, errors.Join(control.Complain(ctx, r.client, r.recorder, t, fmt.Errorf("nothing on this cluster counts ResourceQuota %s/%s: does its kube-controller-manager run?", q.Namespace, q.Name)),
+	return countedAgain, errors.Join(control.Complain(ctx, r.client, r.recorder, t, fmt.Errorf("this cluster does not count ResourceQuota %s/%s: check that its kube-controller-manager runs", q.Namespace, q.Name)),
 		control.Delete(ctx, r.client, q))
 }
 
