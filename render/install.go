@@ -362,14 +362,14 @@ func (m *manifests) parse(text string) ([]wire.Object, error) {
 	for doc := range strings.SplitSeq(text, "\n---\n") {
 		var kind metav1.TypeMeta
 		if err := yaml.Unmarshal([]byte(doc), &kind); err != nil {
-			return nil, fmt.Errorf("parse operator.yaml: %w", err)
+			return nil, fmt.Errorf("parse the manifests of the operator: %w", err)
 		}
 		o := manifestObject(kind.Kind)
 		if o == nil {
-			return nil, fmt.Errorf("parse operator.yaml: kind %q is not expected there", kind.Kind)
+			return nil, fmt.Errorf("parse the manifests of the operator: kind %q is not supported", kind.Kind)
 		}
 		if err := yaml.UnmarshalStrict([]byte(doc), o); err != nil {
-			return nil, fmt.Errorf("parse operator.yaml: %s: %w", kind.Kind, err)
+			return nil, fmt.Errorf("parse the manifests of the operator: %s: %w", kind.Kind, err)
 		}
 		objs = append(objs, o)
 	}
