@@ -4,14 +4,14 @@ package tunnel
 
 import "time"
 
-// strangers counts recent packets at the tunnel's port since the peer's last packet, or since
-// its keys changed. A scan is one or two packets at a time; a peer that dials with other keys
-// sends a packet every 5 s.
+// strangers counts recent packets from unknown senders at the tunnel's port. It begins again with each packet
+// from the peer and each change of keys. The number tells two senders apart: a scan sends one or two packets,
+// and a peer that dials with other keys sends a packet every 5 s.
 type strangers struct {
 	begun            bool
-	arrived          uint64    // packets at the port at the last count
+	arrived          uint64    // the kernel's number of packets at the port at the last count
 	since            time.Time // when the present period began
-	earlier, present uint64    // packets of the last period and of this one
+	earlier, present uint64    // the packets of the last period and of the present period
 }
 
 const (
@@ -38,11 +38,11 @@ func (s *strangers) note(now time.Time, arrived uint64) {
 
 func (s *strangers) count() uint64 { return s.earlier + s.present }
 
-// forget begins anew with the next count: packets before it may be the peer's.
+// forget drops all numbers, because packets before the next count may come from the peer.
 func (s *strangers) forget() { *s = strangers{} }
 
-// hears notes the time if packets of the peer have come in since the last look. The first
-// look does not count: an earlier process may have received them.
+// hears records the time if packets from the peer have come in since the last look. It ignores the first look,
+// because an earlier process may have received the packets.
 func (t *Tunnel) hears(now time.Time, received uint64, first bool) {
 	if !first && received > t.peer.Received {
 		t.heard = now

@@ -1,9 +1,10 @@
 //go:build linux
 
-// Package tunnel keeps one end of one tunnel working. It sets up the kernel and
-// repairs what others change, pings the peer and dials it again when it does not
-// answer, finds the path MTU, and follows the peer's next key. It knows no
-// Kubernetes: Set takes the wanted state, Status returns the actual one.
+// Package tunnel keeps one end of one tunnel working. It sets up the kernel, and
+// repairs changes by other programs. It pings the peer, and dials the peer again if
+// there is no answer. It finds the path MTU, and follows the peer's next key. The
+// package knows nothing of Kubernetes: Set takes the wanted state, and Status
+// returns the actual state.
 package tunnel
 
 import (
@@ -31,24 +32,26 @@ type Config struct {
 	Kernel *linux.Kernel
 	// Changed is called when Status may have changed. It must not block.
 	Changed func()
-	// Standby is set if another process holds the tunnel, until Lead is called.
+	// Standby is set if another process has the tunnel. Lead changes this later.
 	Standby bool
-	// Pinged is called with the round-trip time of each answered ping. It can be nil, and must
-	// not block.
+	// Pinged is called with the round-trip time of each answered ping. It must not block. It may
+	// be nil.
 	Pinged func(time.Duration)
 }
 
 // Wanted is the wanted state of a Tunnel.
 type Wanted struct {
-	Inputs gateway.Inputs // of one peer, with index 0
+	Inputs gateway.Inputs // with one peer, whose index is 0
 	// Endpoints are the possible addresses of a client's server. The client dials them in
-	// turn, and stays with the first that answers. Empty: the peer's endpoint in Inputs.
+	// turn, and stays with the first address that answers. If the list is empty, the client
+	// dials the peer's endpoint in Inputs.
 	Endpoints []netip.AddrPort
-	// Dials is set if a server dials Endpoints: they are a relay, which the client dials, too.
+	// Dials is set if a server dials Endpoints. Then they are the addresses of a relay, which
+	// the client dials, too.
 	Dials bool
 }
 
-// next is the peer's next key; zero if none was announced.
+// next returns the peer's next key; zero if the peer has announced none.
 func (w Wanted) next() wgtypes.Key {
 	if len(w.Inputs.Peers) == 0 {
 		return wgtypes.Key{}
@@ -58,22 +61,30 @@ func (w Wanted) next() wgtypes.Key {
 
 // Status is a tunnel's status at one moment.
 type Status struct {
-	Problem   error           // why the kernel is not as wanted; nil when it is
-	Pings     ping.Status     // of the peer's gateway
-	Peer      linux.PeerStats // zero without peer; its bytes count since the tunnel was made, over all its peers
-	LinkMTU   int             // of the device, in bytes; 0 without one
-	PathMTU   int             // the longest packet that passes, in bytes; 0: unknown
-	NextKey   wgtypes.Key     // the peer's next key, with which it can dial already; zero: none
-	Strangers uint64          // packets of the last two minutes at the tunnel's port, since the peer was heard or its keys changed
-	Heard     time.Time       // when a packet of the peer last came in, as far as this process knows
-	Moved     ping.Traffic    // the traffic of the last MovedOver, in which no ping was answered
-	MovedOver time.Duration   // 0: pings are answered, or never were
-	Standby   bool            // another process holds the tunnel
-	Fights    []string        // things that others change and we repair again and again
-	Redials   uint64          // handshakes begun because the peer had gone silent
-	Redialled time.Time       // the last of them; zero: never
-	Repairs   uint64          // differences found that nobody had asked for
-	Errors    uint64          // failed attempts to bring the kernel to the wanted state
+	// Problem is the reason that the kernel does not have the wanted state; nil if it has.
+	Problem error
+	Pings   ping.Status // of the peer's gateway
+	// Peer is WireGuard's entry of the peer; zero if there is none. Its bytes count all packets since the
+	// tunnel was made, also under former keys.
+	Peer    linux.PeerStats
+	LinkMTU int // of the device, in bytes; 0 if there is no device
+	PathMTU int // the longest packet that passes, in bytes; 0: unknown
+	// NextKey is the peer's next key, if the kernel accepts it already; zero otherwise.
+	NextKey wgtypes.Key
+	// Strangers counts packets from unknown senders at the tunnel's port in the last two minutes. The count
+	// begins again with each packet from the peer and each change of keys.
+	Strangers uint64
+	Heard     time.Time // when this process last received a packet from the peer; zero: never
+	// Moved is the traffic in the last MovedOver, while no ping was answered. MovedOver is 0 if pings are
+	// answered, or if no ping was ever answered.
+	Moved     ping.Traffic
+	MovedOver time.Duration
+	Standby   bool      // another process has the tunnel
+	Fights    []string  // objects in the kernel that another program changes and we repair again and again
+	Redials   uint64    // handshakes that this end began because the peer was silent
+	Redialled time.Time // the time of the last redial; zero: never
+	Repairs   uint64    // repaired changes by other programs
+	Errors    uint64    // failed attempts to bring the kernel to the wanted state
 }
 
 // Tunnel is one end of a tunnel. Its methods may be called concurrently.
@@ -93,11 +104,11 @@ type Tunnel struct {
 	ready     bool // wanted was set
 	standby   bool
 	chosen    netip.AddrPort
-	promoted  wgtypes.Key // the peer's next key, once the peer has dialled with it
+	promoted  wgtypes.Key // the peer's next key, if the peer has dialled with it
 	pathMTU   int
 	wayMTU    int                  // MTU of this machine's route to the peer's endpoint; 0: not known
-	applied   *gateway.KernelState // the state that was last applied; nil: none was, or it failed
-	admitted  gateway.Peer         // the peer as the kernel has it since then
+	applied   *gateway.KernelState // the last applied state; nil: no attempt yet, or the last one failed
+	admitted  gateway.Peer         // the peer in the last state that was applied without an error
 	linkMTU   int
 	problem   error
 	pings     ping.Status
@@ -107,12 +118,12 @@ type Tunnel struct {
 	redials   uint64
 	redialled time.Time
 	ported    time.Time // the port was changed
-	forgotten time.Time // when the peer was created anew although this end does not dial
-	news      bool      // the peer's endpoint or key has changed since the last look
-	rekeyed   time.Time // when a key was replaced without a handshake since; zero: not the case
+	forgotten time.Time // when forget last created WireGuard's entry of the peer anew
+	news      bool      // the next look has to make redials frequent again, see redialSooner
+	rekeyed   time.Time // when a key was replaced; zero if a handshake has followed
 	repairs   uint64
 	strangers strangers
-	heard     time.Time // when a packet of the peer last came in; zero: this process has seen none
+	heard     time.Time // when this process last received a packet from the peer; zero: never
 	silence   ping.Silence
 	errors    uint64
 }
@@ -162,8 +173,8 @@ func (t *Tunnel) Set(w Wanted) error {
 	default:
 	}
 	if rekeyed {
-		// The peer can't reach us with the key that it has: only a packet of ours begins the
-		// handshake.
+		// The peer still has the former key, so it can't begin a handshake. A packet of this end
+		// begins one.
 		t.pingNow()
 	}
 	return err
@@ -191,9 +202,9 @@ func (t *Tunnel) keys() (own gateway.PrivateKey, peer wgtypes.Key) {
 	return p.PrivateKey, p.PublicKey
 }
 
-// Lead takes the tunnel over from another process, or leaves it to another one. A process
-// that stands by has set up everything but the peer: no packet passes, and a takeover needs
-// only one change of the device.
+// Lead takes the tunnel over from another process, or leaves it to another process. A standby has set up
+// everything except WireGuard's entry of the peer. So no packet passes through it, and a takeover needs only one
+// change of the device.
 func (t *Tunnel) Lead(lead bool) error {
 	t.mu.Lock()
 	t.standby = !lead
@@ -206,7 +217,7 @@ func (t *Tunnel) Lead(lead bool) error {
 	return err
 }
 
-// inputs returns the inputs of the state: the wanted ones, with what this process has measured.
+// inputs returns the wanted inputs, completed with values that this process has chosen or measured.
 func (t *Tunnel) inputs() (gateway.Inputs, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -232,8 +243,8 @@ func (t *Tunnel) inputs() (gateway.Inputs, bool) {
 	return in, true
 }
 
-// sync applies only what has changed in the wanted state: so it is cheap in a large cluster,
-// where the addresses of pods change all the time.
+// sync applies only the changes of the wanted state. So it is cheap in a large cluster, where the addresses of
+// pods change all the time.
 func (t *Tunnel) sync() error { return t.bring(t.config.Kernel.Update) }
 
 // bring applies the wanted state with Kernel.Sync or Kernel.Update. If the same state was
@@ -264,7 +275,7 @@ func (t *Tunnel) bring(way func(gateway.KernelState) ([]string, error)) error {
 	return err
 }
 
-// States returns the wanted state and the one found, for people to look at.
+// States returns the wanted state and the state of the kernel, so that people can compare them.
 func (t *Tunnel) States() (wanted, found gateway.KernelState, err error) {
 	in, ok := t.inputs()
 	if !ok {
@@ -311,8 +322,8 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.KernelStat
 	t.problem = err
 }
 
-// logged is the largest number of changes that are logged one by one: in a large cluster,
-// thousands of nodes are set up at once.
+// logged is the largest number of changes that are logged one by one. In a large cluster, the first state has
+// thousands of nodes.
 const logged = 50
 
 func errorText(err error) string {
@@ -326,30 +337,31 @@ const (
 	// lookInterval is the time between two looks at the tunnel's counters. While the tunnel
 	// carries only pings, it is [ping.CalmInterval].
 	lookInterval = 100 * time.Millisecond
-	// stillInterval is that time while there is no traffic, but an answer is awaited.
+	// stillInterval is the time between two looks while there is no traffic, but an answer is
+	// still to come.
 	stillInterval = 250 * time.Millisecond
-	// pingBytes is more than a ping and its answer take in each direction.
+	// pingBytes is more than the bytes of a ping and its answer in each direction.
 	pingBytes = 1000
-	// rotateInterval is that time while a key is being replaced: the peer's packets under its
-	// next key are dropped until this end notices them.
+	// rotateInterval is the time between two looks while a key is being replaced. It is short,
+	// because the peer's packets under its next key are lost until this end notices the key.
 	rotateInterval = 10 * time.Millisecond
-	// resync is the interval at which the kernel is compared with the wanted state although it
-	// has reported no change.
+	// resync is the interval at which the kernel is compared with the wanted state without a
+	// reported change.
 	resync = 30 * time.Second
-	// repairPause is the pause between two repairs, so that a fight costs little.
+	// repairPause is the pause between two repairs. It limits the CPU time if another program
+	// makes the same change again and again.
 	repairPause = 200 * time.Millisecond
 )
 
-// UntilBeat returns the delay of a task that runs every d, so that all tasks of a process run
-// at the same moments. An idle process costs CPU time each time that it wakes up: 0.5 ms in a
-// measurement.
+// UntilBeat returns the delay until the next run of a task that runs every d. With it, all tasks of a process run
+// at the same moments. An idle process uses CPU time each time that it wakes up: 0.5 ms in a measurement.
 func UntilBeat(d time.Duration) time.Duration { return d - time.Since(began)%d }
 
-// began makes these moments different in each process: the gateways of a cluster should not
-// all ask its API server at once.
+// began makes these moments different in each process, so that the gateways of a cluster don't all ask the API
+// server at the same moment.
 var began = time.Now()
 
-// Run keeps the tunnel until ctx ends.
+// Run keeps the tunnel working until ctx ends.
 func (t *Tunnel) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return t.repair(ctx) })
@@ -360,8 +372,8 @@ func (t *Tunnel) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// follow makes redials of a silent peer frequent again when this machine's own addresses
-// or routes change: the obstacle may be gone.
+// follow makes the redials of a silent peer frequent again when this machine's addresses or routes change. The
+// peer may be reachable again then.
 func (t *Tunnel) follow(ctx context.Context) error {
 	signals, err := linux.WatchWays(ctx)
 	if err != nil {
