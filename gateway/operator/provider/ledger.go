@@ -21,38 +21,39 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// ledger counts the pods of each consumer over all its mapped namespaces. It counts a pod before the pod is
-// created, so that several pods created at once never exceed the grants.
+// ledger counts the resources of each consumer's pods in all of its mapped namespaces. It counts a pod before
+// the pod is created. Otherwise several pods that are created at once could exceed the grants.
 type ledger struct {
 	base
 
-	told chan event.GenericEvent // sends ShadowPods that may fit now
+	told chan event.GenericEvent // has ShadowPods that may fit now
 
 	mu       sync.Mutex
 	accounts map[string]*account           // by tenant namespace
-	holders  map[client.ObjectKey]*account // of counted and waiting pods, to find an account without a search
+	holders  map[client.ObjectKey]*account // the account of each counted or waiting pod
 }
 
 func newLedger(b base) *ledger {
 	return &ledger{base: b, told: make(chan event.GenericEvent, 1024), accounts: map[string]*account{}, holders: map[client.ObjectKey]*account{}}
 }
 
-// At most leastWaiting pods of one consumer wait, or twice the number of granted pods if that is more: each
-// pod that ends causes a look at all waiting ones. Further pods are tried again after crowdedAgain.
+// The number of waiting pods of one consumer has a limit, because each pod that ends causes a look at all
+// waiting pods. The limit is leastWaiting, or twice the number of granted pods if that is more. The operator
+// tries further pods again after crowdedAgain.
 const (
 	leastWaiting = 1000
 	crowdedAgain = 5 * time.Minute
 )
 
-// account counts the pods of one consumer. Each operation on it is short, except those that look at all
-// waiting pods.
+// account counts the resources of one consumer's pods. An operation that looks at all waiting pods can take long,
+// all others are short.
 type account struct {
 	mu      sync.Mutex
-	read    bool // the pods that existed before this process were counted
+	read    bool // the pods from before the start of this process are counted
 	entries map[client.ObjectKey]entry
 	used    corev1.ResourceList
 	waiting map[client.ObjectKey]*list.Element // elements of order
-	order   list.List                          // of waiting, the oldest first
+	order   list.List                          // the waiting pods, the oldest first
 }
 
 func newAccount() *account {
@@ -61,7 +62,7 @@ func newAccount() *account {
 
 type entry struct {
 	amount corev1.ResourceList
-	uid    types.UID // of the pod; "" while it is not certain that the pod exists
+	uid    types.UID // the UID of the pod; "" until the pod was seen
 }
 
 type waiting struct {
@@ -69,8 +70,8 @@ type waiting struct {
 	amount corev1.ResourceList
 }
 
-// of returns the account of a tenant namespace. The first call counts the pods that an earlier process has
-// made. It reads them from the API server, because the cache may not have them yet.
+// of returns the account of a tenant namespace. The first call counts the pods of earlier processes. It reads
+// these pods from the API server, because the cache may not have them yet.
 func (l *ledger) of(ctx context.Context, namespace string, id wire.ClusterID) (*account, error) {
 	l.mu.Lock()
 	a := l.accounts[namespace]
@@ -112,14 +113,14 @@ func (a *account) enter(key client.ObjectKey, e entry) {
 	offload.Add(a.used, e.amount)
 }
 
-// reserve counts a pod that is about to be created. Without room for it, the pod waits, and reserve returns
-// the reason.
+// reserve counts a pod before it is created. If the grants have no room for the pod, the pod waits, and reserve
+// returns the reason.
 func (a *account) reserve(key client.ObjectKey, amount, granted corev1.ResourceList) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	used := corev1.ResourceList{}
 	offload.Add(used, a.used)
-	if was, there := a.entries[key]; there { // from an earlier attempt: the consumer may request more by now
+	if was, there := a.entries[key]; there { // an earlier attempt, perhaps with another amount
 		offload.Subtract(used, was.amount)
 	}
 	if err := offload.Fits(amount, used, granted); err != nil {
@@ -138,7 +139,7 @@ func (a *account) reserve(key client.ObjectKey, amount, granted corev1.ResourceL
 	return nil
 }
 
-// crowdedError means that there is no room for a pod, and too many pods wait already.
+// crowdedError says that the grants have no room for a pod, and that too many pods wait already.
 type crowdedError struct {
 	why  error
 	most int64
@@ -148,7 +149,8 @@ func (e *crowdedError) Error() string {
 	return fmt.Sprintf("%s; %d of its cluster's pods wait already, so it is tried again every %s", e.why, e.most, crowdedAgain)
 }
 
-// againAfter returns when a pod without room is tried again; 0 if it waits for a signal of the ledger.
+// againAfter returns the time after which the operator tries a pod without room again. 0 means that the pod waits
+// for a signal of the ledger.
 func againAfter(why error) time.Duration {
 	if _, crowded := errors.AsType[*crowdedError](why); crowded {
 		return crowdedAgain
@@ -163,7 +165,7 @@ func (a *account) forget(key client.ObjectKey) {
 	}
 }
 
-// see counts a pod that exists.
+// see counts an existing pod.
 func (a *account) see(key client.ObjectKey, p *corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -202,7 +204,7 @@ func (a *account) release(key client.ObjectKey, granted corev1.ResourceList) []c
 	return next
 }
 
-// exhausted reports whether a resource that every pod takes is used up.
+// exhausted reports whether no pod can fit, because CPU or the number of pods is used up. Every pod needs both.
 func exhausted(used, granted corev1.ResourceList) bool {
 	for _, name := range []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU} {
 		if all, bounds := granted[name]; bounds && all.Cmp(used[name]) <= 0 {
@@ -212,21 +214,21 @@ func exhausted(used, granted corev1.ResourceList) bool {
 	return false
 }
 
-// leave removes a ShadowPod from the waiting ones.
+// leave removes a pod from the waiting pods.
 func (a *account) leave(key client.ObjectKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forget(key)
 }
 
-// release removes the entry of a pod, and signals the pods that have waited for its room.
+// release removes the entry of a pod, and signals the waiting pods that fit now.
 func (l *ledger) release(ctx context.Context, a *account, key client.ObjectKey, granted corev1.ResourceList) {
 	for _, next := range a.release(key, granted) {
 		l.tell(ctx, next)
 	}
 }
 
-// hold notes the account that counts a pod; nil removes the note.
+// hold records by as the account of a pod. If by is nil, the pod has no account any more.
 func (l *ledger) hold(key client.ObjectKey, by *account) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,9 +239,9 @@ func (l *ledger) hold(key client.ObjectKey, by *account) {
 	}
 }
 
-// pass moves a pod to account to; nil if the pod's namespace is gone. Another consumer may have had a mapped
-// namespace of this name before. Then its account still counts the pod, and pass removes the entry if the pod
-// is gone.
+// pass moves a pod to the account to, which is nil if the pod's namespace is gone. Another consumer may have had a
+// mapped namespace of this name before, and its account may still count a pod of this name. If that pod is gone,
+// pass removes its entry.
 func (l *ledger) pass(ctx context.Context, key client.ObjectKey, to *account) error {
 	l.mu.Lock()
 	a := l.holders[key]
@@ -253,7 +255,7 @@ func (l *ledger) pass(ctx context.Context, key client.ObjectKey, to *account) er
 		live := &corev1.Pod{}
 		switch err := l.reader.Get(ctx, key, live); {
 		case err == nil && live.UID == uid:
-			return nil // it still runs; its end is an event
+			return nil // the former pod still runs, and its end causes an event
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("read pod %s: %w", key, err)
 		}
@@ -275,8 +277,8 @@ func (a *account) all() (keys []client.ObjectKey) {
 	return keys
 }
 
-// Used returns the resources that all consumers' pods use. The keys are tenant namespaces. A consumer may
-// still have pods after it has given back its grants.
+// Used returns the resources of each consumer's pods, by tenant namespace. A consumer without grants may still
+// have pods.
 func (l *ledger) Used(ctx context.Context) (map[string]corev1.ResourceList, error) {
 	var namespaces corev1.NamespaceList
 	if err := l.client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy); err != nil {

@@ -31,8 +31,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// grants answers the ResourceSlices of consumers: with a certificate for the virtual kubelet, and with
-// resources as far as they are available. One worker decides, so nothing is granted twice.
+// grants is the controller that answers the ResourceSlices of consumers. The answer has a certificate for the
+// virtual kubelet, and the granted resources. There is only one worker, so that no resource is granted twice.
 type grants struct {
 	*tenants
 
@@ -52,7 +52,7 @@ func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 	return ctrl.NewControllerManagedBy(mgr).Named("slice-grant").
 		WithOptions(control.Workers(1)).
 		For(&authv1beta1.ResourceSlice{}).
-		Watches(&authv1beta1.ResourceSlice{}, denied). // the resources that a slice gives back may be enough for a denied one
+		Watches(&authv1beta1.ResourceSlice{}, denied). // a slice may give back enough resources for a denied slice
 		Watches(&corev1.Node{}, denied, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 			was, is := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 			return lends(was) != lends(is) || !equality.Semantic.DeepEqual(was.Status.Allocatable, is.Status.Allocatable)
@@ -72,7 +72,7 @@ func (r *grants) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 		Complete(r)
 }
 
-// labelled returns the granted slices whose answers have other labels than the nodes have now.
+// labelled returns the granted slices whose answers don't have the present labels of the nodes.
 func (r *grants) labelled(ctx context.Context, _ client.Object) []reconcile.Request {
 	var nodes corev1.NodeList
 	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -117,7 +117,7 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	case in.over: // the consumer's Tenant is drained or deleted
 		return ctrl.Result{}, control.Delete(ctx, r.client, s)
-	case in.tenant == nil: // the consumer has no accepted Tenant, not yet or not any more
+	case in.tenant == nil: // the consumer has no accepted Tenant now
 		return ctrl.Result{}, nil
 	}
 	a := answer{now: metav1.Now()}
@@ -137,24 +137,24 @@ func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{RequeueAfter: a.again}, r.answer(ctx, s, a)
 }
 
-// usedAgain is how soon a denied slice is judged again while pods of other consumers use more than their
-// present grants. The end of those pods is no event here.
+// usedAgain is the time after which the operator judges a denied slice again, while pods of other consumers use
+// more than their present grants. The end of such pods causes no event here.
 const usedAgain = 10 * time.Second
 
 // sliceRequest has the facts for the answer to a slice.
 type sliceRequest struct {
 	slice  *authv1beta1.ResourceSlice
-	tenant *authv1beta1.Tenant // nil if none has access
+	tenant *authv1beta1.Tenant // nil if no Tenant of the namespace has access
 	over   bool                // the Tenant is drained, or was deleted
 	home   wire.ClusterID
 	all    []authv1beta1.Tenant
 	others []authv1beta1.ResourceSlice // of all consumers, with their grants
 	nodes  []corev1.Node
-	lend   corev1.ResourceList            // the most that all consumers together get
-	used   map[string]corev1.ResourceList // by the pods of each consumer; the keys are tenant namespaces
-	// admitted means that the Tenant has its certificate; stored is the Secret of the slice's certificate.
+	lend   corev1.ResourceList            // the limit for all consumers together
+	used   map[string]corev1.ResourceList // the resources of each consumer's pods, by tenant namespace
+	// admitted is set if the Tenant has its certificate.
 	admitted bool
-	stored   *corev1.Secret
+	stored   *corev1.Secret // of the slice's certificate
 }
 
 func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*sliceRequest, error) {
@@ -201,8 +201,8 @@ func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*
 	return in, err
 }
 
-// authenticate requests the certificate of a slice. params is nil until the certificate is signed, and if the
-// slice is refused.
+// authenticate requests the certificate of a slice. params is nil if the certificate is not signed yet, or if
+// refused says why the slice gets none.
 func (r *grants) authenticate(ctx context.Context, in *sliceRequest) (params *authv1beta1.AuthParams, again time.Duration, refused, err error) {
 	of := peering.OfSlice(in.slice, in.tenant)
 	if refused := in.refusal(of); refused != nil {
@@ -243,8 +243,8 @@ func (in *sliceRequest) refusal(of peering.Certified) error {
 	case len(validation.IsDNS1123Subdomain(s.Name)) > 0 || len(s.Name) > validation.LabelValueMaxLength:
 		return fmt.Errorf("its name is no name of a node of at most %d letters", validation.LabelValueMaxLength)
 	}
-	// The name of a user ends in a hash of 48 bits, and admins choose cluster IDs freely, so two names can be
-	// equal. A Tenant that comes later is refused itself, and takes nothing from this slice.
+	// Two users can have the same name, because a name ends in a hash of only 48 bits, and admins choose cluster
+	// IDs freely. If the other Tenant comes later, it is refused, and not this slice.
 	for i := range in.all {
 		other := wire.ClusterID(in.all[i].Spec.ClusterID)
 		if string(other) == of.User && in.before(&in.all[i]) || other != of.Consumer && peering.SliceUser(s.Name, other).User == of.User {
@@ -254,14 +254,14 @@ func (in *sliceRequest) refusal(of peering.Certified) error {
 	return of.Acceptable(of.Subject)
 }
 
-// before reports whether a Tenant has its cluster ID as user name already. A Tenant without refusal that is
-// not younger than the slice may still get the name, and counts as well.
+// before reports whether a Tenant has its cluster ID as user name already. It also returns true for a Tenant that
+// may still get the name: it is not refused, and it is not younger than the slice.
 func (in *sliceRequest) before(t *authv1beta1.Tenant) bool {
 	older := !in.slice.CreationTimestamp.Before(&t.CreationTimestamp)
 	return t.Status.AuthParams != nil || older && !strings.HasPrefix(t.Annotations[wire.AnnotationProblem], wire.ProblemRefused)
 }
 
-// resources returns the grants of the slice, or the reason that it gets none.
+// resources returns the resources that the slice gets, or the reason that it gets none.
 func (in *sliceRequest) resources() (corev1.ResourceList, error) {
 	s := in.slice
 	if class := s.Spec.Class; class != authv1beta1.ResourceSliceClassDefault && class != authv1beta1.ResourceSliceClassUnknown {
@@ -300,7 +300,7 @@ func (in *sliceRequest) budgets() ([]budget, error) {
 	return purses, nil
 }
 
-// granted sums what the other slices were granted, by tenant namespace.
+// granted returns the sums of the resources that the other slices were granted, by tenant namespace.
 func (in *sliceRequest) granted() map[string]corev1.ResourceList {
 	out := map[string]corev1.ResourceList{}
 	for i := range in.others {
@@ -313,9 +313,9 @@ func (in *sliceRequest) granted() map[string]corev1.ResourceList {
 	return out
 }
 
-// spent has the resources of each consumer without this slice: its grants or the use of its pods, whichever
-// is more. Pods keep running after their grant was given back. The pods of this slice's own consumer don't
-// count, because the slice requests resources for them.
+// spent returns the resources of each consumer without this slice. They are the grants of the consumer, or the
+// resources of its pods if those are more, because pods keep running after their grant was given back. The
+// pods of the slice's own consumer don't count: the slice requests resources for them.
 func (in *sliceRequest) spent() map[string]corev1.ResourceList {
 	out := in.granted()
 	for namespace, used := range in.used {
@@ -326,8 +326,8 @@ func (in *sliceRequest) spent() map[string]corev1.ResourceList {
 	return out
 }
 
-// outlived reports whether pods of other consumers use more than their present grants. Disk does not count:
-// all pods use some, but it is granted only on request.
+// outlived reports whether pods of other consumers use more than their present grants. Disk does not count,
+// because all pods use some disk, but it is granted only on request.
 func (in *sliceRequest) outlived() bool {
 	granted := in.granted()
 	for namespace, used := range in.used {
@@ -345,13 +345,14 @@ type answer struct {
 	AuthParams *authv1beta1.AuthParams
 	Resources  corev1.ResourceList
 	NodeLabels map[string]string
-	refused    error // why there is no certificate
-	denied     error // why there are no resources
+	refused    error // why the slice gets no certificate
+	denied     error // why the slice gets no resources
 	now        metav1.Time
 	again      time.Duration
 }
 
-// conditions returns the two conditions of the answer, each with its transition time.
+// conditions returns the two conditions of the answer. A condition with the same status as before keeps its
+// transition time.
 func (a answer) conditions(before *authv1beta1.ResourceSlice) []authv1beta1.ResourceSliceCondition {
 	one := func(what authv1beta1.ResourceSliceConditionType, reason, good string, why error) authv1beta1.ResourceSliceCondition {
 		c := authv1beta1.ResourceSliceCondition{Type: what, Status: authv1beta1.ResourceSliceConditionAccepted, Reason: reason + "Accepted", Message: good, LastTransitionTime: a.now}
@@ -369,7 +370,7 @@ func (a answer) conditions(before *authv1beta1.ResourceSlice) []authv1beta1.Reso
 	}
 }
 
-// answer writes the status first, and then the generation that the status is about.
+// answer writes the status of the slice, and then the slice's generation for which the status is valid.
 func (r *grants) answer(ctx context.Context, s *authv1beta1.ResourceSlice, a answer) error {
 	before := s.DeepCopy()
 	s.Status = authv1beta1.ResourceSliceStatus{Conditions: a.conditions(before), Resources: a.Resources, AuthParams: a.AuthParams, NodeLabels: a.NodeLabels}
