@@ -12,20 +12,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// peeringList is the rows of a board on the screen: which one is selected, and
-// which part is in sight.
+// peeringList is the part of a board's rows that the screen shows, with the
+// selected row.
 type peeringList struct {
 	board *board
-	// held is set when the admin has chosen a row: it then stays under the
-	// cursor, on the same line, wherever it is sorted to. Until then the cursor
-	// is on the first row, whichever that is: usually the worst.
+	// held is set when the admin has selected a row. Then this row stays selected, and on
+	// the same line of the screen, even if sorting moves it. Otherwise the first row is
+	// selected. It usually has the worst state.
 	held     bool
 	selected pairID
-	row      int // of the selected one, when it was last looked up
-	top      int // the first row in sight
+	row      int // the last known position of the selected row
+	top      int // the position of the first row on the screen
 }
 
-// current is the selected row, or nil without rows.
+// current returns the selected row; nil if there are no rows.
 func (l peeringList) current() *peering {
 	if len(l.board.List) == 0 {
 		return nil
@@ -33,7 +33,8 @@ func (l peeringList) current() *peering {
 	return l.board.List[l.position()]
 }
 
-// position is where the selected row is now; where it was, if it is gone.
+// position returns the position of the selected row. If the row is gone, it returns the row's
+// last position.
 func (l peeringList) position() int {
 	if !l.held {
 		return 0
@@ -46,8 +47,8 @@ func (l peeringList) position() int {
 	return max(0, min(l.row, len(l.board.List)-1))
 }
 
-// follow keeps the selected row on its line while others move; height is how
-// many rows are in sight.
+// follow keeps the selected row on its line of the screen while other rows move. The screen
+// shows height rows.
 func (l peeringList) follow(height int) peeringList {
 	at := l.position()
 	l.top += at - l.row
@@ -60,7 +61,7 @@ func (l peeringList) follow(height int) peeringList {
 	return l
 }
 
-// move selects another row, and holds on to it. Going on beyond the first one lets go.
+// move selects another row, and sets held. A move up from the first row resets held.
 func (l peeringList) move(by, height int) peeringList {
 	if len(l.board.List) == 0 {
 		return l
@@ -72,14 +73,14 @@ func (l peeringList) move(by, height int) peeringList {
 	return l
 }
 
-// pick selects the row of an index, and holds on to it.
+// pick selects the row at a position, and sets held.
 func (l peeringList) pick(at, height int) peeringList {
 	l.held, l.row, l.selected = true, at, l.board.List[at].ID
 	return l.follow(height)
 }
 
-// measured are the latest points of the end that measures: A's, or else B's. The bucket
-// of now is not full yet: nothing in it would look like a gap.
+// measured returns the latest points of A's history, or of B's if A's is empty. It leaves out
+// the bucket of the present time, because an empty bucket would look like a gap.
 func (p *peering) measured(now time.Time, length int) []session.Point {
 	now = now.Add(-session.Bucket)
 	side := 0
@@ -89,8 +90,8 @@ func (p *peering) measured(now time.Time, length int) []session.Point {
 	return p.History[side].Until(now, length)
 }
 
-// head is what stands above the rows: how many are how, what that is known from, and what
-// can't be seen. A brief one leaves out what that is known from.
+// head returns the lines above the rows: the number of rows in each state, totals, and notices
+// about contexts. If brief is set, it leaves out the totals.
 func (l peeringList) head(t draw.Theme, width int, brief bool) []string {
 	b := l.board
 	var facts []string
@@ -117,15 +118,15 @@ func (l peeringList) head(t draw.Theme, width int, brief bool) []string {
 	return lines
 }
 
-// totals are of all rows, whatever the filter shows: how many contexts answer, what passes
-// between them, and how old the oldest word is that any of this is made of.
+// totals returns facts about all rows, also those that the filter hides: how many contexts
+// answer, the traffic, and the age of the oldest report.
 func (b *board) totals(t draw.Theme) []string {
 	if len(b.Rows) == 0 {
 		return nil
 	}
 	answering, sum, known := 0, 0.0, 0
 	for _, s := range b.sources {
-		if s.asked && s.silent.IsZero() { // also one without a cluster ID
+		if s.asked && s.silent.IsZero() { // even if the cluster has no ID
 			answering++
 		}
 	}
@@ -158,10 +159,11 @@ func (b *board) totals(t draw.Theme) []string {
 	return facts
 }
 
-// noticeLines is how much room a notice gets: the rows matter more.
+// noticeLines is the largest number of lines of a notice. The rows need the other lines.
 const noticeLines = 2
 
-// notices are about contexts of which nothing, or nothing new, is known.
+// notices returns the lines about contexts that don't answer, have not answered yet, or are not
+// shown.
 func (b *board) notices(t draw.Theme) []string {
 	var lines []string
 	var words, asking []string
@@ -201,8 +203,8 @@ func (b *board) notices(t draw.Theme) []string {
 	return lines
 }
 
-// call is the shortest name of a source that no other one has. Long names of contexts end in
-// what tells them apart, so nothing stands after them without need.
+// call returns the shortest name of a source that no other source has. It adds the file only
+// if needed, because the ends of long context names distinguish them.
 func (b *board) call(s source) string {
 	sameName := func(o source) bool { return o.ref != s.ref && o.ref.Name == s.ref.Name }
 	switch {
@@ -214,11 +216,11 @@ func (b *board) call(s source) string {
 	return flows.ContextRef{Name: s.ref.Name}.String()
 }
 
-// listLayout is where a list of a size has its parts.
+// listLayout has the lines above and below the rows, and the room for the rows.
 type listLayout struct {
-	top   []string // the lines above the rows; the last ones are the columns' titles
-	table table    // nil without rows
-	rows  int      // in sight, at most
+	top   []string // the lines above the rows; the last line has the titles of the columns
+	table table    // nil if there are no rows
+	rows  int      // the largest number of rows on the screen
 	foot  []string
 }
 
@@ -237,8 +239,7 @@ func (l peeringList) layout(e session.Env, height int, wide bool) listLayout {
 	return listLayout{top: lines, table: columns, rows: rows, foot: foot}
 }
 
-// view draws the list into at most height lines. Only the rows in sight cost
-// anything.
+// view draws the list into at most height lines. It draws only the rows on the screen.
 func (l peeringList) view(e session.Env, height int, wide bool) []string {
 	b, t, parts := l.board, e.Theme, l.layout(e, height, wide)
 	lines := parts.top
@@ -261,10 +262,11 @@ func (l peeringList) view(e session.Env, height int, wide bool) []string {
 	return append(lines, parts.foot...)
 }
 
-// roomForEvents is from how many lines on that rows leave there is more than the latest event.
+// roomForEvents is the number of lines below the rows from which on the list shows several
+// events, and not only the latest.
 const roomForEvents = 6
 
-// latestEvents are as many as fit, the latest first.
+// latestEvents returns as many events as fit, the latest first.
 func (b *board) latestEvents(t draw.Theme, width, height int) []string {
 	var lines []string
 	for _, e := range slices.Backward(b.Log.all(func(event) bool { return true })) {
@@ -277,7 +279,7 @@ func (b *board) latestEvents(t draw.Theme, width, height int) []string {
 	return lines
 }
 
-// room shares what is left of the height between rows and foot.
+// room divides the remaining height between rows and foot.
 func (b *board) room(t draw.Theme, height int) (rows int, foot []string) {
 	rows = max(1, height)
 	foot = b.foot(t)
@@ -288,7 +290,7 @@ func (b *board) room(t draw.Theme, height int) (rows int, foot []string) {
 	return left, foot
 }
 
-// foot is the latest event.
+// foot returns the line with the latest event.
 func (b *board) foot(t draw.Theme) []string {
 	e, ok := b.Log.latest()
 	if !ok {
@@ -297,7 +299,7 @@ func (b *board) foot(t draw.Theme) []string {
 	return []string{t.Faint.Render("Last: "+e.at.Format(time.TimeOnly)) + " " + t.Plain(e.line(t, b.names(e.id)))}
 }
 
-// names of a pair, as its row has them.
+// names returns the names of a pair in the order of its row.
 func (b *board) names(id pairID) string {
 	if p, ok := b.Rows[id]; ok {
 		return string(p.ends[0].ID) + "/" + string(p.ends[1].ID)
@@ -305,7 +307,7 @@ func (b *board) names(id pairID) string {
 	return string(id.low) + "/" + string(id.high)
 }
 
-// nothing says why there are no rows.
+// nothing returns the text that says why there are no rows.
 func (b *board) nothing() string {
 	known := slices.ContainsFunc(b.sources, func(s source) bool { return s.asked && s.silent.IsZero() })
 	asking := slices.ContainsFunc(b.sources, func(s source) bool { return !s.asked })

@@ -11,11 +11,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// pairID is what a peering is known by, whatever happens to it and from
-// whichever side it was seen first: the two cluster IDs, in order.
+// pairID is the ID of a connection: the two cluster IDs, sorted. It is the same on
+// both sides, and stays the same if A and B change places.
 type pairID struct{ low, high wire.ClusterID }
 
-// PairOf is the ID of a peering, whichever cluster is named first.
+// PairOf returns the ID of the connection between two clusters, given in any order.
 func PairOf(x, y wire.ClusterID) pairID {
 	if y < x {
 		x, y = y, x
@@ -32,31 +32,31 @@ type end struct {
 // peering is one row of the dashboard.
 type peering struct {
 	ID   pairID
-	ends [2]end // A and B, by the order of the contexts
+	ends [2]end // A and B, see board.ends
 	view.Verdict
-	// seen is when the state was first seen to be what it is, if it was seen to
-	// change.
+	// seen is the time at which this program saw the state begin; zero if the state has not
+	// changed since the row was made.
 	seen    time.Time
-	known   time.Time // since when there is a row of it
-	expires time.Time // of the verdict; zero: never
-	worked  bool      // when it was last seen to work or not
-	came    time.Time // when it was first seen to work, if it was seen before
-	flaps   []time.Time
+	known   time.Time   // when the row was made
+	expires time.Time   // when the verdict expires; zero: never
+	worked  bool        // the last known state worked; states that are neither working nor broken don't count
+	came    time.Time   // when it began to work after it was first seen broken; zero: not seen
+	flaps   []time.Time // see flapsKept
 	History [2]session.Series
 	tested  *verify.Result // the last test from pod to pod that this program made
 
 	key  sortKey
-	name string // for the filter, and to tell equal keys apart
-	show bool   // the filter lets it through
+	name string // for the filter, and for the order of rows with equal keys
+	show bool   // the filter shows the row
 }
 
-// together is what both ends mean at a time.
+// together returns the verdict that follows from both ends at the time now.
 func (p *peering) together(now time.Time) view.Verdict { return view.Together(p.both(), p.tested, now) }
 
 func (p *peering) both() [2]view.End { return [2]view.End{p.ends[flows.A].End, p.ends[flows.B].End} }
 
-// began is when the state did, as well as that is known. Gateways say since when the tunnel
-// works: it may have been degraded since.
+// began returns the time at which the state began, if it is known. Gateways report since when the tunnel
+// works. If this program saw the state change later, for example to degraded, the time of that change counts.
 func (p *peering) began() time.Time {
 	if p.Since.IsZero() || p.State.Works() && p.seen.After(p.Since) {
 		return p.seen
@@ -64,19 +64,19 @@ func (p *peering) began() time.Time {
 	return p.Since
 }
 
-// verdict is the state, with the time since when it is known.
+// verdict returns the state, with the time at which it began.
 func (p *peering) verdict() view.Verdict {
 	v := p.Verdict
 	v.Since = p.began()
 	return v
 }
 
-// server is the side that is dialled; ok is false if nobody says.
+// server returns the side that is dialled; ok is false if neither side reports it.
 func (p *peering) server() (side flows.Side, ok bool) {
 	return flows.ServerSide([2]flows.Reading{p.ends[flows.A].Reading, p.ends[flows.B].Reading})
 }
 
-// created is when the older of both gateways was made; zero: not known.
+// created returns the time at which the older of both gateways was made; zero: not known.
 func (p *peering) created() time.Time {
 	var first time.Time
 	for _, e := range p.ends {
@@ -87,7 +87,7 @@ func (p *peering) created() time.Time {
 	return first
 }
 
-// roundTrip is the latest measurement by one end; 0 if there is none of now.
+// roundTrip returns the round-trip time that one end measured last; 0 if its report is not fresh.
 func (p *peering) roundTrip(s flows.Side, now time.Time) time.Duration {
 	if !p.ends[s].Fresh(now) {
 		return 0
@@ -95,7 +95,7 @@ func (p *peering) roundTrip(s flows.Side, now time.Time) time.Duration {
 	return p.ends[s].Reading.Latency
 }
 
-// loss is the larger share of lost pings; known is false if no end measures it.
+// loss returns the larger share of lost pings of both ends; known is false if no end measures it.
 func (p *peering) loss(now time.Time) (share float64, known bool) {
 	for _, e := range p.ends {
 		if lost, counted := e.Reading.Lost(); counted && e.Fresh(now) {
@@ -105,8 +105,8 @@ func (p *peering) loss(now time.Time) (share float64, known bool) {
 	return share, known
 }
 
-// traffic is the rate as A sees it: by its own gateway's counters, or else by
-// those of B's, turned round.
+// traffic returns the rate from A's point of view. It uses the counters of A's gateway. If those are
+// not known, it uses the counters of B's gateway, with sent and received exchanged.
 func (p *peering) traffic(now time.Time) session.Rate {
 	a, b := p.ends[flows.A], p.ends[flows.B]
 	switch {
@@ -118,8 +118,8 @@ func (p *peering) traffic(now time.Time) session.Rate {
 	return session.Rate{}
 }
 
-// handshake is the latest one that either end tells of now: what was told long ago says
-// nothing of those since.
+// handshake returns the time of the latest handshake that a fresh report of either end has. A stale report
+// does not have the later handshakes.
 func (p *peering) handshake(now time.Time) (latest time.Time) {
 	for _, e := range p.ends {
 		if at := e.Reading.Handshake; e.Fresh(now) && at.After(latest) {
@@ -129,7 +129,7 @@ func (p *peering) handshake(now time.Time) (latest time.Time) {
 	return latest
 }
 
-// mtu is the smaller one of both ends' tunnels; 0: nobody says.
+// mtu returns the smaller MTU of both ends; 0: neither end reports it.
 func (p *peering) mtu() int {
 	a, b := p.ends[flows.A].Reading.MTU, p.ends[flows.B].Reading.MTU
 	if a == 0 || b != 0 && b < a {
@@ -138,8 +138,8 @@ func (p *peering) mtu() int {
 	return a
 }
 
-// endpoint is where the server is dialled: as the client's side says it, which
-// may be another way to it, or else as the server's does.
+// endpoint returns the address at which the client dials the server. The client's report comes
+// first, because the client may use another address than the server reports.
 func (p *peering) endpoint() string {
 	text := "-"
 	for _, e := range p.ends {
