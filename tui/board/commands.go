@@ -12,11 +12,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// Messages of commands on the dashboard; a page and a column are messages, too.
+// Messages of commands on the dashboard. The types page and column are messages, too.
 type (
-	// pagesMsg selects another row, so many screens further down.
+	// pagesMsg moves the selection down by this number of screens.
 	pagesMsg int
-	// resizeMsg gives the list so many lines of the pane's.
+	// resizeMsg adds this number of lines to the list, and takes them from the pane below it.
 	resizeMsg int
 	// visitMsg shows the plan of a goal for the selected peering.
 	visitMsg session.Goal
@@ -37,8 +37,8 @@ const (
 	actCopy
 )
 
-// Commands are those of the list and of all pages: what they do, they do to the
-// selected peering.
+// Commands returns the commands of the list or of the shown page. They act on the
+// selected connection.
 func (s Screen) Commands(e session.Env) []keys.Command {
 	k := e.Keys
 	var commands []keys.Command
@@ -54,7 +54,7 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 	} else {
 		commands = append(commands, s.openingCommands(k)...)
 	}
-	if s.Subject() != nil && (!s.Detail || !s.page.ofAll()) { // there the selected one is not to be seen
+	if s.Subject() != nil && (!s.Detail || !s.page.ofAll()) { // pages of all connections don't show the selected one
 		commands = append(commands, s.peeringCommands(e)...)
 	}
 	if !s.Detail && len(s.Board.Rows) > 0 {
@@ -78,7 +78,7 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 		keys.Command{Binding: k.Refresh, Msg: session.RewatchMsg{}},
 	)
 	if s.Detail {
-		return slices.DeleteFunc(commands, func(c keys.Command) bool { return c.Msg == s.page }) // that one is in sight
+		return slices.DeleteFunc(commands, func(c keys.Command) bool { return c.Msg == s.page }) // the command of the shown page does nothing
 	}
 	return append(
 		append(commands, k.Moving()...),
@@ -86,7 +86,7 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 	)
 }
 
-// openingCommands are what is done most on the list.
+// openingCommands returns the most frequent commands of the list.
 func (s Screen) openingCommands(k keys.Map) []keys.Command {
 	var commands []keys.Command
 	if s.Subject() != nil {
@@ -101,7 +101,7 @@ func (s Screen) openingCommands(k keys.Map) []keys.Command {
 	return append(commands, keys.Command{Binding: k.Connect, Msg: session.ChooseMsg{}})
 }
 
-// peeringCommands are about the selected peering.
+// peeringCommands returns the commands for the selected connection.
 func (s Screen) peeringCommands(e session.Env) []keys.Command {
 	k := e.Keys
 	var commands []keys.Command
@@ -129,7 +129,7 @@ func (s Screen) peeringCommands(e session.Env) []keys.Command {
 	)
 }
 
-// arrangingCommands change what the list shows, and in which order.
+// arrangingCommands returns the commands that change the columns, the size and the order of the list.
 func arrangingCommands(k keys.Map) []keys.Command {
 	return keys.In(keys.Arrange, []keys.Command{
 		{Binding: k.Wide, Msg: actWiden},
@@ -143,13 +143,13 @@ func arrangingCommands(k keys.Map) []keys.Command {
 	}...)
 }
 
-// widen gives the list all of the screen, for more columns, or takes that back.
+// widen gives the list the whole screen, so that more columns fit. A second call undoes this.
 func (s Screen) widen(e session.Env) Screen {
 	before := len(s.layout(e).table)
 	s.wide = !s.wide
 	if s.wide && len(s.layout(e).table) <= before && before > 0 {
 		note := fmt.Sprintf("There is no room for more columns in %d.", e.Width)
-		if legends := s.columnLegends(e); len(legends) > 0 && len(legends[len(legends)-1].Rows) == 0 { // none would need more room
+		if legends := s.columnLegends(e); len(legends) > 0 && len(legends[len(legends)-1].Rows) == 0 { // no column is hidden
 			note = "All columns are in sight."
 		}
 		e.Post(session.NoteMsg(note))
@@ -168,10 +168,10 @@ func (s Screen) filterBy(text keys.Line) Screen {
 	return s
 }
 
-// Typing reports whether keys go into the filter.
+// Typing reports whether the admin types a filter.
 func (s Screen) Typing() bool { return s.filtering }
 
-// Key takes a key while the filter is typed; ok is false at any other time.
+// Key handles a key while the admin types a filter; ok is false at all other times.
 func (s Screen) Key(e session.Env, msg tea.KeyPressMsg) (_ Screen, ok bool) {
 	switch {
 	case !s.filtering:
@@ -197,15 +197,15 @@ func (s Screen) Key(e session.Env, msg tea.KeyPressMsg) (_ Screen, ok bool) {
 	return s, true
 }
 
-// click selects the row under the pointer, or opens it if it is selected; a
-// column's title sorts.
+// click selects the row under the pointer. If the row is already selected, click opens it.
+// A click on the title of a column sorts by the column.
 func (s Screen) click(e session.Env, at session.ClickMsg) (Screen, tea.Cmd) {
 	if s.Detail {
 		return s, nil
 	}
 	s.filtering = false
 	if at.Y >= len(s.top(e))+s.listHeight(e) {
-		return s.turnTo(e, pageOverview) // the pane below the list is its beginning
+		return s.turnTo(e, pageOverview) // the pane below the list shows the beginning of this page
 	}
 	parts := s.layout(e)
 	row := at.Y - len(s.top(e)) - len(parts.top)
@@ -224,13 +224,13 @@ func (s Screen) click(e session.Env, at session.ClickMsg) (Screen, tea.Cmd) {
 	return s, nil
 }
 
-// hasPlan reports whether a plan helps against what was found.
+// hasPlan reports whether a plan is a remedy for one of the results.
 func hasPlan(results []check.Result) bool {
 	_, plan := remedies(results)
 	return plan != nil
 }
 
-// planRemedy shows the plan that helps; the diagnosis stays open behind it.
+// planRemedy shows the plan that is the remedy. The diagnosis stays open behind it.
 func (s Screen) planRemedy(e session.Env) {
 	results, _ := s.checked(e, s.Subject())
 	_, plan := remedies(results)
@@ -239,8 +239,8 @@ func (s Screen) planRemedy(e session.Env) {
 	}
 }
 
-// remedy is what helps first against what the diagnosis that is shown has found; "" where
-// it has found nothing.
+// remedy returns the first remedy for the results of the shown diagnosis; "" if there is no diagnosis on
+// the screen, or no remedy.
 func (s Screen) remedy(e session.Env) string {
 	p := s.Subject()
 	if !s.Detail || s.page != pageDiagnosis || p == nil {
@@ -251,7 +251,8 @@ func (s Screen) remedy(e session.Env) string {
 	return text
 }
 
-// copyCommand copies the remedy, or else the command that says the same as text.
+// copyCommand copies the remedy. If there is none, it copies the command that prints the facts about the
+// selected connection.
 func (s Screen) copyCommand(e session.Env) Screen {
 	p := s.Subject()
 	if fix := s.remedy(e); fix != "" {
@@ -273,7 +274,7 @@ func (s Screen) copyCommand(e session.Env) Screen {
 	return s
 }
 
-// Update takes what happened, and what a command does.
+// Update handles messages of events and of commands.
 func (s Screen) Update(e session.Env, msg tea.Msg) (Screen, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -314,7 +315,7 @@ func (s Screen) Update(e session.Env, msg tea.Msg) (Screen, tea.Cmd) {
 	return s, nil
 }
 
-// act does what needs no more to be said of.
+// act runs a command without parameters.
 func (s Screen) act(e session.Env, a action) (Screen, tea.Cmd) {
 	switch a {
 	case actBack:
@@ -330,7 +331,7 @@ func (s Screen) act(e session.Env, a action) (Screen, tea.Cmd) {
 	case actPause:
 		return s.pause(e), nil
 	case actVerify:
-		// Sends packets from pod to pod. The overview says that it does, and what comes of it.
+		// The overview shows that test packets are sent, and the result.
 		if refs, ok := s.pair(e); ok {
 			e.Post(session.VerifyMsg{Pair: refs})
 			return s.turnTo(e, pageOverview)
