@@ -18,8 +18,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Identifiers of the checks before a connection. Others are in package flows: if one of those
-// fails, it makes no plan.
+// Identifiers of the checks before a connection. Package flows has the identifiers of other such checks.
+// If one of those fails, flows makes no plan.
 const (
 	AgentNodes   flows.Code = "LT-P008"
 	Overlaps     flows.Code = "LT-P010"
@@ -35,25 +35,25 @@ const (
 
 // preflight is the input of the checks before a connection.
 type preflight struct {
-	facts   flows.Facts  // as expected after the plan's installation
-	present flows.Facts  // as observed
-	params  flows.Params // as the admin wants them
-	adopted flows.Params // completed with what an existing connection keeps
+	facts   flows.Facts  // the expected facts after the plan has installed the operator
+	present flows.Facts  // the present facts
+	params  flows.Params // the admin's parameters
+	adopted flows.Params // params, completed with the settings that an existing connection keeps
 	plan    flows.Plan
 	reviews [2]*rights.Review
 }
 
-// Preflight judges whether the two clusters can be connected as p says. reviews are the API
-// servers' answers about the permissions that the plan needs; nil for a side that was not asked.
+// Preflight judges whether the two clusters can be connected with the parameters p. reviews has the answers of
+// the API servers about the permissions that the plan needs; nil for a side whose API server was not asked.
 func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Result {
 	in := preflight{facts: flows.Expected(p, f), present: f, params: p, plan: flows.PlanConnect(p, f), reviews: reviews}
 	in.adopted, _ = flows.Adopt(p, f)
 	return slices.DeleteFunc(evaluate(preflightChecks(), in), in.pointless)
 }
 
-// pointless reports whether a result is left out: the check does not concern this plan; kernel or
-// room is unknown; or the release is unknown or tested, since the API server's answer names it
-// already.
+// pointless reports whether a result says nothing that an admin needs. The check may not concern this plan. If
+// kernel or room is unknown, the result does not help. A release that is unknown or tested needs no result,
+// because the check of the API server names it.
 func (in preflight) pointless(r Result) bool {
 	unknown := r.State == Inconclusive || r.State == Skipped
 	return r.ID == Admission && in.facts.Tried == nil || r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
@@ -89,8 +89,9 @@ func preflightChecks() []definition[preflight] {
 	}
 }
 
-// refused is the result for the reason with this id, if flows refuses to plan for it. Callers pass
-// all reasons, because a failed plan names only those that have to be fixed first.
+// refused returns a failed result if one of the reasons for which flows makes no plan has the code id. Callers
+// pass all reasons. The plan itself is not enough, because it names only the reasons that have to be fixed
+// first.
 func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
 	for _, s := range reasons {
 		if s.Code == id {
@@ -100,7 +101,7 @@ func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
 	return Result{}, false
 }
 
-// obstacles lists the reasons that nothing can be planned for the side.
+// obstacles returns the reasons for which flows makes no plan for the side.
 func (in preflight) obstacles(side flows.Side) []flows.Step {
 	return flows.ObstaclesOf(side, in.cluster(side))
 }
@@ -121,11 +122,12 @@ func (in preflight) answers(side flows.Side) Result {
 	return pass(text)
 }
 
-// clocksDiffer is the largest difference of clocks without a warning: certificates and tokens
-// depend on the clocks, and admins compare times in logs.
+// clocksDiffer is the largest difference of clocks without a warning. Larger differences matter for certificates
+// and tokens, and for admins who compare times in logs.
 const clocksDiffer = 10 * time.Second
 
-// wrongClock reports the difference of the cluster's clock, and which machine's clock may be wrong.
+// wrongClock returns a warning with the difference of the cluster's clock. Its advice names the machine whose
+// clock may be wrong.
 func (in preflight) wrongClock(side flows.Side, text string) Result {
 	c, other := in.cluster(side), in.cluster(side.Other())
 	direction := "ahead of"
@@ -155,7 +157,7 @@ func (in preflight) different(flows.Side) Result {
 	return pass(fmt.Sprintf("kube-system has UID %s and %s", short(in.facts.Sides[flows.A].UID), short(in.facts.Sides[flows.B].UID)))
 }
 
-// short is the part of a UID that is enough to distinguish two.
+// short returns the beginning of a UID. It is long enough to distinguish two UIDs.
 func short(uid string) string {
 	if len(uid) > 8 {
 		return uid[:8] + "…"
@@ -168,8 +170,8 @@ func (in preflight) installs(side flows.Side) bool {
 	return in.params.Install[side] != nil && in.present.Sides[side].Installable()
 }
 
-// unseen is the result of checks that need to know what is installed. It reports whether that may
-// not be read.
+// unseen returns true if this user can't see whether an operator is installed. Then the result is the result of
+// checks that need to know it.
 func unseen(f flows.Facts, side flows.Side) (Result, bool) {
 	why := f.Sides[side].Unseen()
 	return result(Inconclusive, "not known: "+why, f.SeeManagers()), why != ""
@@ -203,7 +205,7 @@ func (in preflight) triesImage(side flows.Side) bool {
 	return ok
 }
 
-// image reports whether a node could pull the plan's image.
+// image judges whether a node of the side can pull the plan's image.
 func (in preflight) image(side flows.Side) Result {
 	c := in.cluster(side).ImageTrial
 	switch t := c.Value(); {
@@ -220,7 +222,7 @@ func (in preflight) image(side flows.Side) Result {
 	}
 }
 
-// agentNodes names the nodes whose pods will reach no peer.
+// agentNodes warns about nodes that can't run the node agent. Pods on these nodes will reach no peer.
 func (in preflight) agentNodes(side flows.Side) Result {
 	c := in.cluster(side)
 	unable := c.UnableNodes()
@@ -241,7 +243,7 @@ func (in preflight) agentNodes(side flows.Side) Result {
 	return r
 }
 
-// minor is the "v1.2" of "v1.2.3"; "" for other texts.
+// minor returns the beginning of a version, such as "v1.2" of "v1.2.3"; "" for a text in another form.
 func minor(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 3 {
@@ -286,7 +288,8 @@ func (in preflight) clusterIDs(flows.Side) Result {
 	return pass(fmt.Sprintf("%s and %s, %s known already", in.facts.Sides[flows.A].ID, in.facts.Sides[flows.B].ID, count(known, "peering", "peerings")))
 }
 
-// samePeer judges whether the peer that each side knows by the other's ID is the other side.
+// samePeer judges whether each side's peer with the other side's ID is the other side, and not another cluster with
+// this ID.
 func (in preflight) samePeer(flows.Side) Result {
 	strangers := flows.Strangers(in.facts)
 	switch {
@@ -302,7 +305,8 @@ func (in preflight) samePeer(flows.Side) Result {
 	return r
 }
 
-// samePeers describes the stored UIDs of the peers, for a pair without strangers.
+// samePeers describes the stored UIDs of the peers. The caller has checked that no stored UID is the one of another
+// cluster.
 func samePeers(f flows.Facts) Result {
 	var known []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -335,7 +339,7 @@ func (in preflight) networks(side flows.Side) Result {
 	return pass(fmt.Sprintf("pods %s, external %s", joined(n.Pod), joined(n.External)))
 }
 
-// noPlan is the result of checks that need a plan.
+// noPlan is the result of checks that need a plan, if there is none.
 const noPlan = "there is no plan until the failed checks are fixed"
 
 func (in preflight) permissions(side flows.Side) Result {
@@ -391,12 +395,11 @@ func (in preflight) nodePort(flows.Side) Result {
 	return pass(fmt.Sprintf("%d", p.NodePort))
 }
 
-// wireguardOverhead is the number of bytes that a tunnel over IPv4 adds to a packet: 20 of IP, 8 of
-// UDP, 32 of WireGuard.
+// wireguardOverhead is the number of bytes that a tunnel over IPv4 adds to a packet: 20 for IP, 8 for
+// UDP and 32 for WireGuard.
 const wireguardOverhead = 60
 
-// commonMTU is the usual MTU of Internet paths. It is less if a part of the path is itself a
-// tunnel.
+// commonMTU is the usual MTU of Internet paths. A path with another tunnel in it carries less.
 const commonMTU = 1500
 
 func (in preflight) mtu(flows.Side) Result {
@@ -418,8 +421,8 @@ func (in preflight) mtu(flows.Side) Result {
 	return pass(text + fmt.Sprintf(", which a path of %d carries", commonMTU))
 }
 
-// largest is the size of the longest UDP packet of test pods that passed; if both ways were tried,
-// the smaller of the two. 0 if unknown.
+// largest returns the length of the longest UDP packet of test pods that passed. If both directions were tried, it
+// returns the smaller length. 0 means unknown.
 func (in preflight) largest() (size int) {
 	if in.facts.Reach == nil {
 		return 0
@@ -450,7 +453,7 @@ func count(n int, one, many string) string {
 // mostAddresses is the largest number of addresses in a sentence.
 const mostAddresses = 10
 
-// addresses names the first addresses of many.
+// addresses returns the first mostAddresses addresses as text, and the number of the others.
 func addresses(all []netip.Addr) string {
 	if more := len(all) - mostAddresses; more > 0 {
 		return fmt.Sprintf("%s and %d more", allAddresses(all[:mostAddresses]), more)
