@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// StepID names a step; it stays the same from one plan to the next.
+// StepID names a step. The step has the same ID in all plans of a run.
 type StepID string
 
 // Action is what a step does.
@@ -25,10 +25,10 @@ type Action uint8
 const (
 	Create Action = iota
 	Update
-	Replace // the object can't be changed in place: delete it now, create it once it is gone
+	Replace // delete the object, and create it again when it is gone, because it can't be changed
 	Delete
-	Wait   // for something that others do
-	Verify // by measuring; changes nothing
+	Wait   // wait for a change by another program
+	Verify // measure; this changes nothing
 )
 
 func (a Action) String() string {
@@ -38,14 +38,14 @@ func (a Action) String() string {
 // Changes reports whether the action changes a cluster.
 func (a Action) Changes() bool { return a != Wait && a != Verify }
 
-// Status is how far a step has come.
+// Status says how far a step has come.
 type Status uint8
 
 // The states of a step.
 const (
 	Blocked Status = iota // needs a value from an earlier step
 	Ready                 // can be applied now
-	Waiting               // for something that others do
+	Waiting               // waits for a change by another program
 	Done
 	Failed
 )
@@ -61,36 +61,36 @@ type Step struct {
 	Action Action
 	Title  string
 	Status Status
-	// Object is the object that the step is about; the zero value for waits.
+	// Object is the object that the step changes; the zero value for waits.
 	Object ObjectRef
-	// Interrupts names the traffic that this step interrupts; "" if none.
+	// Interrupts names the traffic that this step interrupts; "" if it interrupts none.
 	Interrupts string
-	// Reason is what the step waits for, what it found, or why it failed.
+	// Reason says what the step waits for, what it found, or why it failed.
 	Reason string
-	// Fix is what the admin can do about a failure, or about a wait that does not end: one way
-	// each, the best first.
+	// Fix has advice to the admin about a failure, or about a wait that does not end. Each hint is a
+	// way of its own. The best way is first.
 	Fix []command.Hint
 	// Kind is the class of a failure; Code names the failure itself.
 	Kind FailureKind
 	Code Code
-	// Evidence of a failure; the keys are names such as [EvidenceObject].
+	// Evidence is the evidence of a failure. The keys are names such as [EvidenceObject].
 	Evidence map[string]string
-	// Events are the cluster's recent warnings about what the step waits for.
+	// Events are the cluster's recent warnings about the objects for which the step waits.
 	Events []EventFacts
-	// Want lists the objects that the step ensures, Gone those that it removes. The status does not
-	// matter for either.
+	// Want lists the objects that the step ensures, and Gone the objects that it removes. Both are the
+	// same in each status of the step.
 	Want, Gone []wire.Object
-	// Objects lists what to apply or delete now; it is empty unless the step is Ready. For a
-	// Replace, they are to be deleted.
+	// Objects lists the objects to apply or delete now. It is empty unless the step is Ready. A Replace
+	// deletes them.
 	Objects []wire.Object
-	// Asks is the question on which the step depends; nil for none. See [Plan.Asks].
+	// Asks is the question on which the step depends; nil if there is none. See [Plan.Asks].
 	Asks Question
-	// Diff is what applying changes, as a unified diff.
+	// Diff shows the changes by the step, as a unified diff.
 	Diff string
 	// Tried is set if the API server has tried the step's objects in a dry run.
 	Tried bool
 
-	// Cause is the API server's answer that made the step fail; nil for other failures.
+	// Cause is the API server's error if the step failed because of it; nil for other failures.
 	Cause error
 }
 
@@ -99,7 +99,7 @@ const (
 	EvidenceObject   = "object"
 	evidenceManagers = "managers" // other programs that write the object
 	EvidenceObserved = "observed" // the last observation
-	EvidenceSince    = "since"    // since when that was observed
+	EvidenceSince    = "since"    // the time of the first observation with the same result
 	EvidenceEvent    = "event"    // the cluster's latest warning about the object
 )
 
@@ -116,45 +116,44 @@ func (r ObjectRef) String() string {
 	return r.Kind + " " + r.Namespace + "/" + r.Name
 }
 
-// Hint is [Step.Fix] in one sentence.
+// Hint returns [Step.Fix] as one sentence.
 func (s Step) Hint() command.Hint { return command.Join(s.Fix, "; ") }
 
-// Plan lists all steps, and how far each has come.
+// Plan lists all steps with their states.
 type Plan struct {
 	Steps []Step
-	// IDs of the two clusters, for texts.
+	// A and B are the IDs of the two clusters, for texts.
 	A, B wire.ClusterID
-	// Params are the parameters of PlanConnect, completed with what an existing connection keeps.
-	// They suffice to give the same command again.
+	// Params are the parameters of PlanConnect, completed with the settings that an existing connection
+	// keeps. A command with all of them makes the same plan.
 	Params Params
-	// Kept has notes for the admin, one sentence each: settings that are kept although they are not
-	// the default; values that will probably be chosen; after a removal, what stays on nodes
-	// without an agent.
+	// Kept has notes for the admin, one sentence each. They name kept settings that differ from the
+	// default, values that will probably be chosen, and nodes that keep routes after a removal.
 	Kept []string
-	// Asks lists the plan's questions besides those of its steps, also those that the facts answer
-	// already.
+	// Asks lists the questions of the plan that belong to no step. Questions that the facts already
+	// answer are in it, too.
 	Asks []Question
-	// Replaces lists peers that are replaced by another cluster with the same ID, one sentence
-	// each. The admin confirms them separately.
+	// Replaces lists the peers that another cluster with the same ID replaces, one sentence each. The
+	// admin confirms them separately.
 	Replaces []string
-	// Owed lists commands that somebody else has to run on the other cluster, because this run
-	// can't reach that cluster or leaves it alone.
+	// Owed lists commands for the other cluster. Somebody else has to run them, because this run can't
+	// reach that cluster or must not change it.
 	Owed []command.Command
 }
 
-// FailureKind is the class of a failed step; each class has its exit code.
+// FailureKind is the class of a failed step. Each class has an exit code of its own.
 type FailureKind uint8
 
 // Classes of failures.
 const (
-	FailedPreflight   FailureKind = iota + 1 // nothing was changed: the clusters aren't fit for it
-	FailedUnreachable                        // no answer
-	FailedConflict                           // somebody else's state is in the way
+	FailedPreflight   FailureKind = iota + 1 // nothing was changed, because the clusters don't fit the plan
+	FailedUnreachable                        // an API server does not answer
+	FailedConflict                           // an object of another program or admin is in the way
 	FailedApply                              // the API server refused a change
 	FailedTimeout                            // a wait did not end in time
 	FailedAccess                             // credentials or rights are missing
 	FailedUsage                              // the chosen settings don't fit together
-	FailedVerify                             // both clusters report that it works, but a packet does not come through
+	FailedVerify                             // both clusters report the connection as connected, but test packets are lost
 )
 
 // Done reports whether nothing is left to do or to wait for.
@@ -183,7 +182,7 @@ func (s Summary) String() string {
 	return text + fmt.Sprintf("%d to delete", s.Delete)
 }
 
-// Total is the number of steps counted.
+// Total returns the number of all counted steps.
 func (s Summary) Total() int { return s.Create + s.Update + s.Replace + s.Delete }
 
 // Changes counts the steps that still change something, by action.
@@ -228,7 +227,7 @@ func (p Plan) MeasureNext() bool {
 	})
 }
 
-// Foresaw reports whether the plan has already announced everything that later deletes or replaces.
+// Foresaw reports whether this plan already has all deletions and replacements of the plan later.
 func (p Plan) Foresaw(later Plan) bool {
 	return !slices.ContainsFunc(later.Steps, func(s Step) bool {
 		if s.Status == Done || s.Action != Delete && s.Action != Replace {
@@ -250,7 +249,7 @@ func (p Plan) Interrupts() []string {
 	return out
 }
 
-// ID is the cluster ID of a side.
+// ID returns the cluster ID of a side.
 func (p Plan) ID(s Side) wire.ClusterID {
 	if s == B {
 		return p.B
@@ -267,12 +266,12 @@ func (p Plan) Step(id StepID) (Step, bool) {
 	return p.Steps[i], true
 }
 
-// IDOf is the ID of the step with this name on a side.
+// IDOf returns the ID of the step with the name what on a side.
 func IDOf(side Side, what string) StepID {
 	return StepID(fmt.Sprintf("%s-%s", what, map[Side]string{A: "a", B: "b"}[side]))
 }
 
-// The kinds of objects that plans are about.
+// The kinds of objects that plans of connections change.
 const (
 	kindNamespace     = "Namespace"
 	kindConfiguration = "Configuration"
@@ -289,14 +288,16 @@ const (
 	stepOwnKey = "own-key"
 )
 
-// Title is the object without its namespace: texts about a side don't need it.
+// Title returns the kind and the name of the object. It leaves out the namespace, because texts about a side
+// don't need it.
 func (r ObjectRef) Title() string { return r.Kind + " " + r.Name }
 
-// Ensure is the step that makes want exist; it is done if live already has all that want sets.
+// Ensure returns the step that creates want, or updates live so that it has all fields of want. The step is done if
+// live already has them.
 func Ensure(side Side, what string, live, want wire.Object) Step {
 	if Exists(live) && live.GetLabels()[wire.LabelManagedBy] != wire.ManagedBy {
-		// An object that somebody else made is used as it is. The label would make it ours, and a
-		// reset deletes our namespaces with everything in them.
+		// An object of somebody else does not get our label. With the label it would be ours, and a
+		// reset deletes our namespaces with all objects in them.
 		delete(want.GetLabels(), wire.LabelManagedBy)
 	}
 	object := RefTo(want)
@@ -318,7 +319,7 @@ func Ensure(side Side, what string, live, want wire.Object) Step {
 	return s
 }
 
-// Managers lists the other programs that wrote a part of the object outside its status, the latest
+// Managers returns the other programs that have written fields of the object outside its status, the latest
 // first.
 func Managers(live wire.Object) []string {
 	fields := slices.Clone(live.GetManagedFields())
@@ -339,7 +340,7 @@ func Managers(live wire.Object) []string {
 	return names
 }
 
-// deletionState names what a deletion waits for, as the end of a sentence.
+// deletionState returns the reason that a deletion is not finished, as the end of a sentence.
 func deletionState(o wire.Object) string {
 	if ns, ok := o.(*corev1.Namespace); ok {
 		if why := wire.Stays(ns); why != "" {
@@ -352,7 +353,7 @@ func deletionState(o wire.Object) string {
 	return ""
 }
 
-// Remove is the step that deletes live; it is done if live does not exist.
+// Remove returns the step that deletes live. The step is done if live does not exist.
 func Remove(side Side, what string, object ObjectRef, live wire.Object, interrupts string) Step {
 	s := Step{
 		ID: IDOf(side, what), Side: side, Object: object, Title: object.Title(), Action: Delete,
@@ -369,16 +370,17 @@ func Remove(side Side, what string, object ObjectRef, live wire.Object, interrup
 	return s
 }
 
-// BlockedStep is a step that can't begin yet; reason names what it needs.
+// BlockedStep returns a step that can't begin yet. The parameter reason says what the step needs.
 func BlockedStep(side Side, action Action, what string, object ObjectRef, reason string) Step {
 	return Step{ID: IDOf(side, what), Side: side, Action: action, Object: object, Title: object.Title(), Status: Blocked, Reason: reason}
 }
 
-// Exists reports whether o exists: the facts hold typed nil pointers for objects that don't.
+// Exists reports whether o is an object, and neither nil nor a typed nil pointer. Facts have typed nil
+// pointers for objects that don't exist.
 func Exists(o wire.Object) bool { return o != nil && !reflect.ValueOf(o).IsNil() }
 
-// RefTo names an object. Objects from typed clients have no kind set: it is the name of their Go
-// type.
+// RefTo returns the name of an object. Objects from typed clients have no kind, so the kind is the name of
+// their Go type.
 func RefTo(o wire.Object) ObjectRef {
 	kind := o.GetObjectKind().GroupVersionKind().Kind
 	return ObjectRef{Kind: cmp.Or(kind, reflect.TypeOf(o).Elem().Name()), Namespace: o.GetNamespace(), Name: o.GetName()}

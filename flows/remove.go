@@ -12,24 +12,24 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// RemoveOptions select what to remove.
+// RemoveOptions say which connection to remove, and on which side.
 type RemoveOptions struct {
-	// LocalOnly leaves cluster B alone: it need not answer, nor exist.
+	// LocalOnly is set to change nothing on cluster B. Then B need not answer, and need not exist.
 	LocalOnly bool
-	// Peer is the cluster ID of B if B can't be asked. "" means the ID that B reports, or else the
-	// only peer that A has.
+	// Peer is the cluster ID of B, for a cluster B that does not answer. "" means the ID that B
+	// reports, or the only peer of A if B reports no ID.
 	Peer wire.ClusterID
-	// Namespaces are the tenant namespaces that the admin gave, by side; "" finds the connection in
-	// any namespace.
+	// Namespaces are the tenant namespaces that the admin gave, by side. "" means that the connection may
+	// be in any namespace.
 	Namespaces [2]string
 }
 
-// PlanReset removes the connection of the two clusters and what they know of each other. Objects of
-// others stay: a tenant namespace is deleted only if we created it. Nothing is removed while one of
-// the clusters lends the other something.
+// PlanReset returns the plan that removes the connection, with the Configurations and the tenant namespaces.
+// Objects of others stay: a tenant namespace is deleted only if we created it. The plan fails while one of
+// the clusters lends resources to the other one.
 func PlanReset(o RemoveOptions, f Facts) Plan { return ResetBy(command.Ours("network", "reset"), o, f) }
 
-// ResetBy is [PlanReset] as a part of another command of ours, which the hints name.
+// ResetBy is [PlanReset] for another command of ours. The hints name this command.
 func ResetBy(by command.Command, o RemoveOptions, f Facts) Plan {
 	plan := planRemoval(by, o, f, func(c Connection, side Side) []Step {
 		return []Step{c.removeConfiguration(side), c.removeNamespace(side)}
@@ -42,7 +42,8 @@ func ResetBy(by command.Command, o RemoveOptions, f Facts) Plan {
 	return plan
 }
 
-// lent refuses to cut off a virtual node's network; nil if there is no virtual node.
+// lent refuses to remove the connection of a virtual node, because its pods would lose the network. It returns nil
+// if there is no virtual node.
 func lent(o RemoveOptions, f Facts, ids [2]wire.ClusterID) *Step {
 	sides, unpeer := []Side{A, B}, f.Ours("unpeer")
 	if o.LocalOnly {
@@ -66,13 +67,13 @@ func lent(o RemoveOptions, f Facts, ids [2]wire.ClusterID) *Step {
 	return nil
 }
 
-// PlanDisconnect removes the gateways. The clusters keep what they know of each other, so
-// connecting again gives the same addresses.
+// PlanDisconnect returns the plan that removes the gateways. The Configurations stay, so a new connection of the
+// two clusters has the same addresses.
 func PlanDisconnect(o RemoveOptions, f Facts) Plan {
 	return planRemoval(command.Ours("network", "disconnect"), o, f, func(Connection, Side) []Step { return nil })
 }
 
-// planRemoval removes the gateways on all sides, then adds the steps of rest for each side.
+// planRemoval returns a plan with the steps that remove the gateways, and then the steps of rest for each side.
 func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connection, Side) []Step) Plan {
 	sides := []Side{A, B}
 	if o.LocalOnly {
@@ -93,7 +94,7 @@ func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connect
 			plan.Steps = []Step{*unclear}
 		}
 		if peer == "" {
-			return plan // without a step, there is nothing to forget
+			return plan // without a failed step, A has no peer
 		}
 		plan.B, f.Sides[B].ID = peer, peer
 		plan.Owed = []command.Command{forget(by, f.Sides[A].Name()).For(string(f.Sides[B].Name()))}
@@ -122,7 +123,8 @@ func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connect
 	return plan
 }
 
-// unattended names the nodes that keep their routes because they have no ready agent.
+// unattended returns a sentence for each side with the nodes that keep their routes, because they have no ready
+// agent.
 func (c Connection) unattended(sides []Side, steps []Step) (out []string) {
 	for _, side := range sides {
 		f := c.Facts.Sides[side]
@@ -133,8 +135,7 @@ func (c Connection) unattended(sides []Side, steps []Step) (out []string) {
 	return out
 }
 
-// replaced refuses the removal if a side is connected with another cluster that has the same ID; it
-// returns failed steps.
+// replaced returns failed steps if a side is connected with another cluster that has the same ID.
 func replaced(by command.Command, f Facts) []Step {
 	var steps []Step
 	for _, side := range []Side{A, B} {
@@ -148,8 +149,8 @@ func replaced(by command.Command, f Facts) []Step {
 	return steps
 }
 
-// Removing is a removal for one run, by [PlanReset] or [PlanDisconnect]. The first plan determines
-// the peer: after the last deletion, no object names it.
+// Removing returns the planning function of one run, for [PlanReset] or [PlanDisconnect]. The first plan determines
+// the peer, because after the last deletion no object names the peer.
 func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) func(Facts) Plan {
 	return func(f Facts) Plan {
 		p := plan(o, f)
@@ -160,7 +161,8 @@ func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) func(Facts)
 	}
 }
 
-// peer is the cluster that A forgets; "" if there is none, or if it is unclear which.
+// peer returns the cluster whose connection A removes; "" if there is none. If there are several, peer also
+// returns a failed step.
 func (o RemoveOptions) peer(f Facts) (wire.ClusterID, *Step) {
 	known := f.Sides[A].forgettable()
 	switch {
@@ -178,9 +180,9 @@ func (o RemoveOptions) peer(f Facts) (wire.ClusterID, *Step) {
 	return "", &s
 }
 
-// KnownPeers lists the IDs of the clusters with which this one is connected, or has begun to be. A
-// namespace alone is no connection: a reset keeps one that holds objects of others, and Liqo has
-// one for its authentication.
+// KnownPeers returns the IDs of the clusters to which this cluster has a connection, finished or begun. A namespace
+// alone is no connection: a reset keeps a namespace with objects of others, and Liqo has namespaces for its
+// authentication.
 func (c ClusterFacts) KnownPeers() []wire.ClusterID {
 	var ids peerIDs
 	for o := range c.connections() {
@@ -190,7 +192,7 @@ func (c ClusterFacts) KnownPeers() []wire.ClusterID {
 	return ids
 }
 
-// EndingPeers lists peers whose last objects are all being deleted, as after a reset.
+// EndingPeers returns the peers whose connections are being deleted with all of their objects, as after a reset.
 func (c ClusterFacts) EndingPeers() []string {
 	stays := map[wire.ClusterID]bool{}
 	for o := range c.connections() {
@@ -206,8 +208,8 @@ func (c ClusterFacts) EndingPeers() []string {
 	return ending
 }
 
-// forgettable lists the known peers, and those for which only a namespace is left: a stopped run
-// may have left nothing else.
+// forgettable returns the known peers, and the peers of which only a namespace is left. An interrupted run may have
+// made only the namespace.
 func (c ClusterFacts) forgettable() []wire.ClusterID {
 	ids := peerIDs(c.KnownPeers())
 	for i := range c.Namespaces {
@@ -226,7 +228,7 @@ func (ids *peerIDs) add(o wire.Object) {
 	}
 }
 
-// forget is the command that removes what one cluster has of a peer, and leaves the peer alone.
+// forget returns the command that removes a connection on one cluster only.
 func forget(by command.Command, peer wire.ClusterID) command.Command {
 	return by.Add("--local-only", "--remote-cluster-id", string(peer))
 }
@@ -248,8 +250,8 @@ func (c Connection) removeKey(side Side) Step {
 	return Remove(side, stepKey, c.object(side, kindPublicKey, c.Ends[side].PublicKey), c.Ends[side].PublicKey, "")
 }
 
-// drained waits until the gateway's children are gone: until then, its pod carries traffic, and its
-// interfaces exist.
+// drained waits until the pods and the Connection of a deleted gateway are gone. Until then, a pod may still
+// carry traffic.
 func (c Connection) drained(side Side) Step {
 	end := c.Ends[side]
 	s := Step{ID: IDOf(side, "drained"), Side: side, Action: Wait, Title: "gateway is gone", Status: Done}
@@ -261,7 +263,7 @@ func (c Connection) drained(side Side) Step {
 	return s
 }
 
-// undrained names what is left of a deleted gateway; "" if nothing is.
+// undrained says which objects of a deleted gateway still exist; "" if all are gone.
 func (c Connection) undrained(side Side) string {
 	end := c.Ends[side]
 	pods, facts := 0, c.Facts.Sides[side]
@@ -281,16 +283,16 @@ func (c Connection) undrained(side Side) string {
 	return ""
 }
 
-// hasGateway reports whether the pod's gateway still exists: a namespace may hold several
-// connections.
+// hasGateway reports whether the gateway of a pod still exists. Its namespace may belong to several connections, and
+// the pod to another one.
 func (c ClusterFacts) hasGateway(pod PodFacts) bool {
 	of := func(o wire.Object) bool { return o.GetNamespace() == pod.Namespace && o.GetName() == pod.Gateway }
 	return slices.ContainsFunc(c.Servers, func(o networkingv1beta1.GatewayServer) bool { return of(&o) }) ||
 		slices.ContainsFunc(c.Clients, func(o networkingv1beta1.GatewayClient) bool { return of(&o) })
 }
 
-// removeConfiguration waits until the gateway's own object is gone: Liqo's controllers need the
-// Configuration to clean up after a gateway. The gateway's pods may still be ending.
+// removeConfiguration deletes the Configuration when the GatewayServer or GatewayClient is gone, because Liqo's
+// controllers need the Configuration to clean up after a gateway. It does not wait for the gateway's pods.
 func (c Connection) removeConfiguration(side Side) Step {
 	object := c.object(side, kindConfiguration, c.Ends[side].Configuration)
 	if c.Ends[side].Client != nil || c.Ends[side].Server != nil {
@@ -306,18 +308,18 @@ func (c Connection) removeNamespace(side Side) Step {
 	return RemoveNamespace(side, "namespace", end.Namespace, end.Tenant, c.Facts.Contents[side], rest)
 }
 
-// KeptBecause begins the reason of a step that deletes nothing.
+// KeptBecause is the beginning of the reason of a step that keeps its object.
 const KeptBecause = "kept: "
 
-// RemoveNamespace deletes a namespace that we created, after the rest of our objects there. It
-// keeps the namespace if it holds anything else: objects of Liqo's authentication and offloading,
-// or of an admin, would be deleted with it.
+// RemoveNamespace deletes a namespace that we created, after all other objects of ours in it. It keeps a namespace
+// with objects of others, such as an admin or Liqo's authentication, because they would be deleted with it.
+// rest is set if objects of ours are left.
 func RemoveNamespace(side Side, what string, live *corev1.Namespace, tenant render.Tenant, contents Answer[Contents], rest bool) Step {
 	s := Remove(side, what, ObjectRef{Kind: kindNamespace, Name: tenant.Namespace}, live, "")
 	switch {
 	case s.Status == Waiting:
-		// Kubernetes takes 5 s even for an empty namespace. Nothing of ours is left by now, and the
-		// next run waits until the namespace is gone.
+		// The run does not wait, because Kubernetes takes 5 s even for an empty namespace. All of our
+		// objects are gone by now, and the next run waits until the namespace is gone.
 		s.Status, s.Reason = Done, "being deleted by Kubernetes"+deletionState(live)
 	case s.Status == Done:
 	case !render.CreatedByUs(live):
