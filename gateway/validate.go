@@ -10,8 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// Reasons for which Compute and ComputeNode refuse inputs, exported for callers. Their errors
-// satisfy errors.Is for one of these or of the unexported ones below, and name the value.
+// Compute and ComputeNode refuse inputs for these reasons, and for the unexported reasons below. An
+// error names the value, and satisfies errors.Is for its reason.
 var (
 	ErrIPv6    = errors.New("IPv6 is not supported yet")
 	ErrOverlap = errors.New("networks overlap")
@@ -57,9 +57,9 @@ func checkAddr(what string, a netip.Addr) error {
 	return nil
 }
 
-// checkPrefix refuses networks that would break the machine itself: the default route,
-// loopback, link-local (which has the tunnel's own addresses), multicast, and the end of the
-// address space with the broadcast address.
+// checkPrefix refuses networks whose routes would break the machine itself: the default route,
+// loopback, link-local with the tunnel's own addresses, multicast, and the network of the
+// broadcast address.
 func checkPrefix(n named) error {
 	p := n.prefix
 	if p.Addr().Is6() {
@@ -95,9 +95,10 @@ func checkPrefixes(list []named) error {
 	return nil
 }
 
-// checkApart refuses two networks of one list that overlap. There can be thousands of networks,
-// so it does not compare every pair. If two prefixes overlap, one contains the other. In
-// sorted order, the next prefix after the larger one is then also inside it.
+// checkApart refuses two networks of one list that overlap. The list can have thousands of networks,
+// so checkApart compares only neighbours in sorted order. This is enough: of two networks that
+// overlap, one contains the other, and the neighbour after the larger network is then also inside
+// it.
 func checkApart(list []named) error {
 	sorted := slices.Clone(list)
 	slices.SortStableFunc(sorted, func(a, b named) int { return comparePrefix(a.prefix, b.prefix) })
@@ -109,7 +110,7 @@ func checkApart(list []named) error {
 	return nil
 }
 
-// checkBetween refuses a pair that overlaps across two lists.
+// checkBetween refuses a network of one list that overlaps a network of the other list.
 func checkBetween(x, y []named) error {
 	for _, a := range x {
 		for _, b := range y {
@@ -173,16 +174,16 @@ func (in Inputs) check() error {
 	return in.checkPeers(local)
 }
 
-// UnfitNode is a node that gateways have no route to, or no route to some of its pods.
+// UnfitNode is a node without a route from gateways, or whose pods partly have no such route.
 type UnfitNode struct {
 	Name string
 	Err  error
 }
 
-// Fitting leaves out nodes, and addresses of nodes, that can't be used, so that one node does
-// not cut off the others. Compute leaves out the same; Fitting also returns the reasons. If two
-// nodes report the same address, the later report counts. Addresses outside the cluster's
-// pod ranges are left out without a reason: they are no mistake.
+// Fitting leaves out the nodes and the addresses of nodes that Compute can't use, and returns the
+// reasons. Without it, one node with a wrong address would cut off all others. If two nodes report
+// the same address, the later report counts. Addresses outside the cluster's pod ranges are no
+// mistake, so Fitting leaves them out without a reason.
 func (in Inputs) Fitting() (Inputs, []UnfitNode) {
 	byAge := slices.SortedFunc(slices.Values(in.Nodes), func(a, b Node) int {
 		return cmp.Or(cmp.Compare(b.Revision, a.Revision), cmp.Compare(a.Name, b.Name))
@@ -295,7 +296,7 @@ func (p Peer) check() error {
 	return checkApart(actual)
 }
 
-// aliases are the ranges of Also that Remapped does not have.
+// aliases returns the ranges of Also that Remapped does not have.
 func (p Peer) aliases() []Alias {
 	known := p.Remapped.all()
 	return slices.DeleteFunc(slices.Clone(p.Also), func(a Alias) bool { return slices.Contains(known, a.Seen) })
@@ -343,7 +344,7 @@ func (in NodeInputs) check() error {
 
 func (g Gateway) remotes() []named { return name("remote CIDR of gateway "+g.Name, g.RemoteCIDRs) }
 
-// check refuses what a gateway can't be, whatever others there are.
+// check refuses a gateway with wrong values. It does not compare the gateway with other gateways.
 func (g Gateway) check(pods []named) error {
 	if err := checkAddr("gateway "+g.Name, g.PodIP); err != nil {
 		return err
@@ -367,16 +368,16 @@ func (g Gateway) check(pods []named) error {
 	return checkBetween(pods, g.remotes())
 }
 
-// UnfitGateway is a gateway that nodes can't lead to.
+// UnfitGateway is a gateway to which the node makes no routes.
 type UnfitGateway struct {
 	Gateway
 
 	Err error
 }
 
-// Fitting leaves out gateways whose settings can't be used, so that they don't cut off the
-// others. If two gateways exclude each other, the first stays. It does not judge the node's
-// own values: ComputeNode does.
+// Fitting leaves out the gateways with settings that ComputeNode can't use, so that they don't cut
+// off the other gateways. If two gateways exclude each other, the first stays. If the node's own
+// values are wrong, Fitting leaves out nothing, and ComputeNode returns the error.
 func (in NodeInputs) Fitting() (NodeInputs, []UnfitGateway) {
 	fit := in
 	fit.Gateways = nil
@@ -386,8 +387,8 @@ func (in NodeInputs) Fitting() (NodeInputs, []UnfitGateway) {
 	return fit.with(in.Gateways)
 }
 
-// with adds gateways in their order, and returns those that conflict with earlier ones. It
-// tries many at once: gateways that fit together also fit one by one.
+// with adds gateways in their order, and returns the gateways that conflict with earlier ones. It
+// first tries all at once, because gateways that fit together also fit one by one.
 func (in NodeInputs) with(more []Gateway) (NodeInputs, []UnfitGateway) {
 	all := in
 	all.Gateways = slices.Concat(in.Gateways, more)
@@ -404,13 +405,13 @@ func (in NodeInputs) with(more []Gateway) (NodeInputs, []UnfitGateway) {
 	return in, append(first, second...)
 }
 
-// outermost sorts prefixes, and drops prefixes inside another one.
+// outermost sorts prefixes, and leaves out prefixes inside another one.
 func outermost(prefixes []netip.Prefix) []netip.Prefix {
 	sorted := slices.Clone(prefixes)
 	slices.SortFunc(sorted, comparePrefix)
 	var kept []netip.Prefix
 	for _, p := range sorted {
-		// Sorted by address, then by length: a container precedes its content.
+		// The order is by address, then by length, so a network comes before the networks inside it.
 		if len(kept) == 0 || !ipam.Contains(kept[len(kept)-1], p) {
 			kept = append(kept, p)
 		}

@@ -29,8 +29,8 @@ var (
 // write has the options of a request that changes an object.
 type write struct{ force, dryRun bool }
 
-// Apply applies the objects one after another, without force: a field that
-// another manager owns is a [flows.ConflictError], not a silent win.
+// Apply applies the objects one after another, without force. If another manager
+// owns a field, the error is a [flows.ConflictError].
 func (c *Cluster) Apply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	return c.applyAll(ctx, objects, write{})
 }
@@ -71,9 +71,9 @@ func (c *Cluster) DryRun(ctx context.Context, objects []wire.Object, force bool)
 	return out, nil
 }
 
-// place is put, but takes over fields that our own operator owns, and no other
-// manager's. The operator wrote them on an admin's behalf: an endpoint that it
-// carried between clusters, or a range that it found.
+// place is put, but takes over fields that only our operator owns. The operator
+// wrote them on an admin's behalf: an endpoint of the other cluster, or a range
+// that it has detected.
 func (c *Cluster) place(ctx context.Context, o wire.Object, w write) (written, error) {
 	p, err := c.put(ctx, o, w)
 	other, ok := errors.AsType[*flows.ConflictError](conflict(apply.Name(o), err))
@@ -86,7 +86,7 @@ func (c *Cluster) place(ctx context.Context, o wire.Object, w write) (written, e
 
 // written is an object before and after a request that changes it.
 type written struct {
-	before *unstructured.Unstructured // nil if it did not exist
+	before *unstructured.Unstructured // nil if the object did not exist
 	after  *unstructured.Unstructured
 }
 
@@ -107,8 +107,8 @@ func (p written) diff() string {
 	return apply.Diff(p.before, p.after)
 }
 
-// put writes one object: by a server-side apply; if that is forbidden, by a create
-// or an update.
+// put writes one object by a server-side apply. If this user may not apply the kind,
+// put creates or updates the object instead.
 func (c *Cluster) put(ctx context.Context, o wire.Object, w write) (p written, err error) {
 	want, err := apply.Wanted(o)
 	if err != nil {
@@ -142,13 +142,14 @@ func (c *Cluster) put(ctx context.Context, o wire.Object, w write) (p written, e
 		p.after = after
 		return p, nil
 	case err != nil && apierrors.IsForbidden(without):
-		return p, err // neither is allowed: report the apply, which is our normal way
+		return p, err // both are forbidden, so the error is the one of the usual way, the apply
 	}
 	return p, without
 }
 
-// adopt refuses to change an object that somebody else made. With force the object is
-// changed, but gets no label that it is ours: uninstall and reset delete ours.
+// adopt refuses to change an object that somebody else made. With force it allows the change,
+// but the object does not get the label of our objects, because uninstall and reset delete our
+// objects.
 func (w write) adopt(before, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
 	case before == nil || !render.TakesOver(before, want):
@@ -163,9 +164,9 @@ func (w write) adopt(before, want *unstructured.Unstructured) (*unstructured.Uns
 	return want, nil
 }
 
-// putNamespace creates a namespace, and records that we created it. A namespace that
-// exists stays unchanged: it belongs to somebody else, with all that is in it. An apply
-// is no substitute: it would label a namespace that somebody made a moment ago.
+// putNamespace creates a namespace, and records in an annotation that we created it. An existing
+// namespace stays unchanged, because it belongs to somebody else. putNamespace does not use an
+// apply, because that would label a namespace that somebody has made a moment ago.
 func (c *Cluster) putNamespace(ctx context.Context, want *unstructured.Unstructured, w write) (p written, err error) {
 	p.after = want.DeepCopy()
 	p.after.SetAnnotations(map[string]string{wire.AnnotationCreated: want.GetName()})
@@ -184,15 +185,15 @@ func (c *Cluster) putNamespace(ctx context.Context, want *unstructured.Unstructu
 	return p, err
 }
 
-// onlyOurs reports whether a conflict is only with our own programs. The admin is allowed
-// to change what they find out or carry between clusters.
+// onlyOurs reports whether a conflict is only with our own programs. An admin may change the
+// values that these programs have written.
 func onlyOurs(err error) bool {
 	e, ok := errors.AsType[*flows.ConflictError](err)
 	return ok && !slices.ContainsFunc(e.Managers, func(m string) bool { return !isOurs(m) })
 }
 
-// isOurs reports whether a field manager is one of our programs. If a request names no
-// manager, the API server uses the program's name: liqo-gateway, for our program in a cluster.
+// isOurs reports whether a field manager is one of our programs. If a request names no manager, the
+// API server uses the name of the program. For our programs in the clusters, this is liqo-gateway.
 func isOurs(manager string) bool {
 	return manager == wire.FieldManager || manager == wire.OperatorName || manager == "liqo-gateway"
 }
@@ -214,7 +215,7 @@ func (c *Cluster) read(ctx context.Context, want *unstructured.Unstructured) (*u
 	live.SetGroupVersionKind(want.GroupVersionKind())
 	err := c.client.Get(ctx, client.ObjectKeyFromObject(want), live)
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // it does not exist: that is the answer
+		return nil, nil //nolint:nilnil // no object and no error mean that the object does not exist
 	}
 	return live, err
 }
@@ -224,7 +225,7 @@ func (c *Cluster) read(ctx context.Context, want *unstructured.Unstructured) (*u
 // Observe sees the object that is there now.
 func (c *Cluster) Delete(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	var changes []flows.Change
-	var held error // of the first pod that a disruption budget protects; the other pods are evicted all the same
+	var held error // the error for the first pod that a disruption budget protects; the other pods are still evicted
 	for _, o := range objects {
 		seen, err := c.asSeen(o)
 		if err != nil {
@@ -251,7 +252,7 @@ func (c *Cluster) Delete(ctx context.Context, objects []wire.Object) ([]flows.Ch
 	return changes, held
 }
 
-// end deletes an object; a pod is evicted.
+// end deletes an object, or evicts it if it is a pod.
 func (c *Cluster) end(ctx context.Context, o wire.Object, seen client.Preconditions) error {
 	if pod, ok := o.(*corev1.Pod); ok {
 		return c.evict(ctx, pod, seen)
@@ -259,14 +260,14 @@ func (c *Cluster) end(ctx context.Context, o wire.Object, seen client.Preconditi
 	return c.client.Delete(ctx, o, client.PropagationPolicy("Background"), seen)
 }
 
-// asSeen returns the conditions under which the API server deletes an object. The UID must
-// be the observed one, so that a newer object with the same name stays. For a namespace,
-// the resource version must be the same, too: an annotation says whether the namespace is
-// ours, with all that is in it. Other objects are written all the time, by the operator and
-// with reports: with a condition on their version, deletions would fail again and again.
+// asSeen returns the conditions under which the API server deletes an object. The UID must be the
+// observed one, so that a newer object with the same name stays. A namespace must also have the
+// observed resource version, because somebody may have changed the annotation that says that it is
+// ours. Other objects have no such condition: programs write them all the time, and deletions would
+// fail again and again.
 func (c *Cluster) asSeen(o wire.Object) (client.Preconditions, error) {
 	if o.GetUID() == "" {
-		return client.Preconditions{}, nil // no API server has made it: the name is all there is
+		return client.Preconditions{}, nil // the object was not read from an API server, so only its name is known
 	}
 	seen := client.Preconditions{UID: new(o.GetUID())}
 	gvk, err := c.client.GroupVersionKindFor(o)
@@ -276,8 +277,8 @@ func (c *Cluster) asSeen(o wire.Object) (client.Preconditions, error) {
 	return seen, err
 }
 
-// changedError is about an object that was changed or replaced since the plan was made, so
-// that the plan does not hold for it.
+// changedError says that an object was changed or replaced after the plan was made. The plan is not valid
+// for the object any more.
 type changedError struct {
 	object string
 	cause  error
@@ -289,12 +290,12 @@ func (e *changedError) Error() string {
 
 func (e *changedError) Unwrap() error { return e.cause }
 
-// Hint is the advice.
+// Hint returns the advice to the admin.
 func (e *changedError) Hint() command.Hint {
 	return command.Text("run the same command again: it looks at what is there now")
 }
 
-// lookAgain updates the mirror after a deletion: the object is gone, or it waits for its
+// lookAgain reads an object after its deletion, and updates the mirror. The object may still exist, if it has
 // finalizers.
 func (c *Cluster) lookAgain(ctx context.Context, o wire.Object) error {
 	gvk, err := c.client.GroupVersionKindFor(o)
@@ -317,8 +318,8 @@ func (c *Cluster) lookAgain(ctx context.Context, o wire.Object) error {
 	return nil
 }
 
-// remember puts the answer to a write into the mirror, so that the next
-// Observe sees it without waiting for the watch.
+// remember puts the object in the answer to a write into the mirror, so that the
+// next Observe sees the object without waiting for the watch.
 func (c *Cluster) remember(u *unstructured.Unstructured) {
 	typed, err := c.client.Scheme().New(u.GroupVersionKind())
 	if err != nil {
