@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// Table is our only nftables table. The zero Table means: no table.
+// Table is our only nftables table. The zero Table means that there is no table.
 type Table struct {
 	Name     string
 	Counters []string
@@ -53,7 +53,7 @@ type Value uint8
 
 // The values in use. The zero Value makes it a set.
 const (
-	ValuePrefix Value = iota + 1 // prefixes, as long as their keys
+	ValuePrefix Value = iota + 1 // prefixes of the same length as their keys
 	ValueMark                    // marks of packets
 )
 
@@ -90,17 +90,17 @@ type Element struct {
 	Comment   string
 }
 
-// Chain is a base chain; its policy is always accept.
+// Chain is a base chain. Its policy is always accept.
 type Chain struct {
 	Name     string
 	Type     string // filter, nat or route
-	Hook     string // as nft names it
+	Hook     string // its name in nft
 	Priority int
 	Rules    []FirewallRule
 }
 
-// FirewallRule is a list of conditions followed by effects. Raw is set in
-// place of both for a rule that was found in the kernel and is not ours.
+// FirewallRule is a list of conditions followed by effects. A rule in the
+// kernel that we did not make has only Raw.
 type FirewallRule struct {
 	Statements []Statement
 	Comment    string
@@ -140,8 +140,8 @@ const (
 	TCPSYN
 	SetZone // Number
 	SetMark // Number
-	// MarkByInput and MarkByDestination are conditions, too: the rest of the rule applies
-	// only to packets that the map has a value for.
+	// MarkByInput and MarkByDestination are also conditions. The rest of the rule applies only
+	// to packets for which the map has a value.
 	MarkByInput       // Name: map of interfaces to marks
 	MarkByDestination // Name: map of prefixes to marks
 	Untrack           // conntrack does not track the packet; only valid before SetZone
@@ -151,14 +151,14 @@ const (
 	DestinationByMap // Name: map of prefixes
 	SourceByMap      // Name: map of interface and prefix
 	SourceTo         // Addr
-	SourceKeep       // binds the connection to the source it has
-	MaximumSegment   // Number: bytes; only ever lowers
+	SourceKeep       // no later rule can translate the connection's source
+	MaximumSegment   // Number: bytes; only lowers the value of a packet
 	DontFragment
 	// SourceOfError sets the source of an ICMP error to the destination of the packet that
-	// the error is about. Conntrack does not know of the change.
+	// caused the error. Conntrack does not know of the change.
 	SourceOfError
-	// DestinationOfFrame sets the destination of a VXLAN packet to the machine that its frame
-	// is for (see [FabricMAC]), and removes the UDP checksum.
+	// DestinationOfFrame sets the destination of a VXLAN packet to the machine to which its
+	// frame is addressed (see [FabricMAC]), and removes the UDP checksum.
 	DestinationOfFrame
 )
 
@@ -171,7 +171,7 @@ type Statement struct {
 	Addr   netip.Addr
 }
 
-// String is the statement in nft's language.
+// String returns the statement in nft's language.
 func (s Statement) String() string {
 	in := "@" + s.Name
 	if s.Not {
@@ -358,7 +358,7 @@ func (c Chain) header() string {
 	return fmt.Sprintf("type %s hook %s priority %d; policy accept;", c.Type, c.Hook, c.Priority)
 }
 
-// String is the table as a script that nft -f accepts.
+// String returns the table as a script for nft -f.
 func (t Table) String() string {
 	if t.Name == "" {
 		return ""
@@ -421,7 +421,7 @@ func (t Table) Equal(o Table) bool {
 		})
 }
 
-// rule builds a FirewallRule; about is its comment.
+// rule returns a FirewallRule with the comment about.
 func rule(about string, s ...Statement) FirewallRule {
 	return FirewallRule{Statements: s, Comment: about}
 }

@@ -1,7 +1,6 @@
-// Package policy finds the policies that keep a peer's packets from local pods, or theirs from
-// the peer.
-// For the network that enforces them, a remote pod is not a pod: of a rule's peers, only
-// an address range matches it.
+// Package policy finds the policies that keep a peer's packets from local pods, or packets of local
+// pods from the peer. The pod network does not know remote pods as pods. So a rule for pods or
+// namespaces does not match a remote pod, but a rule for an address range does.
 package policy
 
 import (
@@ -14,30 +13,30 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Facts are one cluster's NetworkPolicies, and the pods that they select.
+// Facts are one cluster's policies, and the pods that they select.
 type Facts struct {
-	// Policies are those that restrict ingress or egress, or that name addresses.
+	// Policies are the NetworkPolicies that restrict ingress or egress, or that name addresses.
 	Policies []networkingv1.NetworkPolicy
-	// Cilium are the policies of Cilium, and CIDRGroups the ranges that they name by a group.
+	// Cilium are the policies of Cilium. CIDRGroups has the ranges of the groups that they name.
 	Cilium     []Cilium
 	CIDRGroups map[string][]netip.Prefix
-	// CiliumMode is Cilium's enable-policy: "default", "always" or "never"; "" if Cilium does not
-	// run, or says nothing; [HiddenMode] if its settings may not be read.
+	// CiliumMode is Cilium's setting enable-policy: "default", "always" or "never". It is "" if Cilium
+	// does not run or has no such setting, and [HiddenMode] if this user may not read the setting.
 	CiliumMode string
-	Pods       []Group // whose ingress policies restrict
-	Senders    []Group // whose egress NetworkPolicies restrict
-	// Others are makers of policies of their own kinds that the cluster has, too: we
-	// don't read those.
+	Pods       []Group // the pods that policies for ingress select
+	Senders    []Group // the pods whose egress NetworkPolicies restrict
+	// Others names other programs, such as Calico, with policies of their own kinds on the cluster.
+	// This package does not read them.
 	Others []string
-	// Unknown is the reason that policies or pods could not be read; "" if they were.
+	// Unknown is the reason that policies or pods could not be read; "" if they were read.
 	Unknown string
 }
 
 // HiddenMode is the [Facts.CiliumMode] of a cluster whose settings of Cilium may not be read.
 const HiddenMode = "hidden"
 
-// named returns four lists of a policy's address ranges: allowed ingress, its exceptions,
-// allowed egress, its exceptions.
+// named returns four lists of a policy's address ranges: of ingress, the exceptions of these, of egress,
+// the exceptions of these.
 func named(p *networkingv1.NetworkPolicy) [][]netip.Prefix {
 	all := make([][]netip.Prefix, 4)
 	add := func(allowed, excepted int, peers []networkingv1.NetworkPolicyPeer) {
@@ -58,7 +57,7 @@ func named(p *networkingv1.NetworkPolicy) [][]netip.Prefix {
 	return all
 }
 
-// Prefixes parses ranges, without those that are none.
+// Prefixes parses ranges. It leaves out texts that are no ranges.
 func Prefixes(texts []string) []netip.Prefix { return prefixes(texts...) }
 
 func prefixes(texts ...string) (all []netip.Prefix) {
@@ -75,8 +74,8 @@ func NamesRanges(p *networkingv1.NetworkPolicy) bool {
 	return slices.ContainsFunc(named(p), func(ranges []netip.Prefix) bool { return len(ranges) > 0 })
 }
 
-// Outdated returns the policies, as namespace/name, that name the range left but not the
-// range next that replaces it: they would allow or refuse other packets than before.
+// Outdated returns the names of policies that name the range left, but not the range next that replaces
+// it. After the change, such policies would allow or refuse other packets.
 func (f Facts) Outdated(left, next netip.Prefix) (names []string) {
 	outdated := func(ranges []netip.Prefix) bool {
 		return slices.ContainsFunc(ranges, left.Overlaps) && !slices.ContainsFunc(ranges, next.Overlaps)
@@ -95,7 +94,7 @@ func (f Facts) Outdated(left, next netip.Prefix) (names []string) {
 	return names
 }
 
-// Group are the pods of a namespace that the same policies select.
+// Group stands for the pods of a namespace that the same policies select.
 type Group struct {
 	Namespace string
 	Policies  []string // names of NetworkPolicies, sorted
@@ -103,19 +102,18 @@ type Group struct {
 	Pods      int
 }
 
-// Pod is what selectors of policies look at.
+// Pod has the parts of a pod at which selectors of policies look.
 type Pod struct {
 	Namespace, ServiceAccount string
 	Labels, NamespaceLabels   map[string]string
 }
 
-// Isolates reports whether a policy restricts ingress. Without types, it does.
+// Isolates reports whether a policy restricts ingress. A policy without types does.
 func Isolates(p *networkingv1.NetworkPolicy) bool {
 	return len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
 }
 
-// IsolatesSenders reports whether a policy restricts egress. Without types, it does if it has
-// rules.
+// IsolatesSenders reports whether a policy restricts egress. A policy without types does if it has egress rules.
 func IsolatesSenders(p *networkingv1.NetworkPolicy) bool {
 	return len(p.Spec.PolicyTypes) == 0 && len(p.Spec.Egress) > 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
 }
@@ -140,7 +138,7 @@ func counted(groups []Group, g Group) []Group {
 	return groups
 }
 
-// GroupOf is the group of a pod, which counts no pods.
+// GroupOf returns the group to which a pod belongs. The number of its pods is 0.
 func (f *Facts) GroupOf(pod Pod) Group {
 	return Group{Namespace: pod.Namespace, Policies: selecting(f.Policies, pod, Isolates), Cilium: f.selections(pod)}
 }
@@ -162,8 +160,7 @@ func selecting(all []networkingv1.NetworkPolicy, pod Pod, isolates func(*network
 	return names
 }
 
-// Groups returns the groups of pods of which this is the answer to whether packets of the whole
-// range reach them, at least at one port. The largest is first.
+// Groups returns the groups for which Admits returns this answer, the largest first.
 func (f Facts) Groups(from netip.Prefix, answer Answer) []Group {
 	var all []Group
 	for _, g := range f.Pods {
@@ -175,7 +172,8 @@ func (f Facts) Groups(from netip.Prefix, answer Answer) []Group {
 	return all
 }
 
-// Mute returns the groups of pods that NetworkPolicies let send nothing to a range, the largest first.
+// Mute returns the groups of pods that can't send packets to the whole range because of NetworkPolicies, the largest
+// first.
 func (f Facts) Mute(to netip.Prefix) []Group {
 	mute := slices.DeleteFunc(slices.Clone(f.Senders), func(g Group) bool {
 		return slices.ContainsFunc(f.Policies, func(p networkingv1.NetworkPolicy) bool {
@@ -188,8 +186,8 @@ func (f Facts) Mute(to netip.Prefix) []Group {
 	return mute
 }
 
-// UnjudgedSenders names a policy of Cilium that restricts egress, which is not judged; "" if there
-// is none.
+// UnjudgedSenders returns the name of a policy of Cilium that restricts egress; "" if there is none. This package
+// does not judge such restrictions.
 func (f Facts) UnjudgedSenders() string {
 	for _, p := range f.Cilium {
 		for _, r := range p.Rules {
@@ -201,8 +199,8 @@ func (f Facts) UnjudgedSenders() string {
 	return ""
 }
 
-// Admits reports whether the policies let a whole range in to a group of pods, at least at one
-// port. Without a policy, everything is let in.
+// Admits reports whether the policies let in packets from the whole range to a group of pods, at least at one
+// port. Without a policy, all packets are let in.
 func (f Facts) Admits(g Group, from netip.Prefix) Answer {
 	isolated, admits, refuses := f.ofCilium(g, from)
 	if len(g.Policies) > 0 {
@@ -228,7 +226,7 @@ func contains(b *networkingv1.IPBlock, from netip.Prefix) bool {
 	return b != nil && covers(prefixes(b.CIDR), prefixes(b.Except...), from)
 }
 
-// covers reports whether one of the ranges has all of from, and no exception has a part of it.
+// covers reports whether one of the ranges contains the range from, and no exception overlaps from.
 func covers(ranges, except []netip.Prefix, from netip.Prefix) bool {
 	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Bits() <= from.Bits() && r.Overlaps(from) }) &&
 		!slices.ContainsFunc(except, from.Overlaps)
