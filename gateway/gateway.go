@@ -1,14 +1,14 @@
 // Package gateway computes the state that the kernel of a gateway pod or of a node needs so
 // that the pods of two clusters reach each other.
 //
-// It is pure: plain values in (Inputs, NodeInputs), a KernelState out. KernelState prints
-// as ip, bridge, wg and nft lines, and Explain names the differences between
-// two KernelStates. Package gateway/linux makes a kernel match a KernelState.
+// It is pure: it takes plain values (Inputs, NodeInputs), and returns a KernelState.
+// KernelState prints as ip, bridge, wg and nft lines, and Explain names the differences
+// between two KernelStates. Package gateway/linux makes a kernel match a KernelState.
 //
 // On the wire, packets carry real addresses, as Liqo defines it: the source is in the
 // sender's pod or external CIDR, the destination in the receiver's. Each gateway translates
-// for its own cluster only. The packets inside the tunnel are IPv4, and so are those
-// around them.
+// for its own cluster only. The packets inside the tunnel are IPv4, and the packets around
+// them are, too.
 package gateway
 
 import (
@@ -17,11 +17,11 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// Role is the end of a tunnel that a gateway has.
+// Role says which end of a tunnel a gateway is.
 type Role uint8
 
-// A server listens, a client dials. The zero value is neither, so that a
-// forgotten field is an error and not a server.
+// A server listens, a client dials. The zero value is neither of them, so that a
+// forgotten field causes an error.
 const (
 	Server Role = iota + 1
 	Client
@@ -51,7 +51,7 @@ func (r Role) Opposite() Role {
 // Implementation is the WireGuard that encrypts: the kernel's or the userspace one.
 type Implementation string
 
-// Auto takes the kernel's WireGuard if there is one, otherwise userspace.
+// Auto selects the kernel's WireGuard if the kernel has it, otherwise the userspace one.
 const (
 	Auto      Implementation = ""
 	InKernel  Implementation = "kernel"
@@ -71,24 +71,24 @@ func (c CIDRs) all() []netip.Prefix {
 type Node struct {
 	Name string
 	IP   netip.Addr // the address on which its fabric listens
-	// Addresses are all addresses of the node: it may send from any of them.
+	// Addresses are all addresses of the node, because it may send from any of them.
 	Addresses []netip.Addr
-	// Pods are the addresses of its pods: ranges, and single addresses. One node's range
-	// can be inside another node's: then the longer prefix counts.
+	// Pods are the addresses of its pods: ranges, and single addresses. If the range of one
+	// node is inside the range of another node, the longer prefix counts.
 	Pods []netip.Prefix
-	// MTU is the longest packet between it and gateways' pods, in bytes; 0: not known.
+	// MTU is the longest packet between the node and gateways' pods, in bytes; 0: not known.
 	MTU int
 	// Revision grows with each write. If two nodes report the same address, the later
 	// report is right.
 	Revision uint64
 }
 
-// Host is a machine outside the local cluster, or a node of it, that peers
-// reach under an address of the local external CIDR.
+// Host is a machine that peers reach under an address of the local external CIDR: a machine
+// outside the local cluster, or one of its nodes.
 type Host struct{ External, Real netip.Addr }
 
-// Alias is a range of a peer (Real), and a range of the same length under which the local
-// cluster reaches it (Seen).
+// Alias is a range of a peer (Real), with a range of the same length under which the local
+// cluster reaches the peer's range (Seen).
 type Alias struct{ Seen, Real netip.Prefix }
 
 // Peer is one remote cluster, and the tunnel to it.
@@ -98,36 +98,38 @@ type Peer struct {
 	Index     int
 	ClusterID string
 	Role      Role // ours
-	// Real are the peer's networks as it knows them. Remapped are the networks under which
-	// the local cluster reaches them, in the same order, with the same lengths.
+	// Real are the peer's own networks. Remapped are the networks under which the local
+	// cluster reaches them, in the same order, with the same lengths.
 	Real, Remapped CIDRs
 	// Also are second ranges under which the local cluster reaches networks in Real during a
-	// renumbering. New flows from the peer appear under Remapped. A range that is in
-	// Remapped, too, has no effect here.
+	// renumbering. New flows from the peer appear under Remapped. A range of Also has no
+	// effect if Remapped has the same range.
 	Also       []Alias
 	PrivateKey PrivateKey
 	PublicKey  wgtypes.Key    // the peer's; zero until it is known
 	ListenPort uint16         // required of a server; 0 on a client means any
-	Endpoint   netip.AddrPort // the address to dial; zero if not (yet) known
-	// NextKey is the peer's next public key; zero if none was announced. The gateway
-	// accepts handshakes with this key, but sends nothing under it.
+	Endpoint   netip.AddrPort // the address to dial; zero if it is not known
+	// NextKey is the peer's next public key; zero if the peer has announced none. The gateway
+	// accepts handshakes with this key, but sends no packets under it.
 	NextKey wgtypes.Key
-	MTU     int // bytes of an inner packet; lowered to what the underlay carries
-	// UnderlayMTU is the MTU of the route to the endpoint, in bytes; 0: Inputs.UnderlayMTU.
+	MTU     int // the wanted length of inner packets, in bytes; LinkMTU may be less
+	// UnderlayMTU is the MTU of the route to the endpoint, in bytes. 0 means
+	// Inputs.UnderlayMTU.
 	UnderlayMTU int
 	// PathMTU is the longest inner packet that was seen to pass; 0 if unknown.
 	PathMTU int
-	// UnprovenMTU is the longest inner packet to send while PathMTU is unknown; 0: MTU.
+	// UnprovenMTU is the longest inner packet to send while PathMTU is unknown. 0 means
+	// LinkMTU.
 	UnprovenMTU    int
 	Implementation Implementation
 }
 
 // Inputs is all that the state of a gateway pod depends on.
 type Inputs struct {
-	PodIP       netip.Addr // the gateway pod's own
-	NodeIP      netip.Addr // of the node on which the pod runs
-	UnderlayMTU int        // of the pod's route to its node, in bytes
-	Local       CIDRs      // of the local cluster
+	PodIP       netip.Addr // the address of the gateway pod
+	NodeIP      netip.Addr // the address of the pod's node
+	UnderlayMTU int        // the MTU of the pod's route to its node, in bytes
+	Local       CIDRs      // the networks of the local cluster
 	Nodes       []Node
 	Hosts       []Host
 	Peers       []Peer
@@ -137,22 +139,22 @@ type Inputs struct {
 type Gateway struct {
 	Name  string
 	PodIP netip.Addr
-	// Gone is set if the pod is gone. Its address may belong to another pod now. Packets to
-	// the peer are dropped until the gateway has a pod again.
+	// Gone is set if the pod is gone. Another pod may have its address now, so the node drops
+	// packets to the peer until the gateway has a pod again.
 	Gone bool
-	// HostIP is the address of the pod's node, if the route to it is better than the pod
-	// network's route to the pod; zero if it is not better, or if that is not known.
+	// HostIP is the address of the pod's node, if the route to that node is better than the
+	// pod network's route to the pod; zero otherwise.
 	HostIP netip.Addr
-	// NodeIPs are the addresses of the nodes on which the gateway's pods run: a pod network
-	// may send a pod's packets from its node's address. Empty: not known.
+	// NodeIPs are the addresses of the nodes on which the gateway's pods run. A pod network may
+	// send a pod's packets from the address of its node. Empty means that they are not known.
 	NodeIPs     []netip.Addr
-	RemoteCIDRs []netip.Prefix // the peer's ranges as local pods use them (remapped)
-	// Hosts are addresses that are not pods' and that the peer is allowed to reach.
+	RemoteCIDRs []netip.Prefix // the remapped ranges of the peer
+	// Hosts are addresses of other machines than pods that the peer is allowed to reach.
 	Hosts []netip.Addr
-	// Also are those of RemoteCIDRs for which the node has to confirm that it has a route.
+	// Also are the ranges in RemoteCIDRs for which the node has to confirm that it has a route.
 	Also        []netip.Prefix
-	MTU         int // of its tunnel, in bytes
-	UnderlayMTU int // of the node's route to the pod, in bytes; 0: NodeInputs.UnderlayMTU
+	MTU         int // the MTU of the tunnel, in bytes
+	UnderlayMTU int // the MTU of the node's route to the pod, in bytes; 0: NodeInputs.UnderlayMTU
 }
 
 // NodeInputs is all that the state of a node depends on.
@@ -161,13 +163,15 @@ type NodeInputs struct {
 	UnderlayMTU int            // the largest MTU of the node's routes to gateways, in bytes
 	PodCIDRs    []netip.Prefix // of the whole local cluster
 	Gateways    []Gateway
-	// Closed are the ranges of peers whose gateways' settings the node can't use.
+	// Closed are the ranges of the peers for which the node makes no routes, because it can't
+	// use the settings of their gateways. The node drops packets to these ranges.
 	Closed []netip.Prefix
 }
 
 // Numbers that are the same at both ends of a tunnel or of the fabric.
 const (
-	// PingPort is the port at which a gateway answers pings inside the tunnel. It is Liqo's.
+	// PingPort is the port at which a gateway answers pings inside the tunnel. Liqo uses the same
+	// port.
 	PingPort = 12345
 	// PathMTUPort is the port at which a gateway answers questions about the path's MTU
 	// inside the tunnel. Liqo's gateways don't answer them.
@@ -175,7 +179,7 @@ const (
 	// FabricPort carries node-to-gateway VXLAN. It is next to Liqo's Geneve
 	// port 6091 and away from 4789 and 8472, which CNIs use.
 	FabricPort = 6092
-	// MaxIndex: tunnel addresses are /30s of 169.254.18.0/24.
+	// MaxIndex is the largest index of a tunnel, because each tunnel has a /30 of 169.254.18.0/24.
 	MaxIndex = 63
 )
 
@@ -199,7 +203,7 @@ const (
 	errorMark  = 0x11c00000 // of ICMP errors about tunnels' flows
 	frameMark  = 0x11c00001 // of the fabric's packets that are passed on to a gateway's pod
 	markBase   = 0xc00000c0 // around the index, twice
-	zoneBase   = 0x11c1     // + index; 0 is everybody else's zone
+	zoneBase   = 0x11c1     // + index; all other flows are in zone 0
 	kernelMain = 254
 	// KernelLocal is the kernel's table of its own addresses.
 	KernelLocal = 255
@@ -214,25 +218,26 @@ const (
 	ErrorPref  = 30
 	// LocalPref is the new preference of the kernel's local table, which has 0 by default.
 	LocalPref = 100
-	// NodePref is before the rules with which some CNIs route pods' packets (Cilium in cloud
-	// networks at 109, AWS at 1536), and after the local table, which Cilium moves to 100. A
-	// peer's range overlaps nothing local.
+	// NodePref is before the rules by which some CNIs route packets of pods (Cilium in cloud
+	// networks at 109, AWS at 1536). It is after the local table, which Cilium moves to 100. That
+	// is possible because a peer's remapped range does not overlap local addresses.
 	NodePref = 105
-	// NodeErrorPref is before the local table and the CNIs' rules: it is for few packets, and
-	// the rules of some CNIs match packets to all pods.
+	// NodeErrorPref is before the local table and before the CNIs' rules, because the rules of
+	// some CNIs match packets to all pods.
 	NodeErrorPref = 5
 )
 
 // Overheads in bytes.
 const (
 	vxlanOverhead = 50 // IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14
-	// Overhead is what a tunnel adds to each packet: IPv4 20, UDP 8, WireGuard 32.
+	// Overhead is the number of bytes that a tunnel adds to each packet: IPv4 20, UDP 8,
+	// WireGuard 32.
 	Overhead = 60
-	// minMTU is the smallest datagram every IPv4 host must accept.
+	// minMTU is the length of a datagram that every IPv4 host must accept.
 	minMTU = 576
 )
 
-// TunnelName is the name of the device of the tunnel with this index.
+// TunnelName returns the name of the device of the tunnel with this index.
 func TunnelName(index int) string {
 	if index == 0 {
 		return TunnelDevice
@@ -240,20 +245,19 @@ func TunnelName(index int) string {
 	return TunnelDevice + itoa(index)
 }
 
-// Mark is the mark of a tunnel's packets: it sends packets from the fabric into the tunnel.
-// Its bytes read the same backwards. The library that writes our maps does not tell nft the
-// byte order of the values, and nft then assumes network byte order, both when it prints
-// and when it changes them.
+// Mark returns the mark of a tunnel's packets. An ip rule sends packets from the fabric with this
+// mark into the tunnel. The bytes of the mark read the same backwards, because the library that writes
+// our maps does not tell nft the byte order of the values. Then nft assumes network byte order.
 func Mark(index int) uint32 {
 	n := uint32(index + 1)
 	return markBase | n<<16 | n<<8
 }
 
-// Zone is the conntrack zone of the tunnel's flows. Without zones, two peers that use the
+// Zone returns the conntrack zone of the tunnel's flows. Without zones, two peers with the
 // same addresses would get each other's packets.
 func Zone(index int) uint16 { return uint16(zoneBase + index) }
 
-// TunnelAddr is the address of the gateway with this role in the tunnel with
+// TunnelAddr returns the address of the gateway with this role in the tunnel with
 // this index, with the length of the link's subnet.
 func TunnelAddr(role Role, index int) netip.Prefix {
 	host := byte(4*index + 1)
@@ -263,7 +267,7 @@ func TunnelAddr(role Role, index int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{169, 254, 18, host}), 30)
 }
 
-// PeerTunnelAddr is the address of the other end.
+// PeerTunnelAddr returns the address of the other end of the tunnel.
 func PeerTunnelAddr(role Role, index int) netip.Prefix {
 	return TunnelAddr(role.Opposite(), index)
 }
