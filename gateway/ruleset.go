@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// name is the peer's name in comments of the table.
+// name returns the peer's name for comments of the table.
 func (p Peer) name() string {
 	if p.ClusterID == "" {
 		return "the peer of " + TunnelName(p.Index)
@@ -14,8 +14,8 @@ func (p Peer) name() string {
 	return p.ClusterID
 }
 
-// firewall is the gateway's table. Its comments are for people who look at it with nft:
-// they name the peer that an entry is for, and its purpose.
+// firewall returns the gateway's nftables table. The comments in the table are for people who use
+// nft. They name the peer and the purpose of an entry.
 func (in Inputs) firewall(peers []Peer) Table {
 	sets := append(in.sets(peers), in.senders(), in.closed())
 	sets = append(sets, portSets(peers)...)
@@ -41,8 +41,8 @@ func (in Inputs) firewall(peers []Peer) Table {
 	}
 }
 
-// classifyRules judge packets from a tunnel by the addresses that they had on the wire, so
-// they run before conntrack and NAT. A dropped packet makes no conntrack entry.
+// classifyRules judge packets from a tunnel by their addresses on the wire. So the rules run before
+// conntrack and NAT, and a dropped packet makes no conntrack entry.
 func classifyRules(peers []Peer) []FirewallRule {
 	rules := []FirewallRule{
 		rule("no peer sends from addresses that are not its own",
@@ -51,16 +51,16 @@ func classifyRules(peers []Peer) []FirewallRule {
 		rule("a tunnel leads to pods and external addresses of this cluster only",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationIn, Not: true, Name: setOwn},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
-		// This pod's addresses may be in the pods' range. If a node returned a packet to
-		// them, the packet would come in at eth0, and count as a pod's packet.
+		// This pod's addresses may be in the pods' range. Without this rule, a node could
+		// return such a packet to this pod, and at eth0 it would count as a pod's packet.
 		rule("a tunnel leads to nothing of this pod but its own end",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationUnicast, Not: true},
 			Statement{Op: InputDestinationIn, Not: true, Name: setEnds}, Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}),
 		rule("and to that, from the other end only",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputDestinationIn, Name: setEnds},
 			Statement{Op: InputSourceIn, Not: true, Name: setPeerEnds}, Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}),
-		// Another peer's gateway would take the packet for a packet from its own nodes,
-		// and pass on its content.
+		// The gateway of another peer on this cluster would take the packet for a packet from
+		// a node, and pass on its content.
 		rule("no peer sends over the fabric",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: UDPDestinationPort, Number: FabricPort},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
@@ -80,10 +80,10 @@ func classifyRules(peers []Peer) []FirewallRule {
 		Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: MarkIs}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}))
 }
 
-// closedRules keep peers away from nodes with addresses in the pods' range. Nodes
-// themselves refuse packets that come over the fabric. But packets to an address that no
-// node has announced reach the node by the pod network. A node may use its address in the
-// range for its own connections: their answers pass.
+// closedRules refuse packets from peers to nodes with addresses in the pods' range. Nodes
+// themselves refuse such packets if they come over the fabric. But packets to an address
+// that no node has announced reach the node by the pod network. Answers pass, because a node
+// may use such an address for its own connections.
 func closedRules() []FirewallRule {
 	tunnel := Statement{Op: InputIn, Name: setTunnels}
 	return []FirewallRule{
@@ -93,8 +93,8 @@ func closedRules() []FirewallRule {
 }
 
 // untrackedInput and untrackedOutput keep the tunnel's own packets out of conntrack. While
-// pods fill the kernel's table of connections, no new connection is let through: a tunnel
-// that has to dial again would stay down for that time.
+// connections of pods fill the kernel's conntrack table, the kernel lets no new connection
+// through. Then a tunnel that has to dial again would stay down.
 func untrackedInput(peers []Peer) []FirewallRule {
 	const about = ": also where the table of connections is full"
 	outside := []Statement{{Op: InputIs, Not: true, Name: FabricDevice}, {Op: InputIn, Not: true, Name: setTunnels}}
@@ -153,7 +153,7 @@ func untrackedOutput() []FirewallRule {
 	}
 }
 
-// outputRules are for the gateway's own packets.
+// outputRules returns the rules for the gateway's own packets.
 func outputRules(peers []Peer) []FirewallRule {
 	rules := untrackedOutput()
 	for _, set := range portSets(peers) {
@@ -180,8 +180,8 @@ func outputRules(peers []Peer) []FirewallRule {
 	return rules
 }
 
-// errorRules send these ICMP errors by the fabric, like answers: a node accepts packets
-// with a remapped source only from there.
+// errorRules send the gateway's ICMP errors over the fabric, as answers are sent. A node accepts
+// packets with a remapped source only from the fabric.
 func errorRules() []FirewallRule {
 	return []FirewallRule{rule("errors about pods' flows go back by the fabric, as answers do",
 		Statement{Op: ICMPUnreachable}, Statement{Op: Related}, Statement{Op: SetMark, Number: errorMark})}
@@ -221,8 +221,8 @@ func inputRules(peers []Peer) []FirewallRule {
 	)
 }
 
-// clampRules keep TCP from sending segments that the tunnel can't carry, for senders that
-// don't learn the size otherwise.
+// clampRules limit the length of TCP segments to the length that the tunnel carries. Some senders
+// don't learn this length in another way.
 func (in Inputs) clampRules(peers []Peer) []FirewallRule {
 	var rules []FirewallRule
 	for _, p := range peers {
@@ -233,9 +233,9 @@ func (in Inputs) clampRules(peers []Peer) []FirewallRule {
 	return rules
 }
 
-// answeredRules count packets of answered flows, in each direction: they prove a path from
-// pod to pod. A repeated SYN is no proof. It counts as answered once conntrack has seen
-// the answer, but the pod repeats it because the answer does not reach the pod.
+// answeredRules count packets of answered flows in each direction, because such packets prove a
+// path from pod to pod. A repeated SYN is no proof. Its flow counts as answered if conntrack has
+// seen the answer, but the pod repeats the SYN because the answer has not reached the pod.
 func answeredRules() []FirewallRule {
 	answered := Statement{Op: Established}
 	return []FirewallRule{
@@ -247,12 +247,12 @@ func answeredRules() []FirewallRule {
 
 func (in Inputs) sourceRules() []FirewallRule {
 	return []FirewallRule{
-		// For the kernel, WireGuard's encrypted packets come in by the tunnel, from this
-		// pod's address, which may also be in the peer's pod CIDR. So only packets to the
-		// nodes are translated.
+		// Only packets to the nodes are translated. For the kernel, WireGuard's encrypted
+		// packets also come in by the tunnel, and their source, this pod's address, may be in
+		// the peer's pod CIDR.
 		rule("from a peer: its pods appear under the addresses that they have here",
 			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: SourceByMap, Name: mapToRemapped}),
-		// Of nodes, the peer knows only the first external address.
+		// The peer knows only one address for all nodes, the first external address.
 		rule("to a peer: nodes, and pods in their host's network, share one address",
 			Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
 			Statement{Op: SourceTo, Addr: in.Local.External[0].Addr()}),
@@ -261,7 +261,8 @@ func (in Inputs) sourceRules() []FirewallRule {
 
 func leaveRules() []FirewallRule {
 	return []FirewallRule{
-		// The fabric's own packets inherit the mark, and would go in a circle.
+		// The packet around this packet inherits the mark, and would be sent into the fabric
+		// again.
 		rule("the mark has served: the packet around this one must not have it",
 			Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
 		// NAT does not change the source of an ICMP error if the flow's own source is not
@@ -269,9 +270,9 @@ func leaveRules() []FirewallRule {
 		rule("errors of nodes about pods' packets come from the pods",
 			Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
 			Statement{Op: ICMP}, Statement{Op: Related}, Statement{Op: SourceOfError}),
-		// NAT does not translate packets that are invalid for conntrack: a lone RST, a
-		// segment outside the window. Untranslated, their source may be an address of this
-		// cluster, even a gateway pod's.
+		// NAT does not translate packets that are invalid for conntrack, such as a lone RST or a
+		// segment outside the window. Their source may then be an address of this cluster, even
+		// the address of a gateway pod.
 		rule("no peer speaks here under addresses that are not its own here",
 			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputSourceIn, Not: true, Name: setSeen},
 			Statement{Op: Count, Name: DroppedSource}, Statement{Op: Drop}),
@@ -281,7 +282,7 @@ func leaveRules() []FirewallRule {
 	}
 }
 
-// sets returns the sets that span all peers.
+// sets returns the sets that have entries for all peers.
 func (in Inputs) sets(peers []Peer) []Set {
 	own := append(elements("pods", in.Local.Pod), elements("external", in.Local.External)...)
 	tunnels := Set{Name: setTunnels, Key: KeyInterface, Comment: "WireGuard devices: one per peer"}
@@ -330,11 +331,11 @@ func (in Inputs) sets(peers []Peer) []Set {
 	return []Set{tunnels, sources, seen, ends, others, addressSet(setOwn, "this cluster, as its peers know it", own), fromPeers, toPeers, toReal, toRemapped}
 }
 
-// senders are the addresses from which nodes send packets. A node may send to a pod from
+// senders returns the addresses from which nodes send packets. A node may send to a pod from
 // an address in the pods' range, for example from the address of a bridge or of an
-// overlay's device. These addresses change with the pods on the node. Or it sends from a
-// link-local address: pod networks give the node's end of a pod's link such an address,
-// and no router passes its packets on.
+// overlay's device. These addresses change with the pods on the node. A node may also send
+// from a link-local address, which pod networks give to the node's end of a pod's link. No
+// router passes on packets from such an address.
 func (in Inputs) senders() Set {
 	all := append(elements("pods, and devices that lead to them", in.Local.Pod), hosts([]netip.Addr{in.NodeIP})...)
 	all = append(all, Element{Prefix: linkLocal(), Comment: "the node's end of this pod's link"})
@@ -344,7 +345,7 @@ func (in Inputs) senders() Set {
 	return addressSet(setSenders, "where nodes of this cluster send from", all)
 }
 
-// closed are the nodes' own addresses in the pods' range.
+// closed returns the set of the nodes' own addresses in the pods' range.
 func (in Inputs) closed() Set {
 	all := []netip.Addr{in.NodeIP}
 	for _, n := range in.Nodes {
@@ -355,7 +356,7 @@ func (in Inputs) closed() Set {
 	})))
 }
 
-// hostMap maps external addresses to hosts outside the cluster.
+// hostMap returns the map of external addresses to the hosts of Inputs.
 func (in Inputs) hostMap() Set {
 	s := Set{Name: mapToHosts, Key: KeyAddress, Value: ValuePrefix, Comment: "external addresses that stand for one host : its own"}
 	for _, h := range in.Hosts {
