@@ -8,12 +8,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// beforeMasquerade runs just before the chains of the CNI and of kube-proxy,
-// which masquerade at 100. The first chain that binds a connection wins.
+// beforeMasquerade is just before the chains of the CNI and of kube-proxy, which
+// masquerade at priority 100. The first chain that decides on the source of a
+// connection wins.
 const beforeMasquerade = 99
 
-// ComputeNode returns the state of a node: routes to the gateways, and rules that keep the
-// CNI from changing the sources of such packets.
+// ComputeNode returns the wanted kernel state of a node. It has routes to the gateways, and
+// rules. The rules keep the CNI from changing the sources of packets to the gateways, and refuse
+// packets of peers to the node itself.
 func ComputeNode(in NodeInputs) (KernelState, error) {
 	if err := in.check(); err != nil {
 		return KernelState{}, err
@@ -21,8 +23,9 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 	s := KernelState{
 		Links: []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
 		Rules: []Rule{{Preference: NodeErrorPref, Mark: errorMark, Table: ErrorTable}, {Preference: NodePref, Table: NodeTable}},
-		// ReversePathMark is for machines with rp_filter on all devices. A machine that sets it
-		// only as the default of new devices does not check our device, so marks don't matter there.
+		// ReversePathMark is for machines that set rp_filter for all devices. If a machine sets
+		// it only as the default of new devices, it does not check our device, and marks don't
+		// matter.
 		Settings: []Setting{{FabricDevice, ReversePath, 0}, {FabricDevice, ReversePathMark, 1}},
 	}
 	for _, c := range in.closed() {
@@ -34,9 +37,9 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 		// gateway.
 		remotes = append(remotes, elements("", g.RemoteCIDRs)...)
 		if g.Gone {
-			// The type is not "unreachable": a sender that gets that error gives up, although the
-			// next pod is near. A route is needed: otherwise packets to the peer would leave the
-			// cluster.
+			// Without a route, packets to the peer would leave the cluster. The type is not
+			// "unreachable", because a sender that gets this error gives up, although the gateway
+			// will soon have another pod.
 			for _, c := range g.RemoteCIDRs {
 				s.Routes = append(s.Routes, Route{Table: NodeTable, Type: Blackhole, Destination: c})
 			}
@@ -83,18 +86,18 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 			{Name: "pass", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: passRules()},
 			{Name: "keep-source", Type: "nat", Hook: "postrouting", Priority: beforeMasquerade, Rules: in.keepSourceRules()},
 			{Name: "leave", Type: "filter", Hook: "postrouting", Priority: priorityLast, Rules: []FirewallRule{
-				// Other nodes accept packets from the address of a gateway's node as the gateway's. The
-				// destination does not help to judge packets: nodes have addresses in the pods' range,
-				// and a Service can lead from another port to this one.
+				// Other nodes take packets from the address of a gateway's node for packets of the
+				// gateway. The destination does not help to judge packets, because nodes have addresses
+				// in the pods' range, and a Service can lead from another port to this port.
 				//
-				// Packets of a gateway's new pod on this node are dropped until the agent knows its
-				// address. That costs no extra time: nodes send nothing to a pod that no InternalFabric
-				// names, and all nodes learn the address from the same write (a takeover with this in it: 0.1
-				// to 0.4 s; at most 8 s more if the agent's connection has died). The drop has no lasting
-				// effect: a packet that is dropped here or before leaves no entry in conntrack, and
-				// retransmissions pass. If this node has no running agent, the rules of the last agent drop
-				// the new pod's packets. The other nodes' agents then get no answers from the pod, and
-				// LT-D016 names these nodes.
+				// The rule also drops packets of a gateway's new pod on this node until the agent knows
+				// the pod's address. That costs no extra time, because all nodes learn the address from
+				// the same write of the InternalFabric, and send nothing to the pod before. A takeover
+				// takes 0.1 to 0.4 s with this, and at most 8 s more if the agent's connection has died.
+				// The drop has no lasting effect: a dropped packet leaves no entry in conntrack, and
+				// retransmissions pass. If this node has no running agent, the rules of the last agent
+				// drop the new pod's packets. Then the other nodes' agents get no answers from the pod,
+				// and LT-D016 names these nodes.
 				rule("but for gateways, nobody sends over the fabric as this node", Statement{Op: UDPDestinationPort, Number: FabricPort},
 					Statement{Op: Masqueraded}, Statement{Op: OriginalSourceIn, Not: true, Name: setGateways}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}),
 			}},
@@ -104,19 +107,20 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 	return s, nil
 }
 
-// enterRules run before the rules of other programs. The kernel copies the mark of a VXLAN
-// packet to the packet inside. Cilium marks a pod's packets with the pod's identity, so its
-// network policies would mistake a peer's packet for a packet of the gateway's pod.
+// enterRules remove the marks of a peer's packets. They run before the rules of other programs.
+// Cilium marks the packets of a pod with the pod's identity, and the kernel copies the mark of a
+// VXLAN packet to the packet inside. So Cilium's network policies would take a peer's packet for
+// a packet of the gateway's pod.
 func enterRules() []FirewallRule {
 	return []FirewallRule{rule("a peer's packets come without a mark", Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SetMark, Number: 0})}
 }
 
-// ownRules close this node's own addresses to peers. Such an address can be in the pods'
-// range: that of a bridge, of an overlay's device, or of the node itself. The rules need no
-// list of addresses, so an address is closed as soon as it exists. They run before programs
-// that lead a port of the node to a pod, such as kube-proxy: after these, the destination is
-// the pod. Peers' packets can also come by the pod network, from a node that did not know
-// where the address is.
+// ownRules refuse packets of peers to this node's own addresses. The address of a bridge, of an
+// overlay's device, or of the node itself can be in the pods' range. The rules need no list of
+// addresses, so they work for a new address at once. They run before kube-proxy and other
+// programs lead a port of the node to a pod, because the pod is the destination after that.
+// Packets of peers can also come by the pod network, from a node that did not know where the
+// address is.
 func ownRules() []FirewallRule {
 	elsewhere := Statement{Op: InputIs, Not: true, Name: FabricDevice}
 	return append([]FirewallRule{
@@ -128,8 +132,8 @@ func ownRules() []FirewallRule {
 	}, refuse("no peer reaches this node", Statement{Op: DestinationUnicast, Not: true})...)
 }
 
-// refuse drops a peer's packets. A rule of its own counts them for the peer first: if the set
-// lacks the source, that rule ends without an effect.
+// refuse returns two rules. The first rule counts a packet for its peer. It has no effect if the
+// set does not have the source. The second rule drops the packet.
 func refuse(about string, conditions ...Statement) []FirewallRule {
 	of := append(slices.Clone(conditions), Statement{Op: SourceIn, Name: SetRefused})
 	return []FirewallRule{
@@ -138,8 +142,8 @@ func refuse(about string, conditions ...Statement) []FirewallRule {
 	}
 }
 
-// passRules run after kube-proxy has translated destinations: the pods' range can contain
-// the Services' range, and a Service can lead to a node.
+// passRules judge the destinations of packets after kube-proxy has translated them. This is needed
+// because the pods' range can contain the Services' range, and a Service can lead to a node.
 func passRules() []FirewallRule {
 	fabric := Statement{Op: InputIs, Name: FabricDevice}
 	return slices.Concat([]FirewallRule{
@@ -150,8 +154,8 @@ func passRules() []FirewallRule {
 	}, refuse("no Service leads a peer out of the pods' range", fabric, Statement{Op: Redirected}, Statement{Op: DestinationIn, Not: true, Name: setPods}))
 }
 
-// closed returns Closed without the ranges of this cluster's pods and of other peers. These
-// ranges need a route: otherwise packets to them would leave by the node's default route,
+// closed returns Closed without the ranges of this cluster's pods and of other peers. The returned
+// ranges need a route. Without it, packets to them would leave by the node's default route,
 // unencrypted.
 func (in NodeInputs) closed() []netip.Prefix {
 	var taken []ipam.Reservation
@@ -172,7 +176,8 @@ func (in NodeInputs) closed() []netip.Prefix {
 	return ipam.Without(outermost(valid), taken)
 }
 
-// given returns the addresses into which gateways translate addresses of the external range.
+// given returns the addresses of hosts, nodes and Services that an admin has made reachable for peers.
+// Gateways translate addresses of the external range into them.
 func (in NodeInputs) given() []Element {
 	var all []Element
 	for _, g := range in.Gateways {
@@ -181,13 +186,13 @@ func (in NodeInputs) given() []Element {
 	return all
 }
 
-// fabricRules keep pods from sending over the fabric as if they were gateways: the fabric's
-// packets have no proof of their sender. A node drops them as soon as it sees them, before a
-// masquerade can give them the node's own address.
+// fabricRules drop packets of the fabric from pods that are no gateways, because the packets have no
+// proof of their sender. They run first, before a masquerade can give the packets the node's own
+// address.
 //
-// Packets to the pods' range can't be judged here. Gateways are in that range, and a node
-// sends to them from the address of its route, which can be in that range, too, like the
-// nodes' own addresses. The chain "leave" judges such packets if they are masqueraded.
+// These rules can't judge packets to the pods' range. Gateways are in this range, and a node sends to
+// them from the address of its route, which can also be in the range. The chain "leave" judges such
+// packets if they are masqueraded.
 func fabricRules() []FirewallRule {
 	count, drop := Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}
 	return []FirewallRule{
@@ -195,8 +200,8 @@ func fabricRules() []FirewallRule {
 			Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: SourceIn, Name: setPods},
 			Statement{Op: SourceIn, Not: true, Name: setGateways}, Statement{Op: DestinationIn, Not: true, Name: setPods}, count, drop),
 		// A gateway's own packets are its errors about pods' packets, mainly about packets that
-		// are too long. This rule is for clusters whose addresses are not remapped: otherwise the
-		// error is translated, too, and comes from the peer's address.
+		// are too long. This rule is for clusters without remapped addresses. With remapped
+		// addresses, the error is translated, and its source is an address of the peer.
 		//
 		// Many distributions set net.ipv4.conf.all.rp_filter. For a device without addresses,
 		// loose is as strict as strict (__fib_validate_source): the kernel drops a packet if the
@@ -209,11 +214,11 @@ func fabricRules() []FirewallRule {
 	}
 }
 
-// passOnRules are for other nodes' packets to gateways' pods on this node. If the pod network
-// is an overlay, such packets would be segmented before the overlay's device, because the
-// kernel has no offload for a tunnel in a tunnel: that took a third more CPU for the whole
-// path from pod to pod in a measurement. So other nodes send them to this node's own address,
-// and the frame names the gateway. The gateway checks who sent them.
+// passOnRules are for packets of other nodes to gateways' pods on this node. The other nodes send
+// them to this node's own address, and the frame names the gateway. In an overlay network, packets
+// to the pod's address would be segmented before the overlay's device, because the kernel has no
+// offload for a tunnel in a tunnel. In a measurement, that took a third more CPU for the whole path
+// from pod to pod. The gateway checks the senders.
 func (in NodeInputs) passOnRules() []FirewallRule {
 	toNode := []Statement{{Op: UDPDestinationPort, Number: FabricPort}, {Op: DestinationHere}}
 	return []FirewallRule{
@@ -230,9 +235,9 @@ func (in NodeInputs) passOnRules() []FirewallRule {
 	}
 }
 
-// arriveRules drop the fabric's packets from senders other than gateways, in the cluster and
-// outside. A pod network may send a gateway's packets from the address of the gateway's node.
-// While the operator has not published which node that is, packets are judged without it.
+// arriveRules drop packets of the fabric from all senders that are not gateways. A pod network may
+// send a gateway's packets from the address of the gateway's node. So the rule is left out while the
+// operator has not published the nodes of all gateways.
 func (in NodeInputs) arriveRules() []FirewallRule {
 	fabric := Statement{Op: InputIs, Name: FabricDevice}
 	var rules []FirewallRule
@@ -262,9 +267,9 @@ func (in NodeInputs) keepSourceRules() []FirewallRule {
 			Statement{Op: SourceIn, Name: setPods}, Statement{Op: DestinationIn, Name: setRemotes}, Statement{Op: SourceKeep}),
 		rule("pods see the pods of other clusters",
 			Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Name: setPods}, Statement{Op: SourceKeep}),
-		// All other senders: clients of a NodePort, containers that Kubernetes does not know.
-		// The fabric device has no address of its own, so a masquerade would use the address of
-		// an arbitrary device.
+		// This rule is for all other senders, such as clients of a NodePort, or containers that
+		// Kubernetes does not know. The fabric device has no address of its own, so a masquerade
+		// would use the address of an arbitrary device.
 		rule("who is no pod speaks for this node",
 			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: DestinationIn, Name: setRemotes},
 			Statement{Op: SourceTo, Addr: in.NodeIP}),
