@@ -1,9 +1,9 @@
-// Package wire is the language between the admin's program and the programs in clusters:
-// names, labels and annotations of objects, IDs, ports, and the reports of gateways,
-// nodes and operators. It is pure: it talks to no cluster.
+// Package wire defines what the admin's program and the programs in clusters write into
+// objects for each other: names, labels, annotations, IDs, ports, and the reports of
+// gateways, nodes and operators. The package is pure: it takes values and returns values.
 //
-// Kinds, names and labels are those of Liqo v1.2.0, so that clusters which run Liqo
-// and clusters which run our operator understand each other's objects.
+// The kinds, and the names and labels that Liqo also uses, are the same as in Liqo v1.2.0.
+// So a cluster with Liqo and a cluster with our operator can read each other's objects.
 package wire
 
 import (
@@ -25,8 +25,9 @@ type Object interface {
 	runtime.Object
 }
 
-// First returns the first item by namespace and name; nil if items is empty. Lists come in
-// any order, and a verdict that depends on one item must not change with the order.
+// First returns the item whose namespace and name sort first; nil if items is empty. The order
+// of a list can change from one read to the next. A decision that rests on one item must not
+// change with that order.
 func First[T any, O interface {
 	*T
 	Object
@@ -47,18 +48,17 @@ const FieldManager = "liqo-tui"
 // GatewayPriorityClass is the priority of gateways' pods.
 const GatewayPriorityClass = "liqo-tui-gateway"
 
-// DefaultNamespace is the namespace of Liqo's installation, and of our operator's.
+// DefaultNamespace is the default namespace of an installation, both of Liqo and of our operator.
 const DefaultNamespace = "liqo"
 
 // Labels by which Liqo's programs find objects.
 const (
-	LabelManaged         = "liqo.io/managed" // "true": a controller made it from another object
+	LabelManaged         = "liqo.io/managed" // "true": a controller made the object from another object
 	LabelRemoteCluster   = "liqo.io/remote-cluster-id"
 	LabelTenantNamespace = "liqo.io/tenant-namespace"
 	LabelGatewayResource = "networking.liqo.io/gateway-resource"
 	LabelGatewayName     = "networking.liqo.io/gateway-name"
-	// LabelGatewayTemplate marks the definition of a kind whose objects are templates of
-	// gateways.
+	// LabelGatewayTemplate marks a CRD: objects of its kind are gateway templates.
 	LabelGatewayTemplate  = "networking.liqo.io/gatewaytemplate"
 	LabelGatewayNamespace = "networking.liqo.io/gateway-namespace"
 	LabelComponent        = "networking.liqo.io/component"
@@ -67,7 +67,7 @@ const (
 	LabelConfigured       = "configuration.liqo.io/configured"
 	LabelNetworkType      = "ipam.liqo.io/network-type"
 	LabelNotRemapped      = "ipam.liqo.io/network-not-remapped"
-	LabelHostUnreachable  = "networking.liqo.io/host-unreachable" // of an IP: its address is only reserved
+	LabelHostUnreachable  = "networking.liqo.io/host-unreachable" // on an IP: the object only reserves its address
 	LabelAppName          = "app.kubernetes.io/name"
 	LabelManagedBy        = "app.kubernetes.io/managed-by"
 	LabelPartOf           = "app.kubernetes.io/part-of"
@@ -78,97 +78,103 @@ const (
 	// AnnotationStatus on a Connection holds a [Report], on an InternalNode a [NodeStatus].
 	AnnotationStatus = "liqo-tui.dev/status"
 	// AnnotationPublicKey on a GatewayServer or GatewayClient is the base64 form
-	// of the gateway's WireGuard public key. With it the admin's program need
-	// not read the Secret, which also holds the private key.
+	// of the gateway's WireGuard public key. The admin's program reads the annotation
+	// instead of the Secret, because the Secret also holds the private key.
 	AnnotationPublicKey = "liqo-tui.dev/public-key"
 	// AnnotationRotateKey on a GatewayServer or GatewayClient asks the operator
-	// for a next key pair. Its value is the public key to be replaced: a second
-	// request, or one that comes after the replacement, changes nothing.
+	// for a next key pair. The value is the public key to be replaced. So the same
+	// request changes nothing when it is repeated, or when it comes after the
+	// replacement.
 	AnnotationRotateKey = "liqo-tui.dev/rotate-key"
 	// AnnotationUseKey on a GatewayServer or GatewayClient tells the operator to
-	// replace the key pair by the next one: the peer is ready for it. The value
-	// is the next pair's public key.
+	// replace the key pair by the next one, because the peer knows the next public
+	// key. The value is that key.
 	AnnotationUseKey = "liqo-tui.dev/use-key"
-	// AnnotationNextPublicKey is a public key in base64: on a GatewayServer or
-	// GatewayClient, that of its next key pair; on a PublicKey, that of the
-	// peer's next key pair.
+	// AnnotationNextPublicKey is the public key of a next key pair, in base64. On a
+	// GatewayServer or GatewayClient, the pair is the gateway's. On a PublicKey, the
+	// pair is the peer's.
 	AnnotationNextPublicKey = "liqo-tui.dev/next-public-key"
 	// AnnotationAccount on the template of a program's pods is the UID of their ServiceAccount. If the
-	// ServiceAccount is deleted and made again, the API server refuses the pods' tokens, and a kubelet
-	// may ask for new tokens only after 48 minutes: a new UID in the template replaces the pods.
+	// ServiceAccount is deleted and created again, the API server refuses the tokens of the pods. A
+	// kubelet may ask for new tokens only after 48 minutes. But the new UID changes the template, so
+	// the pods are replaced at once.
 	AnnotationAccount = "liqo-tui.dev/account"
 	// AnnotationRelay on a GatewayServer is the address of a relay, host:port. The
 	// gateway dials the relay, because nobody can dial the gateway.
 	AnnotationRelay = "liqo-tui.dev/relay"
-	// AnnotationEndpoint on a GatewayServer is one sentence: the reason for its
-	// endpoint, or what the endpoint waits for.
+	// AnnotationEndpoint on a GatewayServer is one sentence. It says why the operator
+	// has chosen the endpoint, or why there is no endpoint yet.
 	AnnotationEndpoint = "liqo-tui.dev/endpoint"
-	// AnnotationProblem on a GatewayServer or GatewayClient is one sentence: the reason that the
-	// operator can't make the gateway's parts. It starts with [ProblemRefused] if trying again does
-	// not help.
+	// AnnotationProblem is the reason that the operator can't do what the object requests. It is on
+	// gateways, on Networks, and on objects of lending, such as Tenants and ShadowPods. It begins
+	// with [ProblemRefused] if another attempt with the same objects would fail, too.
 	AnnotationProblem = "liqo-tui.dev/problem"
-	// AnnotationProblemOf on a Tenant or Identity is the object's generation for
-	// which the operator wrote its [AnnotationProblem].
+	// AnnotationProblemOf on a Network, or on an object of lending, is the object's generation at
+	// the time when the operator wrote the [AnnotationProblem].
 	AnnotationProblemOf = "liqo-tui.dev/problem-of"
-	// AnnotationImages on a Deployment or DaemonSet of ours has the images that were applied, with
+	// AnnotationImages on a Deployment or DaemonSet of ours lists the images that were applied, with
 	// spaces between them.
 	AnnotationImages = "liqo-tui.dev/images"
-	// AnnotationInvitation on a GatewayServer is the nonce in invitations to it. Answers
-	// repeat the nonce.
+	// AnnotationInvitation on a GatewayServer is a random text. It is in each file by which the
+	// server's admin invites the peer's admin, and the file that answers repeats it.
 	AnnotationInvitation = "liqo-tui.dev/invitation"
-	// AnnotationCreated on a Namespace says that our program has created it. Its
-	// value is the namespace's name. Only the request that creates the namespace
-	// writes the annotation; no apply and no manifest does. So a namespace that
-	// existed before does not have it. See render.CreatedByUs.
+	// AnnotationCreated on a Namespace says that our program has created the namespace.
+	// The value is the namespace's name. Our program writes the annotation only in the
+	// request that creates the namespace, never in an apply or a manifest. So a namespace
+	// that existed before does not get the annotation. See render.CreatedByUs.
 	AnnotationCreated = "liqo-tui.dev/created"
-	// AnnotationForPeering on a Configuration or a gateway says that it was made for lending, and is
-	// deleted with the lending. Objects that existed before lack the annotation.
+	// AnnotationForPeering on a Configuration or a gateway says that the object was made for
+	// lending, and is deleted when the lending ends. An object that existed before the lending
+	// does not have the annotation.
 	AnnotationForPeering = "liqo-tui.dev/for-peering"
 	// AnnotationPeerUID on a Configuration is the UID of the peer's namespace kube-system.
-	// It tells the peer from another cluster with the same ID.
+	// By this UID, programs notice if another cluster with the same ID takes the peer's place.
 	AnnotationPeerUID = "liqo-tui.dev/peer-uid"
-	// AnnotationSource on a Network is the source of its range: a person or a program.
+	// AnnotationSource on a Network says who has stated its range, or by what the operator has
+	// found it.
 	AnnotationSource = "liqo-tui.dev/source"
-	// AnnotationNetworks on an InternalNode are the networks that the node has
+	// AnnotationNetworks on an InternalNode lists the networks that the node has
 	// routes to, with commas between them.
 	AnnotationNetworks = "liqo-tui.dev/networks"
-	// AnnotationPods on an InternalNode are the addresses of the node's pods, ranges
-	// and single ones, with commas between them.
+	// AnnotationPods on an InternalNode lists the addresses of the node's pods, as
+	// ranges and single addresses, with commas between them.
 	AnnotationPods = "liqo-tui.dev/pods"
-	// AnnotationAddresses on an InternalNode are the node's own addresses, with
+	// AnnotationAddresses on an InternalNode lists the node's own addresses, with
 	// commas between them.
 	AnnotationAddresses = "liqo-tui.dev/addresses"
-	// AnnotationNameservers on an InternalNode are the DNS servers that the node asks,
-	// with commas between them. If there are none, the annotation is absent.
+	// AnnotationNameservers on an InternalNode lists the DNS servers that the node asks,
+	// with commas between them. If the node asks none, the annotation is absent.
 	AnnotationNameservers = "liqo-tui.dev/nameservers"
 	// AnnotationMTU on an InternalNode is the smallest MTU of the node's routes to
 	// gateways' pods, in bytes.
 	AnnotationMTU = "liqo-tui.dev/mtu"
-	// AnnotationUnreached on an InternalNode are the gateways that do not answer the
-	// node over the fabric, with commas between them. If there are none, the annotation
-	// is absent.
+	// AnnotationUnreached on an InternalNode lists the gateways that do not answer the
+	// node over the fabric, with commas between them. If all gateways answer, the
+	// annotation is absent.
 	AnnotationUnreached = "liqo-tui.dev/unreached"
-	// AnnotationNodeIPs on an InternalFabric are the addresses of the nodes on which the
+	// AnnotationNodeIPs on an InternalFabric lists the addresses of the nodes on which the
 	// gateway's pods run, with commas between them.
 	AnnotationNodeIPs = "liqo-tui.dev/node-ips"
-	// AnnotationHosts on an InternalFabric are addresses outside of the pods' that the peer may reach
-	// by an external address, with commas between them: nodes let the peer's packets to them pass.
+	// AnnotationHosts on an InternalFabric lists the addresses of the hosts that the peer may reach
+	// by an address of the external range, with commas between them. Nodes forward the peer's packets
+	// to pods and to these hosts.
 	AnnotationHosts = "liqo-tui.dev/hosts"
-	// AnnotationHost on an InternalFabric is GATEWAY-IP@NODE-IP: the node on which the
-	// pod with this gateway IP runs. It does not hold for any other gateway IP.
+	// AnnotationHost on an InternalFabric is GATEWAY-IP@NODE-IP: the gateway IP of a pod, and the
+	// address of the pod's node. Readers ignore it if the InternalFabric has another gateway IP.
 	AnnotationHost = "liqo-tui.dev/host"
-	// AnnotationGone on an InternalFabric is a gateway IP that no pod of the gateway
-	// has any more. It does not hold for any other gateway IP.
+	// AnnotationGone on an InternalFabric is a gateway IP that no pod of the gateway has any more.
+	// Readers ignore it if the InternalFabric has another gateway IP.
 	AnnotationGone = "liqo-tui.dev/gone"
-	// AnnotationLeftOut on an InternalFabric has the addresses in the peer's ranges that nodes don't
-	// send to the gateway, one a line, each with the reason.
+	// AnnotationLeftOut on an InternalFabric lists the addresses in the peer's ranges for which nodes
+	// send no packets to the gateway. Each line has one address and the reason.
 	AnnotationLeftOut = "liqo-tui.dev/left-out"
 	// AnnotationOperatorStatus on the operator's Deployment holds an [OperatorStatus].
 	AnnotationOperatorStatus = "liqo-tui.dev/operator-status"
 )
 
-// ProblemRefused begins an [AnnotationProblem] if the API server has refused an object that the
-// gateway requests.
+// ProblemRefused begins an [AnnotationProblem] if another attempt would fail, too. Either an API
+// server has refused an object that the operator wanted to write, or the operator itself refuses
+// the request.
 const ProblemRefused = "refused: "
 
 // Names of programs and objects.
@@ -177,16 +183,16 @@ const (
 	OperatorName        = "liqo-tui-operator"
 	FabricName          = "liqo-tui-fabric"
 	GatewayAccessName   = "liqo-tui-gateway"
-	TenantAccessName    = "liqo-tui-tenant" // the operator's ClusterRole in tenants' namespaces
+	TenantAccessName    = "liqo-tui-tenant" // the operator's ClusterRole in tenant namespaces
 	InvitedAccessName   = "liqo-tui-operator-invited"
-	PeeringAccessName   = "liqo-tui-peering"       // the operator's rights in a peer's namespace, for lending
-	ConsumerAccessName  = "liqo-tui-consumer"      // a consumer's rights in its namespace
+	PeeringAccessName   = "liqo-tui-peering"       // the operator's rights for lending in a tenant namespace
+	ConsumerAccessName  = "liqo-tui-consumer"      // a consumer's rights in its tenant namespace
 	MappedAccessName    = "liqo-tui-twin"          // a consumer's rights in its mapped namespaces
 	MappedOperatorName  = "liqo-tui-twin-operator" // the operator's rights in mapped namespaces
 	ProxyName           = "liqo-tui-api-server"    // the Service of the operator's proxy to the API server
-	ProxyPort           = "8118"                   // the proxy's port; the same as that of Liqo's proxy
-	NodeAccessName      = "liqo-tui-node"          // rights of all virtual nodes' programs; NAME-NODE: rights of one node's program
-	OffloadedAccessName = "liqo-tui-offloaded"     // rights of virtual nodes' programs in an offloaded namespace
+	ProxyPort           = "8118"                   // the proxy's port; Liqo's proxy has the same port
+	NodeAccessName      = "liqo-tui-node"          // rights of all virtual kubelets; with "-" and a node's name at the end: rights of that node's virtual kubelet
+	OffloadedAccessName = "liqo-tui-offloaded"     // rights of virtual kubelets in an offloaded namespace
 	ClusterIDConfigMap  = "liqo-clusterid-configmap"
 	ClusterIDAppName    = "clusterid-configmap"
 	ClusterIDKey        = "CLUSTER_ID"
@@ -195,22 +201,22 @@ const (
 	NetworkPodCIDR      = "pod-cidr"
 	NetworkServiceCIDR  = "service-cidr"
 	NetworkExternalCIDR = "external-cidr"
-	NetworkReserved     = "reserved" // an admin reserves the network for another use
+	NetworkReserved     = "reserved" // an admin uses the range for something else, so no peer gets it
 	FabricDevice        = "liqo-fabric"
 	SecretPrivateKey    = "privateKey"
 	SecretPublicKey     = "publicKey"
-	SecretNextPrivate   = "nextPrivateKey" // of the next key pair
-	SecretNextPublic    = "nextPublicKey"
+	SecretNextPrivate   = "nextPrivateKey" // the private key of the next key pair
+	SecretNextPublic    = "nextPublicKey"  // the public key of the next key pair
 )
 
-// Defaults of a connection; the same as liqoctl's.
+// Default values of a connection. liqoctl has the same.
 const (
 	DefaultPort = 51840 // UDP port of the gateway server
 	DefaultMTU  = 1340  // bytes, of the tunnel's interface
 )
 
-// Bounds of a tunnel's MTU: the datagram size that every IPv4 host must accept,
-// and the size of jumbo frames.
+// Bounds of a tunnel's MTU, in bytes. The lower bound is the size of datagrams that every IPv4
+// host must accept. The upper bound is the usual size of jumbo frames.
 const (
 	MinMTU = 576
 	MaxMTU = 9000
@@ -221,10 +227,11 @@ type ClusterID string
 
 var clusterIDPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-// maxClusterID keeps "liqo-tenant-<id>" within the 63 bytes of a namespace's name.
+// maxClusterID is the largest length of a cluster ID, in bytes. With it, "liqo-tenant-<id>" has
+// the 63 bytes that a namespace's name may have.
 const maxClusterID = 63 - len(tenantPrefix)
 
-// Validate reports why id can't be a cluster ID.
+// Validate returns the reason that id can't be a cluster ID; nil if id can be one.
 func (id ClusterID) Validate() error {
 	switch {
 	case id == "":
@@ -235,17 +242,18 @@ func (id ClusterID) Validate() error {
 		return fmt.Errorf("cluster ID %q: only a-z, 0-9 and - are allowed, starting and ending with a letter or digit", id)
 	}
 	if _, err := strconv.Atoi(string(id)); err == nil {
-		// Liqo's template engine turns such strings into integers.
+		// Liqo's template engine turns a string of digits into an integer.
 		return fmt.Errorf("cluster ID %q is only digits, which Liqo's gateway templates can't carry", id)
 	}
 	return nil
 }
 
-// sliceUser matches the end of a slice user's name: see peering.SliceUser.
+// sliceUser matches the end of the user names that peering.SliceUser returns.
 var sliceUser = regexp.MustCompile(`-[0-9a-f]{12}$`)
 
-// Choose is the [ClusterID.Validate] of new IDs: it also refuses an ID that can be
-// mistaken for another name. Clusters that already have such an ID keep it.
+// Choose returns the reason that a new cluster must not get this ID; nil if it may. Choose is
+// stricter than [ClusterID.Validate]: it also refuses an ID that can be mistaken for another
+// name. A cluster that already has such an ID keeps it.
 func (id ClusterID) Choose() error {
 	if err := id.Validate(); err != nil {
 		return err
@@ -266,25 +274,27 @@ func (id ClusterID) Choose() error {
 	return fmt.Errorf("cluster ID %q %s: peers could mistake one for the other", id, why)
 }
 
-// programNames are common names of users, and ends of namespaces of common programs
-// (istio-system, cert-manager, external-secrets). A consumer's mapped namespaces end in
-// its ID, so these words can't be IDs.
+// programNames lists common names of users, and words at the end of common namespaces, such as
+// istio-system, cert-manager and external-secrets. A consumer's ID is the end of the names of its
+// mapped namespaces, so these words can't be IDs.
 var programNames = []string{"admin", "controller", "default", "liqo", "manager", "node", "operator", "operators", "secrets", "system"}
 
 const tenantPrefix = "liqo-tenant-"
 
-// TenantNamespaceName is the default name of the namespace for the connection and the lending with
-// remote.
+// TenantNamespaceName returns the default name of the tenant namespace. It is the namespace for
+// the connection with the cluster remote, and for lending with that cluster.
 func TenantNamespaceName(remote ClusterID) string { return tenantPrefix + string(remote) }
 
-// GatewayObjectName is the name of a gateway's Deployment, Service, key Secret
-// and Connection.
+// GatewayObjectName returns the name of a gateway's Deployment, Service and Connection, and of
+// the Secret with its keys.
 func GatewayObjectName(gateway string) string { return "gw-" + gateway }
 
-// HostsConfigMapName is the name of the ConfigMap with the hosts that a gateway's peer may reach.
+// HostsConfigMapName returns the name of a gateway's ConfigMap, which lists the hosts that the
+// peer may reach.
 func HostsConfigMapName(gateway string) string { return GatewayObjectName(gateway) + "-hosts" }
 
-// Named finds the object with want's namespace and name, as a nil pointer if there is none.
+// Named returns the object that has the namespace and name of want; a nil pointer if there is
+// none.
 func Named[T any, O interface {
 	*T
 	Object
@@ -297,8 +307,8 @@ func Named[T any, O interface {
 	return nil
 }
 
-// Lasting returns the annotations of o that this program has written before, and that an apply must
-// repeat: an apply without them removes them.
+// Lasting returns the annotations of o that each further apply by our program must repeat. An
+// apply that lacks an annotation removes it, if our program applied the annotation before.
 func Lasting(o Object) map[string]string {
 	kept := map[string]string{}
 	for _, key := range []string{AnnotationForPeering, AnnotationInvitation, AnnotationPeerUID, AnnotationRelay} {
