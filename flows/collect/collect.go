@@ -1,5 +1,5 @@
-// Package collect makes facts of a cluster's objects. It is pure: the objects of a real cluster
-// and of a simulated one give the same facts.
+// Package collect turns the objects of a cluster into facts. It is pure: the same objects give the
+// same facts, whether the cluster is real or simulated.
 package collect
 
 import (
@@ -23,18 +23,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Collection has the objects of one observation of one cluster that facts need, but don't
-// contain. The zero value is ready.
+// Collection holds objects of one cluster between [Collection.Add] and [Collection.Finish]. Finish
+// makes further facts from these objects, and the facts do not contain them. The zero value is
+// ready to use.
 type Collection struct {
-	deployment *appsv1.Deployment // of Liqo or of our operator
-	pods       []*corev1.Pod      // in its namespace
-	identity   *corev1.ConfigMap
-	agents     map[string]netip.Addr // the address with which each agent works, by node
-	undecided  string                // why the operator gives one of the cluster's Networks no range
+	deployment *appsv1.Deployment    // Liqo's controller-manager, or our operator
+	pods       []*corev1.Pod         // pods in the namespace of the installation
+	identity   *corev1.ConfigMap     // the ConfigMap with the cluster's ID
+	agents     map[string]netip.Addr // by node: the node address that the node's agent uses
+	undecided  string                // the reason that one of the cluster's Networks has no range yet
 }
 
-// Add adds one object to the facts; those of a kind come sorted. Objects are
-// copied: the store's own may be replaced at any time, but are never changed.
+// Add adds the facts that follow from one object. The caller passes the objects of each kind in
+// sorted order. Neither the caller nor this package may change the object later: facts share
+// maps and slices with it, and the collection keeps some objects as pointers.
 func (all *Collection) Add(f *flows.ClusterFacts, o wire.Object) {
 	switch o := o.(type) {
 	case *corev1.Namespace:
@@ -68,7 +70,7 @@ func (all *Collection) Add(f *flows.ClusterFacts, o wire.Object) {
 			}
 			all.agents[o.Name] = ip
 		}
-		if status, err := wire.ParseNodeStatus(o.Annotations); err == nil { // else it is as one that says nothing
+		if status, err := wire.ParseNodeStatus(o.Annotations); err == nil { // an agent whose report can't be read counts as an agent without a report
 			if f.AgentStatus == nil {
 				f.AgentStatus = map[string]wire.NodeStatus{}
 			}
@@ -105,8 +107,8 @@ func (all *Collection) Add(f *flows.ClusterFacts, o wire.Object) {
 	}
 }
 
-// Grow makes room for the objects of one kind: growing step by step would copy
-// a hub's thousands several times.
+// Grow reserves memory for the facts about the objects of one kind. Without it, the facts of a
+// cluster with thousands of peers would be copied several times while their slices grow.
 func Grow[O wire.Object](f *flows.ClusterFacts, objects []O) {
 	if len(objects) == 0 {
 		return
@@ -130,11 +132,11 @@ func Grow[O wire.Object](f *flows.ClusterFacts, objects []O) {
 	}
 }
 
-// Finish adds the facts that need several objects.
+// Finish adds the facts that follow from several objects together. Call it after the last Add.
 func (all *Collection) Finish(f *flows.ClusterFacts) {
 	if f.UID == "" && all.identity != nil {
-		// The user may not read kube-system. This UID is enough to compare with others who may
-		// not.
+		// The user may not read the namespace kube-system. The UID of the ConfigMap is enough to
+		// compare two clusters if the user may read kube-system in neither of them.
 		f.UID, f.UIDStandsIn = string(all.identity.UID), true
 	}
 	if all.deployment != nil {
@@ -150,8 +152,8 @@ func (all *Collection) Finish(f *flows.ClusterFacts) {
 	all.unattended(f)
 }
 
-// unattended finds the nodes on which no agent is ready, among those with an InternalNode: an
-// InternalNode stays when its agent ends.
+// unattended adds the nodes that have an InternalNode, but no ready agent. An InternalNode stays
+// when the agent of its node ends.
 func (all *Collection) unattended(f *flows.ClusterFacts) {
 	ready := map[string]bool{}
 	for _, p := range all.pods {
@@ -166,9 +168,10 @@ func (all *Collection) unattended(f *flows.ClusterFacts) {
 	}
 }
 
-// moved adds a problem to the nodes whose agents work with an address that the Node does not
-// have any more. An agent ends when its node loses the address, and starts again with the new
-// one. Until then gateways send to the former address, and the agent's report is out of date.
+// moved adds a problem to each node whose agent uses an address that the Node does not have any
+// more. The agent ends when it notices the loss of the address, and starts again with the new
+// address. Before the new start, gateways send to the old address, and the agent's report is out
+// of date.
 func (all *Collection) moved(f *flows.ClusterFacts) {
 	for _, n := range f.Nodes {
 		ip, ok := all.agents[n.Name]
@@ -192,16 +195,17 @@ func addressTexts(all []netip.Addr) (out []string) {
 	return out
 }
 
-// elsewhere adds an installation in namespace, if that is not the cluster's. Liqo outranks ours
-// here too.
+// elsewhere notes an installation in a namespace that is not the namespace of the observed
+// installation. If there are several such installations, Liqo comes before our operator.
 func elsewhere(f *flows.ClusterFacts, software flows.Software, namespace string) {
 	if namespace != "" && namespace != f.Namespace && software > f.Elsewhere.Software {
 		f.Elsewhere = flows.ElsewhereFacts{Software: software, Namespace: namespace}
 	}
 }
 
-// bound is the namespace of the account with our programs' rights; "" if the binding has another
-// purpose. An interrupted installation has the binding before its Deployment.
+// bound returns the namespace of the ServiceAccount to which a binding gives our programs' rights;
+// "" if the binding is not one of ours. An interrupted installation may have the binding, but no
+// Deployment yet.
 func bound(b *rbacv1.ClusterRoleBinding) string {
 	if b.Name != wire.OperatorName && b.Name != wire.FabricName {
 		return ""
@@ -214,10 +218,12 @@ func bound(b *rbacv1.ClusterRoleBinding) string {
 	return ""
 }
 
-// LiqoManager is the label by which Liqo's Deployment is found.
+// LiqoManager is the value of the label app.kubernetes.io/name on the Deployment of Liqo's
+// controller-manager.
 const LiqoManager = "controller-manager"
 
-// SoftwareOf returns the software whose manager a Deployment is.
+// SoftwareOf returns the software to which a Deployment belongs: Liqo for its controller-manager,
+// Operator for our operator, and NoSoftware for any other Deployment.
 func SoftwareOf(d *appsv1.Deployment) flows.Software {
 	switch d.Labels[wire.LabelAppName] {
 	case wire.OperatorName:
@@ -230,7 +236,7 @@ func SoftwareOf(d *appsv1.Deployment) flows.Software {
 	return flows.NoSoftware
 }
 
-// operator returns the facts about Liqo's manager, or our operator.
+// operator returns the facts about Liqo's controller-manager or our operator.
 func (all *Collection) operator() flows.OperatorFacts {
 	d := all.deployment
 	var o flows.OperatorFacts
@@ -253,7 +259,7 @@ func (all *Collection) operator() flows.OperatorFacts {
 	return o
 }
 
-// podsWait returns the reason that the selected pods don't run.
+// podsWait names the first selected pod that is not ready, with the reason; "" if all are ready.
 func (all *Collection) podsWait(selector *metav1.LabelSelector) string {
 	selected, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -267,10 +273,10 @@ func (all *Collection) podsWait(selector *metav1.LabelSelector) string {
 	return ""
 }
 
-// imageTag is the tag of an image's name; "" if it has none.
+// imageTag returns the tag in the name of an image; "" if the name has no tag.
 func imageTag(image string) string {
 	image, _, _ = strings.Cut(image, "@")
-	name := image[strings.LastIndex(image, "/")+1:] // a registry may have a port
+	name := image[strings.LastIndex(image, "/")+1:] // before the last "/", a ":" can begin the registry's port
 	_, tag, _ := strings.Cut(name, ":")
 	return tag
 }
@@ -296,7 +302,7 @@ func addNetwork(f *flows.ClusterFacts, n *ipamv1alpha1.Network) {
 	}
 }
 
-// Pod returns the facts about a pod, with its reason for waiting.
+// Pod returns the facts about a pod, and the reason if the pod waits.
 func Pod(p *corev1.Pod) flows.PodFacts {
 	f := flows.PodFacts{
 		Namespace: p.Namespace, Name: p.Name, Gateway: p.Labels[wire.LabelGatewayName], Node: p.Spec.NodeName,
@@ -315,7 +321,8 @@ func Pod(p *corev1.Pod) flows.PodFacts {
 		if running := s.State.Running; running != nil && s.RestartCount > 0 && running.StartedAt.After(f.Restarted) {
 			f.Restarted = running.StartedAt.Time
 		}
-		// Such a container may run for a moment between two failures: that does not count.
+		// A container that fails again and again can run for a moment between two failures. The pod
+		// still counts as waiting then.
 		if last := s.LastTerminationState.Terminated; last != nil && s.RestartCount > 1 && !s.Ready && last.ExitCode != 0 {
 			f.Waiting = fmt.Sprintf("container %s has ended %d times, the last time with exit code %d", s.Name, s.RestartCount, last.ExitCode)
 			if last.Message != "" {
@@ -335,10 +342,13 @@ func Pod(p *corev1.Pod) flows.PodFacts {
 	return f
 }
 
-// APIServer is the label of API servers' pods that kubeadm sets, and others who do the same.
+// APIServer is the value of the label "component" on the pods of API servers. kubeadm sets this
+// label, and some other distributions do, too.
 const APIServer = "kube-apiserver"
 
-// nodePorts is the range in the arguments of an API server's pod, or else Kubernetes' default.
+// nodePorts returns the range of node ports in the arguments of an API server's pod, or the default
+// range of Kubernetes if no argument states one. It returns the zero value if the range has a
+// notation that this function does not know.
 func nodePorts(p *corev1.Pod) flows.PortRange {
 	for _, c := range p.Spec.Containers {
 		for _, arg := range slices.Concat(c.Command, c.Args) {
@@ -347,7 +357,7 @@ func nodePorts(p *corev1.Pod) flows.PortRange {
 				if n, err := fmt.Sscanf(text, "%d-%d", &r.From, &r.To); n == 2 && err == nil {
 					return r
 				}
-				return flows.PortRange{} // in another notation: unknown
+				return flows.PortRange{}
 			}
 		}
 	}
@@ -374,7 +384,7 @@ func nodeFacts(n *corev1.Node) flows.NodeFacts {
 	return f
 }
 
-// lastLine is the last line of a program's output, where programs write why they end.
+// lastLine returns the last line of a program's output. There, programs write why they end.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
