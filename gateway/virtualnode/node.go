@@ -1,6 +1,7 @@
-// Package virtualnode is the virtual kubelet: the program of one virtual node. It reports the measured state
-// of the Node, and renews the Node's Lease. The operator creates and deletes both. The provider runs the pods
-// that are bound to the Node, and the virtual kubelet copies their status back.
+// Package virtualnode is the virtual kubelet: the program of one virtual node. The virtual kubelet writes the
+// measured state into the Node's status, and renews the Node's Lease. The operator creates and deletes the Node
+// and the Lease. The virtual kubelet copies pods that are bound to the Node to the provider, which runs them. It
+// copies their status back.
 package virtualnode
 
 import (
@@ -38,35 +39,39 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Options identify the virtual node.
+// Options say which virtual node the program runs, and how it reaches the provider.
 type Options struct {
-	Namespace, Name string // of the VirtualNode; the Node has its name
-	// KubeconfigSecret is the Secret in Namespace that has the access to the provider.
+	Namespace, Name string // of the VirtualNode; the Node has the same name
+	// KubeconfigSecret is the name of the Secret in Namespace with the kubeconfig for the provider.
 	KubeconfigSecret string
-	// Provider is the cluster ID of the provider, Consumer that of this cluster.
+	// Provider is the cluster ID of the provider. Consumer is the cluster ID of this cluster.
 	Provider, Consumer string
-	// Listen is the address for API servers' requests for logs and streams, such as ":10250"; "" for no
-	// server.
+	// Listen is the address, such as ":10250", at which this cluster's API server asks for logs and streams of
+	// pods; "" to serve none.
 	Listen string
-	// Patience is how long the provider may be silent before the node is not ready. 0 means as long as
-	// Kubernetes waits for a kubelet. Kubernetes sends no packets to the pods of a node that is not ready,
-	// although these pods still run.
+	// Patience is how long the Node stays ready after the provider becomes silent. 0 means 40 s, the time that
+	// Kubernetes waits for a kubelet. Kubernetes sends no packets to the pods of a Node that is not ready,
+	// although these pods may still run.
 	Patience time.Duration
 	Log      *slog.Logger
 }
 
 const (
-	leaseSeconds = 40
-	beatEvery    = 10 * time.Second // of the Lease, the same as kubelets
-	// heartbeat is the interval at which an unchanged status is written, the same as for kubelets.
+	leaseSeconds = 40 // the Lease's duration, as kubelets have it
+	// beatEvery is the interval between two renewals of the Lease. Kubelets have the same interval.
+	beatEvery = 10 * time.Second
+	// heartbeat is the interval at which a status without other changes gets new heartbeat times. Kubelets
+	// have the same interval.
 	heartbeat = 5 * time.Minute
-	// The provider counts as silent after two requests without an answer, which takes 4 to 8 s.
+	// askEvery is the pause between two requests to the provider, askWithin the time limit of one request.
 	askEvery  = 2 * time.Second
 	askWithin = 3 * time.Second
-	patience  = 2
-	// tryAgain is how soon a failed attempt is repeated.
+	// patience is the number of failed requests in a row after which the provider counts as silent. This is 4 to
+	// 10 s after its last answer: 4 s if both requests fail at once, 10 s if both reach their time limit.
+	patience = 2
+	// tryAgain is the pause before a failed attempt is repeated.
 	tryAgain = time.Second
-	writer   = "liqo-tui-node"
+	writer   = "liqo-tui-node" // the field manager of this program
 )
 
 var leaseKind = coordinationv1.SchemeGroupVersion.WithKind("Lease")
@@ -80,35 +85,35 @@ type virtualNode struct {
 	woken  chan struct{}
 
 	mu     sync.Mutex
-	answer error     // the provider's, see [known]
-	silent time.Time // since when the provider is silent; zero if it has answered or refused
-	reach  *provider // the connections over which it has answered
+	answer error     // see the field answer of [known]
+	silent time.Time // the time at which the provider became silent; zero if it answers or refuses requests
+	reach  *provider // the connections over which the provider has answered last; nil if it does not answer
 
 	follower network.Follower
-	told     told
+	written  written
 	mirror   *mirror
-	mapped   map[string]string // see the function [mapped]; kept when the NamespaceMap is gone. nil if there was none yet
+	mapped   map[string]string // see the function [mapped]; it stays if the NamespaceMap is deleted. nil before the first NamespaceMap
 	began    time.Time
-	left     []peering.Leftover // at the last call of look
-	unsure   bool               // left has more than the call before has found
+	left     []peering.Leftover // unowned objects that the last call of look has found
+	unsure   bool               // the last call of look has found new unowned objects
 }
 
-// told has the last written values.
-type told struct {
+// written holds the values that this program has written last.
+type written struct {
 	status corev1.NodeStatus
-	at     time.Time // zero: the present state of the Node is not known
-	of     string    // version of the VirtualNode
-	lease  time.Time
+	at     time.Time // when status was written first; zero if the Node may have another status
+	of     string    // the resource version of the VirtualNode at that time
+	lease  time.Time // the last renewal of the Lease
 }
 
-// Run is the virtual kubelet, until ctx ends.
+// Run runs the virtual kubelet until ctx ends.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	n, err := newNode(config, o)
 	if err != nil {
 		return fmt.Errorf("set up the virtual node: %w", err)
 	}
 	if err := n.watch(ctx); err != nil {
-		return fmt.Errorf("watch what the virtual node follows from: %w", err)
+		return fmt.Errorf("watch the objects of the virtual node: %w", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.cache.Start(ctx) })
@@ -126,7 +131,7 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 	if err := errors.Join(corev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), networkingv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	// A fixed mapper: discovery would cost more requests.
+	// A fixed list of kinds, because discovery would cost more requests.
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	mapper.Add(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"), meta.RESTScopeRoot)
@@ -138,7 +143,7 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 	} {
 		for _, kind := range kinds {
 			mapper.Add(version.WithKind(kind), meta.RESTScopeNamespace)
-			mapper.Add(version.WithKind(kind+"List"), meta.RESTScopeNamespace) // the cache looks up the list's kind, too
+			mapper.Add(version.WithKind(kind+"List"), meta.RESTScopeNamespace) // the cache also looks up the kind of the list
 		}
 	}
 	mapper.Add(leaseKind, meta.RESTScopeNamespace)
@@ -180,8 +185,8 @@ func newNode(config *rest.Config, o Options) (*virtualNode, error) {
 	}, nil
 }
 
-// watch wakes the virtual node at each change. The API server may refuse the watches at first, because new
-// rights take effect with a delay: client-go tries again.
+// watch starts the watches. Each change wakes the loop of keep. The API server may refuse the watches at first,
+// because new rights take effect with a delay. client-go then tries again.
 func (n *virtualNode) watch(ctx context.Context) error {
 	for _, kind := range []client.Object{
 		&offloadingv1beta1.VirtualNode{}, &offloadingv1beta1.NamespaceMap{}, &corev1.Secret{}, &networkingv1beta1.Connection{}, &networkingv1beta1.Configuration{},
@@ -201,11 +206,11 @@ func (n *virtualNode) watch(ctx context.Context) error {
 func (n *virtualNode) wake() {
 	select {
 	case n.woken <- struct{}{}:
-	default: // it is woken already
+	default: // the loop was woken before, and has not started its next round yet
 	}
 }
 
-// askAll checks at intervals whether the provider answers, until ctx ends.
+// askAll asks the provider's API server at intervals whether it answers, until ctx ends.
 func (n *virtualNode) askAll(ctx context.Context) error {
 	if !n.cache.WaitForCacheSync(ctx) {
 		return nil
@@ -222,15 +227,15 @@ func (n *virtualNode) askAll(ctx context.Context) error {
 			if p != nil {
 				p.close()
 			}
-			p, err = newProvider(s.Data[peering.KeyKubeconfig], n.mirror.config.WrapTransport) // the wrapper is for tests
-			of, failures = s.ResourceVersion, patience                                         // results of the earlier access do not count
+			p, err = newProvider(s.Data[peering.KeyKubeconfig], n.mirror.config.WrapTransport) // tests replace the wrapper
+			of, failures = s.ResourceVersion, patience                                         // the first result with this kubeconfig counts at once
 		}
 		if p != nil {
 			asking, cancel := context.WithTimeout(ctx, askWithin)
 			err = p.ask(asking, time.Now())
 			cancel()
 		} else if err == nil {
-			err = n.answered() // no new result
+			err = n.answered() // the Secret has not changed, and is unusable: the earlier result stays
 		}
 		if failures++; err == nil {
 			failures = 0
@@ -246,25 +251,28 @@ func (n *virtualNode) askAll(ctx context.Context) error {
 	}
 }
 
+// answered returns the last noted result of a request to the provider.
 func (n *virtualNode) answered() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.answer
 }
 
-func (n *virtualNode) say(answer error, by *provider) {
+// say notes the result of requests to the provider, and wakes the loop of keep if the result is new. answering is
+// the provider's connections.
+func (n *virtualNode) say(answer error, answering *provider) {
 	n.mu.Lock()
 	was, with, since := n.answer, n.reach, n.silent
 	n.answer, n.reach = answer, nil
 	switch {
 	case answer == nil:
-		n.reach, n.silent = by, time.Time{}
-	case !errors.Is(answer, peering.ErrNoAnswer) && !apierrors.IsNotFound(answer): // not found is not a refusal: the operator creates a deleted Secret again
+		n.reach, n.silent = answering, time.Time{}
+	case !errors.Is(answer, peering.ErrNoAnswer) && !apierrors.IsNotFound(answer): // a missing Secret is no refusal by the provider: the operator creates it again
 		n.silent = time.Time{}
 	case n.silent.IsZero():
 		n.silent = time.Now()
 	}
-	changed := (was == nil) != (answer == nil) || with != by && answer == nil || since.IsZero() != n.silent.IsZero()
+	changed := (was == nil) != (answer == nil) || with != answering && answer == nil || since.IsZero() != n.silent.IsZero()
 	n.mu.Unlock()
 	if changed {
 		n.Log.Info("the provider", "answers", answer == nil, "error", fmt.Sprint(answer))
@@ -272,7 +280,7 @@ func (n *virtualNode) say(answer error, by *provider) {
 	}
 }
 
-// keep writes the state of the node, until ctx ends.
+// keep writes the Node's status and Lease at intervals and after each change, until ctx ends.
 func (n *virtualNode) keep(ctx context.Context) error {
 	if !n.cache.WaitForCacheSync(ctx) {
 		return nil
@@ -303,8 +311,8 @@ func (n *virtualNode) keep(ctx context.Context) error {
 	}
 }
 
-// write reports the state of the node, and renews its Lease. It also writes an unchanged status with each
-// renewal: this causes no event, and undoes changes by others.
+// write writes the Node's status, and renews the Node's Lease. It writes the status with each renewal, even if the
+// status is unchanged. An unchanged write causes no watch event, but it undoes changes by other programs.
 func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 	k, there, err := n.know(ctx, now)
 	if err != nil {
@@ -315,21 +323,22 @@ func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	n.look(ctx, &k)
-	status := corev1.NodeStatus{Capacity: k.granted, Allocatable: k.allocatable(), Conditions: k.conditions(n.told.status.Conditions, now), NodeInfo: n.system}
+	status := corev1.NodeStatus{Capacity: k.granted, Allocatable: k.allocatable(), Conditions: k.conditions(n.written.status.Conditions, now), NodeInfo: n.system}
 	status.NodeInfo.Architecture = k.arch
-	if n.told.at.Add(heartbeat).After(now) && same(status, n.told.status) {
-		status = n.told.status
+	if n.written.at.Add(heartbeat).After(now) && same(status, n.written.status) {
+		status = n.written.status
 	}
-	beat := now.Sub(n.told.lease) >= beatEvery-tryAgain
-	// The operator changes the VirtualNode when it has created the Node again, or when the Node is not
-	// ready although it was reported as ready. Then the status is written, too.
-	if beat || k.of != n.told.of || !equality.Semantic.DeepEqual(status, n.told.status) {
+	beat := now.Sub(n.written.lease) >= beatEvery-tryAgain
+	// After the operator has created the Node again, it changes the VirtualNode. It also does so if the Node is not
+	// ready although the last written status says that it is. So this program writes the status after each change
+	// of the VirtualNode.
+	if beat || k.of != n.written.of || !equality.Semantic.DeepEqual(status, n.written.status) {
 		if err := n.apply(ctx, status); err != nil {
-			n.told.at = time.Time{}
-			return fmt.Errorf("say how Node %s is: %w", n.Name, err)
+			n.written.at = time.Time{}
+			return fmt.Errorf("write the status of Node %s: %w", n.Name, err)
 		}
-		if n.told.of = k.of; !equality.Semantic.DeepEqual(status, n.told.status) {
-			n.told.status, n.told.at = status, now
+		if n.written.of = k.of; !equality.Semantic.DeepEqual(status, n.written.status) {
+			n.written.status, n.written.at = status, now
 		}
 	}
 	if !beat {
@@ -338,15 +347,15 @@ func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 	if err := n.renew(ctx, now); err != nil {
 		return fmt.Errorf("renew the Lease of Node %s: %w", n.Name, err)
 	}
-	n.told.lease = now
+	n.written.lease = now
 	return nil
 }
 
-// look lists the leftovers on the provider. A leftover counts only if two calls in a row find it: a change on
-// one side reaches the other with a delay.
+// look finds the unowned objects on the provider. An object counts only if two calls in a row find it, because a
+// change on one side reaches the other side with a delay.
 func (n *virtualNode) look(ctx context.Context, k *known) {
 	all, err := n.mirror.leftovers(ctx)
-	if k.answer != nil { // the caches have only earlier objects
+	if k.answer != nil { // the caches are out of date
 		err = fmt.Errorf("%s does not answer", k.provider)
 	}
 	k.unseen = err
@@ -358,7 +367,7 @@ func (n *virtualNode) look(ctx context.Context, k *known) {
 	n.left, n.unsure = all, len(all) > len(k.left)
 }
 
-// same reports whether two statuses differ at most in the times of heartbeats.
+// same reports whether two statuses are equal, apart from their heartbeat times.
 func same(a, b corev1.NodeStatus) bool {
 	a.Conditions, b.Conditions = slices.Clone(a.Conditions), slices.Clone(b.Conditions)
 	for _, all := range [][]corev1.NodeCondition{a.Conditions, b.Conditions} {
@@ -369,7 +378,7 @@ func same(a, b corev1.NodeStatus) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// know collects the state of the virtual node. there is false if the virtual node is being removed.
+// know collects the state of the virtual node. there is false if the VirtualNode is deleted, or is being deleted.
 func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there bool, err error) {
 	v := &offloadingv1beta1.VirtualNode{}
 	if err := n.cache.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: n.Name}, v); err != nil {
@@ -382,7 +391,7 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	var connections networkingv1beta1.ConnectionList
 	of := client.MatchingLabels{wire.LabelRemoteCluster: string(v.Spec.ClusterID)}
 	if err := errors.Join(n.cache.List(ctx, &configurations, of), n.cache.List(ctx, &connections, of)); err != nil {
-		return k, false, fmt.Errorf("list what there is of the network: %w", err)
+		return k, false, fmt.Errorf("list the Configurations and Connections of the network: %w", err)
 	}
 	m := &offloadingv1beta1.NamespaceMap{}
 	switch err := n.cache.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: string(v.Spec.ClusterID)}, m); {
@@ -391,8 +400,8 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	case client.IgnoreNotFound(err) != nil:
 		return k, false, fmt.Errorf("read the NamespaceMap for %s: %w", v.Spec.ClusterID, err)
 	}
-	// Without a NamespaceMap since its start, this program does not know whether there was one before. A
-	// deleted NamespaceMap is made again within the node's patience.
+	// If this program has seen no NamespaceMap since its start, the NamespaceMap may have been deleted before. The
+	// operator creates it again in less time than Patience.
 	lost := n.mapped == nil && now.Before(n.began.Add(n.Patience))
 	offloaded := namespacesOf(v, n.mapped)
 	n.mu.Lock()
@@ -404,10 +413,11 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	}, true, nil
 }
 
-// wasReady reports whether this process or an earlier one has reported the node as ready.
+// wasReady reports whether the last written status says that the Node is ready, also if an earlier process has
+// written it.
 func (n *virtualNode) wasReady(v *offloadingv1beta1.VirtualNode) bool {
-	if n.told.of != "" {
-		return slices.ContainsFunc(n.told.status.Conditions, func(c corev1.NodeCondition) bool {
+	if n.written.of != "" {
+		return slices.ContainsFunc(n.written.status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		})
 	}
@@ -416,20 +426,21 @@ func (n *virtualNode) wasReady(v *offloadingv1beta1.VirtualNode) bool {
 	})
 }
 
-// apply writes the status. All of it belongs to this program.
+// apply writes the status. This program owns all fields of the status, except for addresses and daemonEndpoints:
+// the operator writes these two.
 func (n *virtualNode) apply(ctx context.Context, status corev1.NodeStatus) error {
 	content, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
 		return err
 	}
-	delete(content, "daemonEndpoints") // the operator writes where this program listens
+	delete(content, "daemonEndpoints") // an empty value would take the field over from the operator
 	u := &unstructured.Unstructured{Object: map[string]any{"status": content}}
 	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
 	u.SetName(n.Name)
 	return n.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(writer), client.ForceOwnership)
 }
 
-// renew renews the Lease. This program has no right to create one.
+// renew renews the Lease. This program may not create a Lease, so renew fails if the operator has not created it.
 func (n *virtualNode) renew(ctx context.Context, now time.Time) error {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"holderIdentity": n.Name, "leaseDurationSeconds": int64(leaseSeconds), "renewTime": now.UTC().Format(metav1.RFC3339Micro),
