@@ -27,25 +27,28 @@ import (
 )
 
 const (
-	// lookEvery is how often a provider's API server is asked. Liqo asks as often.
+	// lookEvery is the pause after an answer of a provider's API server, before the next request. Liqo has
+	// the same pause.
 	lookEvery = 15 * time.Second
-	lookAgain = time.Second // after the first missing answer; later ones wait longer, up to lookEvery
-	// asking is the number of workers. A provider that does not answer holds its worker for 5 s of every
-	// 20 s, so 100 such providers don't hold up the others.
+	// lookAgain is the pause after the first request without an answer. Each further request without an
+	// answer doubles the pause, up to lookEvery.
+	lookAgain = time.Second
+	// asking is the number of workers. A provider that does not answer occupies a worker for 5 s of every
+	// 20 s. So 100 such providers occupy 25 workers, and the others serve the rest.
 	asking = 32
 )
 
-// peers writes into each ForeignCluster which roles the peer has, and whether its API server answers. It
-// also renews the certificate that it uses for this request. The foreignClusters controller creates and
-// deletes the ForeignCluster.
+// peers writes the roles of the peer into each ForeignCluster, and whether the peer's API server answers.
+// It sends the requests with this cluster's certificate for the peer, and also renews this certificate.
+// The foreignClusters controller creates and deletes the ForeignClusters.
 type peers struct {
 	client  client.Client
 	role    render.PeeringRole
-	ask     func(context.Context, *authv1beta1.Identity) error // sends a request to a provider; nil if the cluster never consumes
+	ask     func(context.Context, *authv1beta1.Identity) error // sends a request to a provider; nil if this cluster is no consumer
 	retries workqueue.TypedRateLimiter[reconcile.Request]
 }
 
-// begin prepares the retries. It is called before the first reconciliation.
+// begin prepares the pauses between requests. It has to be called before the first reconciliation.
 func (r *peers) begin() {
 	r.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](lookAgain, lookEvery)
 }
@@ -68,18 +71,19 @@ func (r *peers) setup(mgr ctrl.Manager) error {
 	return b.Complete(r)
 }
 
-// peer has this cluster's objects of lending with a peer.
+// peer holds this cluster's objects for lending with one peer.
 type peer struct {
-	tenant   *authv1beta1.Tenant
-	identity *authv1beta1.Identity // of the control plane
+	tenant   *authv1beta1.Tenant   // lets the peer in as a consumer; nil if there is none
+	identity *authv1beta1.Identity // for the operator's own requests to the peer; nil if there is none
 	nodes    []offloadingv1beta1.VirtualNode
 }
 
+// readPeer reads the objects that an operator with this role has for the peer with this cluster ID.
 func readPeer(ctx context.Context, c client.Reader, role render.PeeringRole, id string) (p peer, err error) {
-	of := client.MatchingLabels{wire.LabelRemoteCluster: id}
+	ofPeer := client.MatchingLabels{wire.LabelRemoteCluster: id}
 	if role.Provides() {
 		var list authv1beta1.TenantList
-		if err := c.List(ctx, &list, of); err != nil {
+		if err := c.List(ctx, &list, ofPeer); err != nil {
 			return p, fmt.Errorf("list Tenants of %s: %w", id, err)
 		}
 		for i := range list.Items {
@@ -90,7 +94,7 @@ func readPeer(ctx context.Context, c client.Reader, role render.PeeringRole, id 
 	}
 	if role.Consumes() {
 		var list authv1beta1.IdentityList
-		if err := c.List(ctx, &list, of); err != nil {
+		if err := c.List(ctx, &list, ofPeer); err != nil {
 			return p, fmt.Errorf("list Identities for %s: %w", id, err)
 		}
 		for i := range list.Items {
@@ -99,7 +103,7 @@ func readPeer(ctx context.Context, c client.Reader, role render.PeeringRole, id 
 			}
 		}
 		var nodes offloadingv1beta1.VirtualNodeList
-		if err := c.List(ctx, &nodes, of, client.MatchingLabels{wire.LabelManagedBy: control.Manager}); err != nil {
+		if err := c.List(ctx, &nodes, ofPeer, client.MatchingLabels{wire.LabelManagedBy: control.Manager}); err != nil {
 			return p, fmt.Errorf("list VirtualNodes for %s: %w", id, err)
 		}
 		p.nodes = nodes.Items
@@ -133,14 +137,16 @@ func (r *peers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if equality.Semantic.DeepEqual(before.Status, fc.Status) {
 		return ctrl.Result{RequeueAfter: again}, nil
 	}
-	// The foreignClusters controller writes it, too. A conflict is no error: the watch queues the peer again.
+	// The foreignClusters controller also writes this status. A conflict is no error, because the watch of
+	// ForeignClusters starts another reconciliation.
 	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(control.Manager)); err != nil && !apierrors.IsConflict(err) {
 		return ctrl.Result{}, fmt.Errorf("report on ForeignCluster %s: %w", fc.Name, err)
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// describe writes the roles and conditions of the peer into a status.
+// describe writes the roles and conditions of the peer into the status s. asked means that a request was sent
+// to the peer's API server. answer is the result of the request.
 func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer error, now metav1.Time) {
 	s.Role = cmp.Or(map[[2]bool]corev1beta1.RoleType{
 		{true, false}: corev1beta1.ConsumerRole, {false, true}: corev1beta1.ProviderRole, {true, true}: corev1beta1.ConsumerAndProviderRole,
@@ -189,8 +195,8 @@ func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer e
 	}
 }
 
-// offloading returns two conditions: how many virtual kubelets of a provider run, and how many of its Nodes
-// are ready.
+// offloading returns two conditions. The first counts the provider's virtual kubelets that run, the second its
+// virtual nodes that are ready. If the provider has no virtual node, offloading returns no condition.
 func (p peer) offloading() (conditions []corev1beta1.Condition) {
 	if len(p.nodes) == 0 {
 		return nil
@@ -200,7 +206,7 @@ func (p peer) offloading() (conditions []corev1beta1.Condition) {
 		of           offloadingv1beta1.VirtualNodeConditionType
 		reason, what string
 	}{
-		{corev1beta1.OffloadingVirtualNodeStatusCondition, offloadingv1beta1.VirtualKubeletConditionType, "VirtualNodes", "programs of virtual nodes that run"},
+		{corev1beta1.OffloadingVirtualNodeStatusCondition, offloadingv1beta1.VirtualKubeletConditionType, "VirtualNodes", "virtual kubelets that run"},
 		{corev1beta1.OffloadingNodeStatusCondition, offloadingv1beta1.NodeConditionType, "Nodes", "virtual nodes that are ready"},
 	} {
 		runs := 0
@@ -224,7 +230,7 @@ func (p peer) offloading() (conditions []corev1beta1.Condition) {
 	return conditions
 }
 
-// since keeps the transition time of conditions whose status has not changed.
+// since sets the transition time of each condition: the time in before if the status is the same there, else now.
 func since(conditions, before []corev1beta1.Condition, now metav1.Time) []corev1beta1.Condition {
 	for i := range conditions {
 		c := &conditions[i]
