@@ -1,5 +1,6 @@
-// Package command has commands that an admin may paste, as values. Their words are joined and
-// quoted in one place, and they name the kubeconfig that the admin has named.
+// Package command represents command lines for the admin as values. It joins and quotes the words
+// of a command line in one place. A command for a cluster contains the same kubeconfig and context
+// by which the admin reached the cluster.
 package command
 
 import (
@@ -10,34 +11,35 @@ import (
 	"unicode"
 )
 
-// Program is the name of the admin's program, as it is typed.
+// Program is the name of the admin's program in a shell.
 const Program = "liqo-tui"
 
-// Command is a command line. The zero value is no command. Methods return a new command, and do not
-// change theirs.
+// Command is a command line. The zero value means that there is no command. No method changes its
+// receiver: each one returns a new Command.
 type Command struct {
 	args  []string
-	admin string
+	admin string // see [Command.For]
 }
 
-// Cluster has the flags by which the admin reaches a cluster. Empty ones are left out.
+// Cluster holds the values of the flags by which the admin reaches a cluster. A command contains no
+// flag for an empty value.
 type Cluster struct {
 	Kubeconfigs            []string
 	Context, Cluster, User string
-	// Namespace is the namespace of Liqo or our operator; "" for the default one.
+	// Namespace is the namespace of Liqo or our operator; "" for the default namespace.
 	Namespace string
 }
 
-// Ours is a command of this program: its subcommands, arguments and flags.
+// Ours returns a command of this program. words are its subcommands, arguments and flags.
 func Ours(words ...string) Command { return Of(Program, words...) }
 
-// Kubectl is a kubectl command for the cluster.
+// Kubectl returns a kubectl command for the cluster.
 func Kubectl(c Cluster, words ...string) Command {
 	c.Namespace = ""
 	return Of("kubectl", c.flags("")...).Add(words...)
 }
 
-// Helm is a helm command for the cluster.
+// Helm returns a helm command for the cluster.
 func Helm(c Cluster, words ...string) Command {
 	run := Of("helm", words...)
 	for _, file := range c.Kubeconfigs {
@@ -49,13 +51,13 @@ func Helm(c Cluster, words ...string) Command {
 	return run
 }
 
-// Of is a command of any program.
+// Of returns a command of any program.
 func Of(program string, words ...string) Command {
 	return Command{args: slices.Concat([]string{program}, words)}
 }
 
-// On adds the flags by which our program finds its clusters: the local one, then the
-// remote one.
+// On adds the flags by which our program reaches its clusters. The first cluster is the local
+// cluster, the second the remote cluster.
 func (c Command) On(clusters ...Cluster) Command {
 	for i, cluster := range clusters {
 		c = c.Add(cluster.flags([...]string{"", "remote-"}[i])...)
@@ -63,6 +65,7 @@ func (c Command) On(clusters ...Cluster) Command {
 	return c
 }
 
+// flags returns the flags for a cluster, with a prefix such as "remote-" before their names.
 func (c Cluster) flags(prefix string) (words []string) {
 	add := func(flag, value string) {
 		if value != "" {
@@ -79,7 +82,7 @@ func (c Cluster) flags(prefix string) (words []string) {
 	return words
 }
 
-// Add adds words: subcommands, arguments, or flags.
+// Add adds words, which may be subcommands, arguments, or flags.
 func (c Command) Add(words ...string) Command {
 	c.args = slices.Concat(c.args, words)
 	return c
@@ -88,25 +91,26 @@ func (c Command) Add(words ...string) Command {
 // Flag adds a flag and its value, such as "--mtu".
 func (c Command) Flag(name, value string) Command { return c.Add(name, value) }
 
-// For notes that the admin of another cluster runs the command: only that admin knows the cluster's
-// context.
+// For notes that the admin of another cluster has to run the command. It adds a placeholder for the
+// context of that cluster, because only its admin knows the context.
 func (c Command) For(cluster string) Command {
 	c = c.Flag("--context", "CONTEXT-OF-"+cluster)
 	c.admin = cluster
 	return c
 }
 
-// Args are the program and its arguments, as exec takes them; nil if there is no command.
+// Args returns the program and its arguments, in the form that package os/exec takes; nil if there
+// is no command.
 func (c Command) Args() []string { return slices.Clone(c.args) }
 
 // IsZero reports whether there is no command.
 func (c Command) IsZero() bool { return len(c.args) == 0 }
 
-// Equal reports whether both run the same, for the same admin.
+// Equal reports whether two commands have the same words and are for the same admin.
 func (c Command) Equal(o Command) bool { return slices.Equal(c.args, o.args) && c.admin == o.admin }
 
-// String is the command as a text to be pasted on this machine: into a POSIX shell, or on Windows
-// into PowerShell.
+// String returns the command as a text that the admin can paste into a POSIX shell; on Windows, into
+// PowerShell.
 func (c Command) String() string {
 	if runtime.GOOS == "windows" {
 		return c.join(powerShell)
@@ -114,6 +118,7 @@ func (c Command) String() string {
 	return c.join(Word)
 }
 
+// join returns the words with spaces between them, after quoted has quoted each word.
 func (c Command) join(quoted func(string) string) string {
 	words := make([]string, len(c.args))
 	for i, w := range c.args {
@@ -122,17 +127,18 @@ func (c Command) join(quoted func(string) string) string {
 	return strings.Join(words, " ")
 }
 
-// MarshalJSON writes the arguments for programs, and the text for the admin.
+// MarshalJSON writes the command in two forms: the list of words for programs, and the text for the
+// admin.
 func (c Command) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Command []string `json:"command"`
 		Text    string   `json:"text"`
-		For     string   `json:"for,omitempty"` // ID of the cluster whose admin runs it, if not this one
+		For     string   `json:"for,omitempty"` // the ID of the other cluster whose admin has to run the command
 	}{c.args, c.String(), c.admin})
 }
 
-// Word quotes a word for a POSIX shell, if it needs that. For zsh, a "=" at the beginning names a
-// path.
+// Word quotes a word for a POSIX shell, if the shell would change the word otherwise. It also quotes
+// a word that begins with "=", because zsh replaces such a word by the path of a program.
 func Word(word string) string {
 	if plain(word, "-_./:@%+=,", func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) && word[0] != '=' {
 		return word
@@ -140,10 +146,11 @@ func Word(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// powerShell quotes a word for PowerShell 7.3 and later, if it needs that: about_Quoting_Rules,
-// about_Parsing. For PowerShell, a word that begins with a dash is a parameter's name, which ends
-// at a "." or ":": https://github.com/PowerShell/PowerShell/issues/6291. PowerShell takes
-// typographic quotes for plain ones.
+// powerShell quotes a word for PowerShell 7.3 and later, if PowerShell would change the word
+// otherwise. The rules are in PowerShell's help pages about_Quoting_Rules and about_Parsing.
+// PowerShell takes a word that begins with a dash for the name of a parameter, and ends the name at
+// a "." or ":" (https://github.com/PowerShell/PowerShell/issues/6291). It treats typographic quotes
+// like plain quotes.
 func powerShell(word string) string {
 	marks := `-_./:\+=`
 	if strings.HasPrefix(word, "-") {
@@ -155,8 +162,11 @@ func powerShell(word string) string {
 	return "'" + quotes.Replace(word) + "'"
 }
 
+// quotes doubles all characters that PowerShell takes for single quotes.
 var quotes = strings.NewReplacer("'", "''", "\u2018", "\u2018\u2018", "\u2019", "\u2019\u2019", "\u201a", "\u201a\u201a", "\u201b", "\u201b\u201b")
 
+// plain reports whether a word needs no quotes: it is not empty, and each character is a letter by
+// the function letter, or one of marks.
 func plain(word, marks string, letter func(rune) bool) bool {
 	return word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !letter(r) && !strings.ContainsRune(marks, r) })
 }
