@@ -418,8 +418,8 @@ func TestANodeIsAskedForTheRangesOfGatewaysThatItFollows(t *testing.T) {
 		},
 	}
 	g, err := gatewayOf(f)
-	if err != nil || !slices.Equal(asked([]gateway.Gateway{g}), []netip.Prefix{range1, range2}) {
-		t.Errorf("got %v (%v), want both", asked([]gateway.Gateway{g}), err)
+	if err != nil || !slices.Equal(toConfirm([]gateway.Gateway{g}), []netip.Prefix{range1, range2}) {
+		t.Errorf("got %v (%v), want both", toConfirm([]gateway.Gateway{g}), err)
 	}
 	// One that does not fit, as its address is another's, is followed as it was.
 	agent := &fabric{options: FabricOptions{Log: slog.New(slog.DiscardHandler)}}
@@ -430,7 +430,7 @@ func TestANodeIsAskedForTheRangesOfGatewaysThatItFollows(t *testing.T) {
 	now := g
 	now.Name, now.MTU = "milan", 100
 	in.Gateways = []gateway.Gateway{now}
-	if got := asked(agent.follow(in, nil).Gateways); len(got) != 0 {
+	if got := toConfirm(agent.follow(in, nil).Gateways); len(got) != 0 {
 		t.Errorf("got %v of a gateway that is not followed", got)
 	}
 }

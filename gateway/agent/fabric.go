@@ -28,15 +28,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// FabricOptions of a node's agent.
+// FabricOptions are the options of a node agent.
 type FabricOptions struct {
-	Namespace string // with the cluster's Networks
+	Namespace string // the namespace with the cluster's Networks
 	NodeIP    netip.Addr
 	NodeName  string
-	// Health is the HTTP address of the health check; "" if there is none.
+	// Health is the address at which the agent serves its health check by HTTP; "" to serve none.
 	Health string
-	// Token returns an error if the API server refuses the pod's token. A nil function: not
-	// known.
+	// Token returns an error if the API server refuses the pod's token. It is nil if the caller
+	// can't find that out.
 	Token func() error
 	// Announced is the description of the cluster that the node announces on its LAN; nil to
 	// announce nothing.
@@ -44,8 +44,8 @@ type FabricOptions struct {
 	Log       *slog.Logger
 }
 
-// RunFabric keeps this node's routes to every gateway until ctx ends. Then it leaves
-// the kernel as it is: traffic flows on while the agent is replaced.
+// RunFabric keeps this node's routes to all gateways in the kernel until ctx ends. Afterwards, the
+// routes stay in the kernel, so that packets still reach the gateways while the agent is replaced.
 func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error {
 	kept := ofOwnNode(o.NodeName)
 	kept[&ipamv1alpha1.Network{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
@@ -89,13 +89,16 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 	return mgr.Start(ctx)
 }
 
+// addressInterval is the interval at which the agent checks the node's address.
 const addressInterval = 10 * time.Second
 
-// keepAddress ends with an error if no device has the node's address any more, for example
-// after a new DHCP lease. Kubernetes does not restart a pod in its host's network then:
-// gateways would send to the former address, and no route could be set. After the error,
-// the kubelet starts the agent again, with the node's present address. A single look can
-// fall between two steps of a change, so it does not count.
+// keepAddress returns an error if no device has the node's address any more, for example after a
+// new DHCP lease. It returns nil when ctx ends.
+//
+// Kubernetes does not restart a pod in its host's network after such a change. So gateways would
+// send to the old address, and the agent could set no route. After the error, the kubelet starts
+// the agent again, with the node's present address. The address has to be missing in two checks in
+// a row, because one check alone can fall between two steps of a change.
 func (o FabricOptions) keepAddress(ctx context.Context, every time.Duration, has func(netip.Addr) (bool, error)) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -109,7 +112,7 @@ func (o FabricOptions) keepAddress(ctx context.Context, every time.Duration, has
 		ok, err := has(o.NodeIP)
 		switch {
 		case err != nil:
-			o.Log.Warn("look for the node's address", "error", err)
+			o.Log.Warn("can't check the node's address", "error", err)
 		case ok:
 			missed = 0
 		default:
@@ -121,8 +124,9 @@ func (o FabricOptions) keepAddress(ctx context.Context, every time.Duration, has
 	}
 }
 
-// why returns the reason for which the node is not as wanted; "" if it is. If the node's
-// address is gone, no route can be set, and the kernel only says "invalid argument".
+// why returns the text for err, the reason that the agent could not bring the node to the wanted
+// state; "" if err is nil. If no device has the node's address any more, the text says so, because
+// the kernel only says "invalid argument" then.
 func (o FabricOptions) why(err error, has func(netip.Addr) (bool, error)) string {
 	if err == nil {
 		return ""
@@ -137,29 +141,29 @@ type fabric struct {
 	options FabricOptions
 	client  client.Client
 	kernel  *linux.Kernel
-	leads   func([]netip.Prefix)  // gets the asked ranges once the node has routes to them
-	stands  func(wire.NodeStatus) // gets the node's status
+	leads   func([]netip.Prefix)  // called with the ranges to confirm, when the node has routes to them
+	stands  func(wire.NodeStatus) // called with the node's status after each attempt
 
-	mu       sync.Mutex // one Reconcile at a time
+	mu       sync.Mutex // allows one Reconcile at a time
 	wanted   gateway.KernelState
-	followed map[string]gateway.Gateway // by name, with the last settings that the node could use
-	unfit    map[string]string          // by name, gateways whose settings can't be used: what is done instead, and why
-	reached  []gateway.Gateway          // the gateways that wanted has routes to
-	applied  bool                       // the kernel was brought to wanted
-	compared time.Time                  // when the whole kernel was last compared with wanted
+	followed map[string]gateway.Gateway // by gateway name: the gateway with the last settings that the node could use
+	unfit    map[string]string          // by gateway name, if the settings can't be used: what the node does instead, and why
+	reached  []gateway.Gateway          // the gateways to which the wanted state has routes
+	applied  bool                       // the last attempt brought the kernel to the wanted state
+	compared time.Time                  // the time of the last comparison of the whole kernel with the wanted state
 
-	failed atomic.Pointer[string] // why the node is not as wanted; "" if it is; nil before the first try
+	failed atomic.Pointer[string] // why the last attempt failed; "" if it did not fail; nil before the first attempt
 }
 
-// health is the health check by which Kubernetes shows the nodes that have no working
-// routes to other clusters.
+// health answers the health check. The pod is not ready if the routes to other clusters do not
+// work on its node, so kubectl shows these nodes.
 func (f *fabric) health(w http.ResponseWriter, _ *http.Request) {
 	var refused error
 	if f.options.Token != nil {
 		refused = f.options.Token()
 	}
 	switch why := f.failed.Load(); {
-	case refused != nil: // the agent gets no more changes, and can't write that into its report
+	case refused != nil: // the agent sees no more changes of objects, and can't write a report about it
 		http.Error(w, refused.Error(), http.StatusServiceUnavailable)
 	case why == nil:
 		http.Error(w, "nothing was set up yet", http.StatusServiceUnavailable)
@@ -168,15 +172,16 @@ func (f *fabric) health(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// Reconcile reads the objects, computes the wanted state, and brings the node to it.
+// Reconcile reads the objects, computes the wanted state, and brings the node to that state.
 func (f *fabric) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.reconcile(ctx, time.Since(f.compared) >= resync)
 }
 
-// reconcile compares the whole kernel with the wanted state, or applies only what has
-// changed in the wanted state: with a thousand peers, a change of one is cheap.
+// reconcile brings the node to the wanted state. If whole is true, it compares the whole kernel with
+// the wanted state. Otherwise it applies only the changes of the wanted state since the last
+// attempt. So a change of one peer is cheap, even if there are a thousand peers.
 func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err error) {
 	defer func() {
 		why := f.options.why(err, linux.HasAddress)
@@ -209,21 +214,20 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 	}
 	for _, c := range changes {
 		if damage {
-			f.options.Log.Warn("repaired what somebody changed", "change", c)
+			f.options.Log.Warn("undid another program's change", "change", c)
 		} else {
 			f.options.Log.Info("set up", "change", c)
 		}
 	}
 	f.wanted, f.applied = state, err == nil
 	if err == nil {
-		f.leads(asked(in.Gateways))
+		f.leads(toConfirm(in.Gateways))
 	}
 	f.reached = slices.DeleteFunc(in.Gateways, func(g gateway.Gateway) bool { return g.Gone })
 	return ctrl.Result{RequeueAfter: resync}, err
 }
 
-// standing is the node's status for its report: as wanted if why is "", else with that
-// problem.
+// standing returns the node's status for its report. why is the node's problem; "" if there is none.
 func standing(why string, unfit map[string]string) wire.NodeStatus {
 	s := wire.NodeStatus{Problem: short(why)}
 	if why == "" {
@@ -233,7 +237,8 @@ func standing(why string, unfit map[string]string) wire.NodeStatus {
 	return s
 }
 
-// short limits a text that gateways read from each node: an error can name thousands of routes.
+// short cuts a text to 200 bytes, and puts it on one line. An error can name thousands of routes,
+// and each gateway reads the texts of all nodes.
 func short(text string) string {
 	const most = 200
 	text = strings.ReplaceAll(text, "\n", "; ")
@@ -243,8 +248,8 @@ func short(text string) string {
 	return text
 }
 
-// asked returns the ranges for which the node has to confirm that it has routes.
-func asked(all []gateway.Gateway) []netip.Prefix {
+// toConfirm returns the ranges for which the node has to confirm that it has routes.
+func toConfirm(all []gateway.Gateway) []netip.Prefix {
 	var out []netip.Prefix
 	for _, g := range all {
 		out = append(out, g.Also...)
@@ -253,11 +258,12 @@ func asked(all []gateway.Gateway) []netip.Prefix {
 	return out
 }
 
-// repairPause is the pause between two repairs, so that a fight with another program
-// costs little.
+// repairPause is the pause between two repairs. It limits the CPU time if another program makes the
+// same change again and again.
 const repairPause = 200 * time.Millisecond
 
-// repair restores the node's state when somebody has changed what is ours.
+// repair restores the node's wanted state after another program has changed our part of the kernel's
+// state.
 func (f *fabric) repair(ctx context.Context) error {
 	signals, err := linux.Watch(ctx)
 	if err != nil {
@@ -265,8 +271,8 @@ func (f *fabric) repair(ctx context.Context) error {
 	}
 	for range signals {
 		f.mu.Lock()
-		// An error is the same as the next Reconcile's, which the controller
-		// repeats and logs.
+		// An error is not logged here: the next Reconcile gets the same error, and the
+		// controller logs it and tries again.
 		_, _ = f.reconcile(ctx, true)
 		f.mu.Unlock()
 		select {
@@ -277,7 +283,7 @@ func (f *fabric) repair(ctx context.Context) error {
 	return nil
 }
 
-// States returns the wanted state of the node and the one found.
+// States returns the wanted state of the node, and the state that the kernel has.
 func (f *fabric) States() (wanted, found gateway.KernelState, err error) {
 	f.mu.Lock()
 	wanted = f.wanted
@@ -286,6 +292,7 @@ func (f *fabric) States() (wanted, found gateway.KernelState, err error) {
 	return wanted, found, err
 }
 
+// read returns the inputs for the wanted state: the cluster's pod ranges, and the gateways.
 func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 	in := gateway.NodeInputs{NodeIP: f.options.NodeIP}
 	var err error
@@ -305,8 +312,8 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 		return in, fmt.Errorf("list InternalFabrics: %w", err)
 	}
 	var unfit []gateway.UnfitGateway
-	// If two InternalFabrics have the same address, as after a node's restart, the one
-	// that was written last is right.
+	// Two InternalFabrics can have the same gateway IP, for example after a node's restart. The
+	// InternalFabric that was written last is right then, so it comes first.
 	slices.SortStableFunc(fabrics.Items, func(a, b networkingv1beta1.InternalFabric) int { return written(&b).Compare(written(&a)) })
 	for _, item := range fabrics.Items {
 		if item.DeletionTimestamp != nil {
@@ -329,11 +336,13 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 	return in, nil
 }
 
-// ethernet is the MTU, in bytes, while no route to a gateway's pod is known.
+// ethernet is the assumed MTU, in bytes, as long as the node has no route to a gateway's pod.
 const ethernet = 1500
 
-// choose takes the better of a node's two routes to a gateway's pod. If the route to the pod
-// has a smaller MTU than the route to the pod's node, it leads through an overlay.
+// choose decides between the node's two routes to a gateway: to the gateway's pod, or to the pod's
+// node. It keeps g.HostIP if the route to the pod's node has the larger MTU: the route to the pod
+// leads through an overlay network then. Otherwise it clears g.HostIP. The address node is the
+// node's own.
 func choose(g *gateway.Gateway, node netip.Addr, mtuTo func(netip.Addr) int) {
 	g.UnderlayMTU = mtuTo(g.PodIP)
 	if !g.HostIP.IsValid() || g.HostIP == node || mtuTo(g.HostIP) <= g.UnderlayMTU {
@@ -341,31 +350,32 @@ func choose(g *gateway.Gateway, node netip.Addr, mtuTo func(netip.Addr) int) {
 	}
 }
 
-// mtuTo is the longest packet to a pod, in bytes; 0 if there is no route to the pod yet.
-func (o FabricOptions) mtuTo(pod netip.Addr) int {
-	mtu, err := linux.MTUTo(pod)
+// mtuTo returns the MTU of the node's route to an address, in bytes; 0 if there is no route yet.
+func (o FabricOptions) mtuTo(target netip.Addr) int {
+	mtu, err := linux.MTUTo(target)
 	if err != nil {
-		o.Log.Debug("no way to a gateway's pod", "error", err)
+		o.Log.Debug("no route to a gateway's pod", "error", err)
 		return 0
 	}
 	return mtu
 }
 
-// follow replaces settings that no node can use by the gateway's last usable ones: the
-// gateway itself goes on with them, too. If a gateway never had any, packets to its peer
-// are dropped.
+// follow returns in with a replacement for each gateway in unfit, and for each gateway in in whose
+// settings conflict with others. The replacement is the gateway with its last usable settings,
+// because the gateway itself also keeps these settings. If the node has seen no usable settings of a
+// gateway, it drops packets to the gateway's peer.
 func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.UnfitGateway) gateway.NodeInputs {
 	in, more := in.Fitting()
 	unfit = append(unfit, more...)
 	for _, u := range unfit {
-		f.options.Log.Error("can't follow an InternalFabric", "name", u.Name, "error", u.Err)
+		f.options.Log.Error("can't use the settings of an InternalFabric", "name", u.Name, "error", u.Err)
 		if last, ok := f.followed[u.Name]; ok {
 			in.Gateways = append(in.Gateways, last)
 		}
 		in.Closed = append(in.Closed, u.RemoteCIDRs...)
 	}
 	if len(unfit) > 0 {
-		in, _ = in.Fitting() // another gateway may have taken its place
+		in, _ = in.Fitting() // another gateway may use the address or the ranges of a replacement
 	}
 	f.followed = make(map[string]gateway.Gateway, len(in.Gateways))
 	for _, g := range in.Gateways {
@@ -382,21 +392,21 @@ func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.UnfitGateway) gat
 	return in
 }
 
-// refused returns the number of peers' packets that the node has refused, by gateway; nil if
-// nothing counts them.
+// refused returns for each gateway the number of its peer's packets that the node has refused; nil
+// if the kernel does not count them.
 func (f *fabric) refused() (map[string]uint64, error) {
 	counted, err := f.kernel.Refused()
 	if err != nil || counted == nil {
 		return nil, err
 	}
 	f.mu.Lock()
-	followed := f.followed // replaced, never changed
+	followed := f.followed // safe to read later: a new map replaces this map, and nobody changes it
 	f.mu.Unlock()
 	return byGateway(counted, followed), nil
 }
 
-// byGateway adds up the packets of each gateway's ranges. counted is by the ranges' first
-// addresses.
+// byGateway returns the sum of the packets for the ranges of each gateway. The keys of counted are
+// the first addresses of ranges.
 func byGateway(counted map[netip.Addr]uint64, all map[string]gateway.Gateway) map[string]uint64 {
 	out := map[string]uint64{}
 	for first, packets := range counted {
@@ -423,7 +433,7 @@ func written(f *networkingv1beta1.InternalFabric) time.Time {
 	return at
 }
 
-// addressesIn are the IPv4 addresses in an annotation.
+// addressesIn returns the IPv4 addresses that an annotation lists.
 func addressesIn(f *networkingv1beta1.InternalFabric, annotation string) []netip.Addr {
 	var found []netip.Addr
 	for text := range strings.SplitSeq(f.Annotations[annotation], ",") {
@@ -434,10 +444,12 @@ func addressesIn(f *networkingv1beta1.InternalFabric, annotation string) []netip
 	return found
 }
 
+// gatewayOf returns the gateway that an InternalFabric describes. If it returns an error, the gateway
+// has a name, and the remote ranges if these can be read.
 func gatewayOf(f *networkingv1beta1.InternalFabric) (gateway.Gateway, error) {
 	g := gateway.Gateway{Name: f.Namespace + "/" + f.Name, MTU: f.Spec.MTU}
 	var err error
-	// First: if another setting can't be used, packets to these ranges are dropped.
+	// The ranges are read first: the node drops packets to them if another setting can't be used.
 	if g.RemoteCIDRs, err = prefixes("remote CIDRs", f.Spec.RemoteCIDRs); err != nil {
 		return g, err
 	}

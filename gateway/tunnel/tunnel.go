@@ -299,7 +299,7 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.KernelStat
 		case damage:
 			t.repairs++
 			t.fights.repaired(now, c)
-			t.config.Log.Warn("repaired what somebody changed", "change", c)
+			t.config.Log.Warn("undid another program's change", "change", c)
 		case i < logged:
 			t.config.Log.Info("set up", "change", c)
 		case i == logged:
