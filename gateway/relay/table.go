@@ -11,127 +11,135 @@ import (
 )
 
 const (
-	// answerWithin is how long an initiation may be answered: WireGuard begins another
+	// answerWithin is how long after an initiation an answer may come. WireGuard begins another
 	// handshake after 5 s (REKEY_TIMEOUT).
 	answerWithin = 5 * time.Second
-	// sessionLife is how long WireGuard uses keys (REJECT_AFTER_TIME), and a little more.
+	// sessionLife is how long a session lives at most after its handshake. WireGuard stops to use
+	// keys after 180 s (REJECT_AFTER_TIME).
 	sessionLife = 190 * time.Second
-	// silentFor ends a session if one end sends nothing for so long. Gateways ping every 2 s,
-	// and the keepalive of WireGuard alone is 25 s.
+	// silentFor is the time without a packet from one of the two gateways after which a session
+	// ends. Gateways ping every 2 s. WireGuard without pings sends a keepalive every 25 s.
 	silentFor = 30 * time.Second
-	// maxSessions limits all sessions, perPair those of two gateways: WireGuard keeps the
-	// former, the present and the next keys.
+	// maxSessions is the largest number of sessions. maxPerPair is the largest number of sessions
+	// between two addresses: WireGuard keeps the previous, the current and the next keys.
 	maxSessions = 128
-	perPair     = 3
-	// maxDials is how many initiations are remembered: as many as may be passed on within 2 s,
-	// which is longer than the way to a gateway and back by a satellite.
-	maxDials = 2 * strangersPerSecond
-	// strangersPerSecond limits, for each port, the initiations that are passed on from
-	// addresses without a session: anybody can make some up. knownPerSecond limits those from
-	// addresses with a session: so a flood of strangers keeps no gateway from its next
-	// handshake.
-	strangersPerSecond, knownPerSecond = 2000, 200
-	// maxWaiting is how many addresses are kept that dialled without an answer, and waitFor
-	// how long: gateways dial every 15 s at least.
+	maxPerPair  = 3
+	// maxAttempts is the number of initiations that are remembered for each port: as many as
+	// unknownPerSecond allows in 2 s. A packet reaches a gateway over a satellite and comes back
+	// in less time. Bursts, and initiations of known senders, fill this memory earlier.
+	maxAttempts = 2 * unknownPerSecond
+	// unknownPerSecond and knownPerSecond limit the initiations that are passed on from each port.
+	// Unknown senders are addresses without a session. Anybody can send initiations from made-up
+	// addresses, so the limit for unknown senders does not apply to known senders: a flood can't
+	// keep a gateway with a session from its next handshake.
+	unknownPerSecond, knownPerSecond = 2000, 200
+	// maxWaiting is the largest number of waiting addresses for each port. waitFor is how long an
+	// address waits after its last initiation. Gateways send one every 15 s at least.
 	maxWaiting = 64
 	waitFor    = 20 * time.Second
-	// newcomersPerSecond limits the addresses that have dialled once. Made-up addresses do not
-	// dial twice, and a gateway does, so a flood of them keeps no gateway out.
-	newcomersPerSecond, newcomersAtOnce = 2, 20
-	// perWaiting is how many initiations are sent to a waiting address for each one that came
-	// from it, and allWaiting their largest number. So nobody can use a relay to flood others.
+	// firstPerSecond and firstBurst limit the addresses that begin to wait after their first
+	// initiation. An address that sends a second one waits without this limit. A gateway sends
+	// again, and a sender with made-up addresses rarely uses one twice. So a flood keeps no gateway
+	// out.
+	firstPerSecond, firstBurst = 2, 20
+	// perWaiting is how many initiations of the other port may be sent to a waiting address for
+	// each initiation that came from that address. allWaiting is the largest number that it can
+	// collect. So nobody can use a relay to flood other machines.
 	perWaiting, allWaiting = 2, 8
-	// The first firstNews gateways that appear are logged, and then one every newsEvery.
-	firstNews, newsEvery = 20, 10 * time.Second
+	// The first logBurst entries about gateways are logged at once. After them, one entry is logged
+	// every logEvery.
+	logBurst, logEvery = 20, 10 * time.Second
 )
 
-// table has the handshakes that were made through the relay. It is not safe for concurrent
-// use.
+// table holds the sessions of a relay, and decides to which addresses a packet is passed on. It is
+// not safe for concurrent use.
 //
-// A WireGuard gateway answers only senders with the key. So an address that the gateway at the
-// other port has answered is that gateway's peer, and the two get each other's packets. A
-// message names its session by an index, and both ends have chosen their indices at random. A
-// sender with a made-up address does not know them. So a port belongs to no address, and no
-// address can take one over: strangers with sessions of their own are beside the gateways, not
-// in their place.
+// A WireGuard gateway answers only a sender that has the right key. So if the gateway at one port
+// answers an address at the other port, the two are peers, and the relay passes their packets to
+// each other. A message names its session by an index, and each gateway has chosen its index at
+// random. A sender with a made-up address does not know the index. So no address owns a port, and
+// no address can take the place of a gateway: other senders can only have sessions of their own.
 type table struct {
 	ports    [2]uint16
-	allow    []netip.Prefix
-	own      func() []netip.Addr // of this machine
+	allow    []netip.Prefix      // senders that may begin handshakes; all if empty
+	own      func() []netip.Addr // returns the addresses of this machine
 	log      *slog.Logger
-	news     budget
-	unsaid   int
-	ends     [2]dialledEnd
-	sessions []*session // the newest last
+	news     budget // limits entries in the log
+	unsaid   int    // entries that were not logged since the last logged entry
+	ends     [2]portState
+	sessions []*session // from the oldest to the newest
 	flows    map[flow]*session
 }
 
-// dialledEnd is one of the two ports.
-type dialledEnd struct {
-	dials   []dial // a ring
-	oldest  int    // of dials, once that is full
-	byIndex map[uint32]int
-	dialled map[netip.AddrPort]time.Time // when the last of dials from there came
-	waiting []waiting                    // the address that dialled last is the last
-	// Limits of what is passed on.
-	strangers, known, newcomers budget
+// portState is the state of one of the two ports.
+type portState struct {
+	attempts []attempt // a ring: when it is full, a new attempt replaces the oldest one
+	oldest   int       // the position of the oldest attempt, when the ring is full
+	byIndex  map[uint32]int
+	latest   map[netip.AddrPort]time.Time // for each address in attempts: the time of its last initiation
+	waiting  []waiting                    // in the order of their last initiations, the newest last
+	// Limits for initiations: of senders without a session, of senders with a session, and of
+	// addresses that begin to wait.
+	unknown, known, first budget
 }
 
-// dial is an initiation that was passed on.
-type dial struct {
+// attempt is an initiation that the limits allowed. Even if there was nobody to pass it on to, the
+// relay remembers its index, to notice packets that go in a circle.
+type attempt struct {
 	from  netip.AddrPort
 	index uint32
 	at    time.Time
-	to    []netip.AddrPort // addresses that may still answer
+	to    []netip.AddrPort // addresses that got the initiation, and have not answered it
 }
 
-// waiting is an address that has dialled, and has no answer.
+// waiting is an address that has sent an initiation, and got no answer.
 type waiting struct {
 	from  netip.AddrPort
-	at    time.Time // the last time
-	again bool      // it has dialled more than once
-	left  int       // initiations that may still be sent to it
+	at    time.Time // the time of its last initiation
+	again bool      // the address has sent several initiations
+	left  int       // how many initiations may still be sent to the address
 }
 
-// flow is one direction of a session: packets from an address, at a port, for an index.
+// flow identifies one direction of a session: the port at which its packets come in, the address
+// from which they come, and the index in them.
 type flow struct {
 	port  int
 	from  netip.AddrPort
 	index uint32
 }
 
-// session is one handshake, with the packets that use its keys.
+// session is one completed handshake, with the packets that use its keys.
 type session struct {
-	ends  [2]netip.AddrPort // the address that sends to each port
-	index [2]uint32         // the index that each end has chosen
+	ends  [2]netip.AddrPort // for each port: the address that sends to the port
+	index [2]uint32         // for each port: the index that its gateway has chosen
 	made  time.Time
-	heard [2]time.Time
-	// passed are the counters of packets that came to each port. WireGuard sends none twice,
-	// and drops repeated ones. A packet that comes back to the relay, by whatever way, is a
-	// repeated one.
+	heard [2]time.Time // for each port: the time of the last packet
+	// passed holds for each port the counters of the packets that came in. WireGuard never uses a
+	// counter twice. So a packet with a counter that was seen before is dropped, for example a
+	// packet that went in a circle.
 	passed [2]replay.Filter
-	cookie [2]bool // a cookie was passed on
+	cookie [2]bool // for each port: a cookie was passed on
 }
 
 func newTable(ports [2]uint16, allow []netip.Prefix, own func() []netip.Addr, log *slog.Logger) *table {
 	t := &table{
 		ports: ports, allow: allow, own: own, log: log, flows: map[flow]*session{},
-		news: budget{most: firstNews, perSecond: 1 / newsEvery.Seconds()},
+		news: budget{burst: logBurst, perSecond: 1 / logEvery.Seconds()},
 	}
 	for i := range t.ends {
-		t.ends[i] = dialledEnd{
-			byIndex: map[uint32]int{}, dialled: map[netip.AddrPort]time.Time{},
-			strangers: budget{most: strangersPerSecond, perSecond: strangersPerSecond},
-			known:     budget{most: knownPerSecond, perSecond: knownPerSecond},
-			newcomers: budget{most: newcomersAtOnce, perSecond: newcomersPerSecond},
+		t.ends[i] = portState{
+			byIndex: map[uint32]int{}, latest: map[netip.AddrPort]time.Time{},
+			unknown: budget{burst: unknownPerSecond, perSecond: unknownPerSecond},
+			known:   budget{burst: knownPerSecond, perSecond: knownPerSecond},
+			first:   budget{burst: firstBurst, perSecond: firstPerSecond},
 		}
 	}
 	return t
 }
 
-// pass returns the destinations of a packet that came from an address to a port (0 or 1). It
-// leaves by the other port: to none, to one gateway or, if it begins a handshake, to a few
-// addresses that may be its peer.
+// pass returns the addresses to which a packet is passed on, after it came from an address to a
+// port (0 or 1). The packet leaves through the other port. An initiation goes to a few addresses
+// that may be the sender's peer, any other packet to one address at most.
 func (t *table) pass(now time.Time, port int, from netip.AddrPort, packet []byte) []netip.AddrPort {
 	m := read(packet)
 	switch m.kind {
@@ -142,7 +150,7 @@ func (t *table) pass(now time.Time, port int, from netip.AddrPort, packet []byte
 			return []netip.AddrPort{d.from}
 		}
 	case cookie:
-		// It answers an initiation, or a response.
+		// A cookie answers an initiation or a response.
 		if d := t.answered(now, port, from, m.receiver); d != nil {
 			return []netip.AddrPort{d.from}
 		}
@@ -160,7 +168,8 @@ func (t *table) pass(now time.Time, port int, from netip.AddrPort, packet []byte
 	return nil
 }
 
-// begin passes an initiation on once: WireGuard makes a new one each time.
+// begin returns the addresses to which an initiation is passed on. It returns none if the same
+// initiation came before: WireGuard makes a new one for each attempt.
 func (t *table) begin(now time.Time, port int, from netip.AddrPort, index uint32) []netip.AddrPort {
 	end, other := &t.ends[port], &t.ends[1-port]
 	for i := range t.ends {
@@ -168,7 +177,7 @@ func (t *table) begin(now time.Time, port int, from netip.AddrPort, index uint32
 			return nil // the packet went in a circle
 		}
 	}
-	budget := &end.strangers
+	budget := &end.unknown
 	if t.knows(now, port, from) {
 		budget = &end.known
 	} else if !allowed(t.allow, from.Addr()) || !from.Addr().IsValid() || from.Addr().IsMulticast() || from.Addr().IsUnspecified() || from.Port() == 0 || t.isOwn(from) {
@@ -177,7 +186,7 @@ func (t *table) begin(now time.Time, port int, from netip.AddrPort, index uint32
 	if !budget.take(now) {
 		return nil
 	}
-	last, again := end.dialled[from]
+	last, again := end.latest[from]
 	again = again && now.Sub(last) < waitFor
 	waits := end.wait(now, from, again)
 	var to []netip.AddrPort
@@ -187,7 +196,7 @@ func (t *table) begin(now time.Time, port int, from netip.AddrPort, index uint32
 	if waits {
 		to = other.choose(now, to)
 	}
-	end.note(dial{from: from, index: index, at: now, to: slices.Clone(to)})
+	end.note(attempt{from: from, index: index, at: now, to: slices.Clone(to)})
 	return to
 }
 
@@ -196,32 +205,32 @@ func (t *table) isOwn(a netip.AddrPort) bool {
 	return slices.Contains(t.ports[:], a.Port()) && (a.Addr().IsLoopback() || slices.Contains(t.own(), a.Addr()))
 }
 
-// note remembers an initiation. If the ring is full, it replaces the oldest one.
-func (e *dialledEnd) note(d dial) {
-	slot := len(e.dials)
-	if slot < maxDials {
-		e.dials = append(e.dials, d)
+// note remembers an initiation. If the ring is full, the initiation replaces the oldest one.
+func (e *portState) note(d attempt) {
+	slot := len(e.attempts)
+	if slot < maxAttempts {
+		e.attempts = append(e.attempts, d)
 	} else {
 		slot = e.oldest
-		e.oldest = (e.oldest + 1) % maxDials
-		old := e.dials[slot]
+		e.oldest = (e.oldest + 1) % maxAttempts
+		old := e.attempts[slot]
 		delete(e.byIndex, old.index)
-		if e.dialled[old.from].Equal(old.at) {
-			delete(e.dialled, old.from)
+		if e.latest[old.from].Equal(old.at) {
+			delete(e.latest, old.from)
 		}
-		e.dials[slot] = d
+		e.attempts[slot] = d
 	}
-	e.byIndex[d.index], e.dialled[d.from] = slot, d.at
+	e.byIndex[d.index], e.latest[d.from] = slot, d.at
 }
 
-// wait adds an address to those that wait for an answer, and reports whether there was room
-// for it.
-func (e *dialledEnd) wait(now time.Time, from netip.AddrPort, again bool) bool {
+// wait adds an address to the waiting addresses, and reports whether the limits allowed that. again
+// means that the address has sent an initiation before.
+func (e *portState) wait(now time.Time, from netip.AddrPort, again bool) bool {
 	w := waiting{from: from}
 	if i := slices.IndexFunc(e.waiting, func(w waiting) bool { return w.from == from }); i >= 0 {
 		w = e.waiting[i]
 		e.waiting = slices.Delete(e.waiting, i, i+1)
-	} else if !again && !e.newcomers.take(now) {
+	} else if !again && !e.first.take(now) {
 		return false
 	}
 	w.at, w.again, w.left = now, w.again || again, min(w.left+perWaiting, allWaiting)
@@ -234,13 +243,14 @@ func (e *dialledEnd) wait(now time.Time, from netip.AddrPort, again bool) bool {
 	return true
 }
 
-// choose adds addresses that may be the peer of an initiation's sender: of the waiting ones
-// that have dialled several times, the last one and any other; of the rest, the last ones. The
-// last one finds a gateway that moves from port to port, and the random one gives every
+// choose returns to with up to two more addresses that may be the peer of an initiation's sender.
+// It prefers waiting addresses that have sent several initiations: it takes the last of them, and a
+// random other one. If there are fewer than two, it takes the last of the other waiting addresses.
+// The last address finds a gateway that moves from port to port. The random address gives each
 // gateway a chance.
-func (e *dialledEnd) choose(now time.Time, to []netip.AddrPort) []netip.AddrPort {
+func (e *portState) choose(now time.Time, to []netip.AddrPort) []netip.AddrPort {
 	const most = 2
-	var found []int // in the order of preference
+	var found []int // positions in e.waiting, the preferred ones first
 	for i, w := range slices.Backward(e.waiting) {
 		if now.Sub(w.at) < waitFor && w.left > 0 && !slices.Contains(to, w.from) {
 			found = append(found, i)
@@ -270,16 +280,16 @@ func (e *dialledEnd) choose(now time.Time, to []netip.AddrPort) []netip.AddrPort
 	return to
 }
 
-// answered returns the initiation that a packet from address by answers, if it was sent to
-// this address, and was not answered by it before.
-func (t *table) answered(now time.Time, port int, by netip.AddrPort, index uint32) *dial {
+// answered returns the initiation that a packet from sender answers; nil if there is none. The
+// initiation must have been passed on to sender, and sender must not have answered it before.
+func (t *table) answered(now time.Time, port int, sender netip.AddrPort, index uint32) *attempt {
 	other := &t.ends[1-port]
 	slot, ok := other.byIndex[index]
 	if !ok {
 		return nil
 	}
-	d := &other.dials[slot]
-	i := slices.Index(d.to, by)
+	d := &other.attempts[slot]
+	i := slices.Index(d.to, sender)
 	if i < 0 || now.Sub(d.at) > answerWithin {
 		return nil
 	}
@@ -287,23 +297,25 @@ func (t *table) answered(now time.Time, port int, by netip.AddrPort, index uint3
 	return d
 }
 
-// open opens the session of a response, and reports whether there was room for it.
-func (t *table) open(now time.Time, port int, from netip.AddrPort, m message, d *dial) bool {
+// open opens a session for a response, and reports whether it could. d is the initiation that the
+// response answers.
+func (t *table) open(now time.Time, port int, from netip.AddrPort, m message, d *attempt) bool {
 	s := &session{made: now, heard: [2]time.Time{now, now}}
 	s.ends[port], s.index[port] = from, m.sender
 	s.ends[1-port], s.index[1-port] = d.from, d.index
 	for _, f := range s.flows() {
 		if t.session(now, f) != nil {
-			return false // another session has this index: by chance, or by an attack
+			return false // another session has the same index, by chance or because of an attack
 		}
 	}
 	t.drop(func(o *session) bool { return !o.alive(now) })
 	came := [2]bool{!t.knows(now, 0, s.ends[0]), !t.knows(now, 1, s.ends[1])}
-	of := func(o *session) bool { return o.ends == s.ends }
-	if t.count(of) >= perPair {
-		t.dropFirst(of)
+	samePair := func(o *session) bool { return o.ends == s.ends }
+	if t.count(samePair) >= maxPerPair {
+		t.dropFirst(samePair)
 	}
-	// An address with a session can always have another one: no stranger keeps it from that.
+	// If all sessions are taken, an address that has a session gets a new one in its place. So other
+	// senders can't keep a gateway with a session from its next handshake.
 	if len(t.sessions) >= maxSessions && !t.dropFirst(func(o *session) bool { return o.ends[0] == s.ends[0] || o.ends[1] == s.ends[1] }) {
 		return false
 	}
@@ -320,16 +332,18 @@ func (t *table) open(now time.Time, port int, from netip.AddrPort, m message, d 
 	return true
 }
 
-// flows returns both directions of a session: a packet has the index of its receiver.
+// flows returns the two directions of a session. A packet contains the index that its receiver has
+// chosen.
 func (s *session) flows() [2]flow {
 	return [2]flow{{0, s.ends[0], s.index[1]}, {1, s.ends[1], s.index[0]}}
 }
 
+// alive reports whether a session still passes packets on.
 func (s *session) alive(now time.Time) bool {
 	return now.Sub(s.made) < sessionLife && now.Sub(s.heard[0]) < silentFor && now.Sub(s.heard[1]) < silentFor
 }
 
-// session returns the living session of a flow, or nil.
+// session returns the session of a flow; nil if there is none, or if it has ended.
 func (t *table) session(now time.Time, f flow) *session {
 	if s := t.flows[f]; s != nil && s.alive(now) {
 		return s
@@ -337,19 +351,20 @@ func (t *table) session(now time.Time, f flow) *session {
 	return nil
 }
 
-func (t *table) count(of func(*session) bool) (n int) {
+// count returns the number of sessions for which match is true.
+func (t *table) count(match func(*session) bool) (n int) {
 	for _, s := range t.sessions {
-		if of(s) {
+		if match(s) {
 			n++
 		}
 	}
 	return n
 }
 
-// drop ends the sessions for which of is true.
-func (t *table) drop(of func(*session) bool) {
+// drop ends the sessions for which match is true.
+func (t *table) drop(match func(*session) bool) {
 	t.sessions = slices.DeleteFunc(t.sessions, func(s *session) bool {
-		gone := of(s)
+		gone := match(s)
 		if gone {
 			for _, f := range s.flows() {
 				if t.flows[f] == s {
@@ -361,9 +376,9 @@ func (t *table) drop(of func(*session) bool) {
 	})
 }
 
-// dropFirst ends the oldest session for which of is true, and reports whether there is one.
-func (t *table) dropFirst(of func(*session) bool) bool {
-	i := slices.IndexFunc(t.sessions, of)
+// dropFirst ends the oldest session for which match is true, and reports whether there was one.
+func (t *table) dropFirst(match func(*session) bool) bool {
+	i := slices.IndexFunc(t.sessions, match)
 	if i >= 0 {
 		first := t.sessions[i]
 		t.drop(func(s *session) bool { return s == first })
@@ -376,7 +391,8 @@ func (t *table) knows(now time.Time, port int, a netip.AddrPort) bool {
 	return slices.ContainsFunc(t.sessions, func(s *session) bool { return s.ends[port] == a && s.alive(now) })
 }
 
-// lastHeard is the address at a port whose session was heard last; invalid if there is none.
+// lastHeard returns the address from which the last packet of a session came to a port; an invalid
+// address if no session is alive.
 func (t *table) lastHeard(now time.Time, port int) (at netip.AddrPort) {
 	var heard time.Time
 	for _, s := range t.sessions {
@@ -387,8 +403,8 @@ func (t *table) lastHeard(now time.Time, port int) (at netip.AddrPort) {
 	return at
 }
 
-// tell logs within the limit of news, because anybody who reaches the relay can cause these
-// entries.
+// tell writes an entry to the log, if the limit allows it. Anybody who reaches the relay can cause
+// such entries, so they need a limit.
 func (t *table) tell(now time.Time, text string, args ...any) {
 	if !t.news.take(now) {
 		t.unsaid++
@@ -401,24 +417,26 @@ func (t *table) tell(now time.Time, text string, args ...any) {
 	t.log.Info(text, args...)
 }
 
-// budget limits how often something happens: most times at once, and perSecond in the long
-// run.
+// budget limits how often something may happen: burst times at once, and perSecond times per second
+// over a longer time.
 type budget struct {
-	most, perSecond float64
-	used            float64
-	at              time.Time
+	burst, perSecond float64
+	used             float64
+	at               time.Time
 }
 
+// take reports whether it may happen now, and counts it if so.
 func (b *budget) take(now time.Time) bool {
 	b.used = max(0, b.used-now.Sub(b.at).Seconds()*b.perSecond)
 	b.at = now
-	if b.used+1 > b.most {
+	if b.used+1 > b.burst {
 		return false
 	}
 	b.used++
 	return true
 }
 
+// allowed reports whether allow contains an address, or is empty.
 func allowed(allow []netip.Prefix, a netip.Addr) bool {
 	for _, p := range allow {
 		if p.Contains(a) {

@@ -358,8 +358,8 @@ func TestGatewaysGoOnWithTheKeysBefore(t *testing.T) {
 			n.expect(true)
 		}
 	}
-	if got := len(n.sessions); got != perPair || len(n.flows) != 2*perPair {
-		t.Errorf("got %d sessions and %d flows, want %d", got, len(n.flows), perPair)
+	if got := len(n.sessions); got != maxPerPair || len(n.flows) != 2*maxPerPair {
+		t.Errorf("got %d sessions and %d flows, want %d", got, len(n.flows), maxPerPair)
 	}
 }
 
@@ -433,14 +433,14 @@ func TestWhatIsRememberedAndLoggedIsBounded(t *testing.T) {
 	}
 	for i := range n.ends {
 		e := &n.ends[i]
-		if len(e.dials) > maxDials || len(e.byIndex) > maxDials || len(e.dialled) > maxDials || len(e.waiting) > maxWaiting {
-			t.Errorf("port %d: %d dials, %d and %d of them by index and address, %d wait", i, len(e.dials), len(e.byIndex), len(e.dialled), len(e.waiting))
+		if len(e.attempts) > maxAttempts || len(e.byIndex) > maxAttempts || len(e.latest) > maxAttempts || len(e.waiting) > maxWaiting {
+			t.Errorf("port %d: %d attempts, %d and %d of them by index and address, %d wait", i, len(e.attempts), len(e.byIndex), len(e.latest), len(e.waiting))
 		}
 	}
 	if len(n.sessions) > maxSessions || len(n.flows) > 2*maxSessions {
 		t.Errorf("got %d sessions and %d flows", len(n.sessions), len(n.flows))
 	}
-	if lines := strings.Count(n.log.String(), "\n"); lines > firstNews+4 {
+	if lines := strings.Count(n.log.String(), "\n"); lines > logBurst+4 {
 		t.Errorf("got %d lines in 20 s:\n%.2000s", lines, n.log.String())
 	}
 }
