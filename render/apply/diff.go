@@ -1,5 +1,5 @@
-// Package apply compares objects with those of a cluster, removes fields that a field manager
-// no longer applies, and writes objects as text without secrets.
+// Package apply compares wanted objects with the objects of a cluster. It removes fields that a
+// field manager does not apply any more, and writes objects as text without secrets.
 package apply
 
 import (
@@ -22,9 +22,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Diff is the unified diff between live and live after an apply of want as [wire.FieldManager];
-// "" if the apply changes nothing. live is nil if the object does not exist yet. The values
-// of Secrets are masked: equal digests mean equal values.
+// Diff returns the changes that an apply of want as [wire.FieldManager] makes in live, as a unified
+// diff; "" if the apply changes nothing. live is nil if the object does not exist yet. The diff
+// contains digests instead of the values of Secrets: equal digests mean equal values.
 func Diff(live, want wire.Object) string {
 	wanted, err := Wanted(want)
 	if err != nil {
@@ -45,14 +45,15 @@ func Diff(live, want wire.Object) string {
 	return udiff.Unified("live", "wanted", before, diffText(wanted.Object))
 }
 
-// Contains reports whether an apply of want as manager would change nothing: live has all
-// fields of want, and no further field that manager applied before, which server-side apply
-// would remove. An apply does not touch other fields, so they are not compared.
+// Contains reports whether an apply of want as fieldManager would change nothing in live. Then live
+// has all fields of want. It has no other field that fieldManager applied before, because
+// server-side apply removes such fields. An apply changes no other fields, so Contains does not
+// compare them.
 //
-// Fields that manager has written by an update, without server-side apply, count as
-// somebody else's, as they do for the API server: nobody can tell wanted fields from the
-// defaults of that time.
-func Contains(manager string, live, want wire.Object) bool {
+// Fields that fieldManager wrote by an update, without server-side apply, count as fields of
+// another manager. The API server treats them in the same way, because it can't distinguish the
+// fields that the update wanted to set from fields with default values.
+func Contains(fieldManager string, live, want wire.Object) bool {
 	if isNil(live) {
 		return false
 	}
@@ -64,19 +65,20 @@ func Contains(manager string, live, want wire.Object) bool {
 	if err != nil {
 		return false
 	}
-	return contains(content, wanted.Object) && withdrawn(manager, live, content, wanted.Object).Empty()
+	return contains(content, wanted.Object) && withdrawn(fieldManager, live, content, wanted.Object).Empty()
 }
 
-// withdrawn returns the fields that an apply of want as manager removes from live: manager
-// has applied them before, no other manager has, and want lacks them.
-func withdrawn(manager string, live wire.Object, content, want map[string]any) *fieldpath.Set {
+// withdrawn returns the fields that an apply of want as fieldManager removes from live. These are the
+// fields that fieldManager applied before, that no other manager owns, and that want does not have.
+// content is live as a map.
+func withdrawn(fieldManager string, live wire.Object, content, want map[string]any) *fieldpath.Set {
 	own, others := fieldpath.NewSet(), fieldpath.NewSet()
 	for _, e := range live.GetManagedFields() {
 		fields := &fieldpath.Set{}
 		if e.FieldsV1 == nil || fields.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())) != nil {
-			continue // the notation is not known: the next apply will show the fields
+			continue // this program can't read the list of fields; only the apply itself shows which are removed
 		}
-		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
+		if e.Manager == fieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
 			own = fields
 		} else {
 			others = others.Union(fields)
@@ -91,13 +93,13 @@ func withdrawn(manager string, live wire.Object, content, want map[string]any) *
 	return gone
 }
 
-// Withdraw removes the fields from live that an apply of want as manager would remove. It is
-// for callers that have to update the object because they may not apply it.
-func Withdraw(manager string, live, want *unstructured.Unstructured) {
-	without(live.Object, withdrawn(manager, live, live.Object, want.Object))
+// Withdraw removes the fields from live that an apply of want as fieldManager would remove. It is
+// for callers that may update the object, but may not apply it.
+func Withdraw(fieldManager string, live, want *unstructured.Unstructured) {
+	without(live.Object, withdrawn(fieldManager, live, live.Object, want.Object))
 }
 
-// without removes fields from a value, and elements from its lists.
+// without removes the fields and list elements in gone from a value, and returns the value.
 func without(v any, gone *fieldpath.Set) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -125,9 +127,9 @@ func without(v any, gone *fieldpath.Set) any {
 	return v
 }
 
-// has reports whether a value has the field at path, in the API server's notation. An element
-// of a list is looked up by the keys that the element has: the API server has filled in
-// defaults for its other keys.
+// has reports whether a value contains the field at a path, which the API server has written. A path
+// names an element of a list by its keys. Keys that the element itself does not have are ignored,
+// because the API server writes default values for them into the path.
 func has(v any, path fieldpath.Path) bool {
 	if len(path) == 0 {
 		return true
@@ -146,6 +148,7 @@ func has(v any, path fieldpath.Path) bool {
 	}
 }
 
+// chosen reports whether pe names the list element o.
 func chosen(o any, pe fieldpath.PathElement) bool {
 	if pe.Value != nil {
 		return value.Equals(value.NewValueInterface(o), *pe.Value)
@@ -157,16 +160,17 @@ func chosen(o any, pe fieldpath.PathElement) bool {
 	})
 }
 
+// isNil also reports true for an interface that contains a nil pointer.
 func isNil(o wire.Object) bool {
 	return o == nil || reflect.ValueOf(o).IsNil()
 }
 
-// contains compares wanted maps key by key.
+// contains reports whether live has each field of want, with the wanted value.
 func contains(live, want map[string]any) bool {
 	for key, w := range want {
 		switch key {
 		case "apiVersion", "kind":
-			continue // typed clients drop them when they decode
+			continue // typed clients clear these fields when they decode an object
 		}
 		l, ok := live[key]
 		if !ok {
@@ -185,9 +189,9 @@ func contains(live, want map[string]any) bool {
 	return true
 }
 
-// containsValue compares lists element by element, in order. The API server adds defaults
-// inside of elements, for example in a container. In the kinds that we apply, it adds no
-// elements.
+// containsValue is contains for any value. Lists must have the same number of elements, in the same
+// order. In the kinds that we apply, the API server adds no elements to a list, but it adds fields
+// with default values inside an element, for example inside a container.
 func containsValue(live, want any) bool {
 	switch w := want.(type) {
 	case map[string]any:
@@ -205,11 +209,11 @@ func containsValue(live, want any) bool {
 		}
 		return true
 	}
-	return value.Equals(value.NewValueInterface(live), value.NewValueInterface(want)) // 0 is also 0.0, a Go type's
+	return value.Equals(value.NewValueInterface(live), value.NewValueInterface(want)) // numbers are equal if their types differ, such as 0 and 0.0
 }
 
-// containsOwners reports whether live has every wanted owner: only this list is merged by
-// UID.
+// containsOwners reports whether live has each wanted owner. An apply merges the list of owners by
+// UID, so live may also have owners that are not wanted.
 func containsOwners(live, want any) bool {
 	uids := map[any]bool{}
 	l, _ := live.([]any)
@@ -227,7 +231,7 @@ func containsOwners(live, want any) bool {
 	return true
 }
 
-// restrict returns the fields of live that want has, too, and the fields in gone.
+// restrict returns the fields of live that are also in want or in gone.
 func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 	out := map[string]any{}
 	gone.Members.Iterate(func(pe fieldpath.PathElement) {
@@ -255,7 +259,8 @@ func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 		lm, lok := l.(map[string]any)
 		wm, wok := w.(map[string]any)
 		if lok && wok {
-			// If all present fields are other managers', nothing is removed.
+			// If all fields of the map belong to other managers, the diff does not show the map as
+			// removed.
 			if part := restrict(lm, wm, gone.WithPrefix(fieldpath.FieldNameElement(key))); len(part) > 0 || len(lm) == 0 {
 				out[key] = part
 			}
@@ -266,6 +271,7 @@ func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 	return out
 }
 
+// diffText returns an object as YAML without secrets, for a diff.
 func diffText(content map[string]any) string {
 	u := &unstructured.Unstructured{Object: content}
 	switch u.GetKind() {
@@ -276,8 +282,8 @@ func diffText(content map[string]any) string {
 		u = u.DeepCopy()
 		maskCloudKeys(u.Object)
 	}
-	// Not through JSON, as for typed objects: parsing it again took a third of the planning
-	// time of an installation.
+	// Typed objects are converted to JSON and then to YAML. This function omits JSON, because the
+	// additional conversion took a third of the time to plan an installation.
 	text, err := yaml.Marshal(u.Object)
 	if err != nil {
 		return err.Error()
@@ -285,6 +291,7 @@ func diffText(content map[string]any) string {
 	return string(text)
 }
 
+// maskSecret replaces the values of a Secret by the beginnings of their digests.
 func maskSecret(content map[string]any) {
 	for _, field := range []string{"data", "stringData"} {
 		data, ok := content[field].(map[string]any)
@@ -302,10 +309,11 @@ func maskSecret(content map[string]any) {
 	}
 }
 
-// cloudKey is the field that Identities have instead of a certificate if the provider is on
-// AWS.
+// cloudKey is the secret field of an Identity for a provider on AWS. Such an Identity has no
+// certificate.
 const cloudKey = "awsSecretAccessKey"
 
+// maskCloudKeys replaces the values of all fields named cloudKey.
 func maskCloudKeys(content map[string]any) {
 	for name, value := range content {
 		if below, ok := value.(map[string]any); ok {
