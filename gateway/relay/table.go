@@ -249,7 +249,7 @@ func (e *portState) wait(now time.Time, from netip.AddrPort, again bool) bool {
 // The last address finds a gateway that moves from port to port. The random address gives each
 // gateway a chance.
 func (e *portState) choose(now time.Time, to []netip.AddrPort) []netip.AddrPort {
-	const most = 2
+	const limit = 2
 	var found []int // positions in e.waiting, the preferred ones first
 	for i, w := range slices.Backward(e.waiting) {
 		if now.Sub(w.at) < waitFor && w.left > 0 && !slices.Contains(to, w.from) {
@@ -269,11 +269,11 @@ func (e *portState) choose(now time.Time, to []netip.AddrPort) []netip.AddrPort 
 	for often < len(found) && e.waiting[found[often]].again {
 		often++
 	}
-	if often > most {
+	if often > limit {
 		i := 1 + rand.IntN(often-1)
 		found[1], found[i] = found[i], found[1]
 	}
-	for _, i := range found[:min(most, len(found))] {
+	for _, i := range found[:min(limit, len(found))] {
 		e.waiting[i].left--
 		to = append(to, e.waiting[i].from)
 	}
