@@ -23,39 +23,40 @@ import (
 )
 
 // mirror creates a ShadowPod for each pod that is bound to the virtual node, and copies the status of the
-// remote pod back. [decide.View.Decide] decides. mirror has no state of its own: a restarted process compares
-// all pods again.
+// remote pod back. [decide.View.Decide] makes the decisions. mirror keeps nothing that a restarted process
+// needs: that process compares all pods again.
 type mirror struct {
 	Options
 
 	config *rest.Config
 	client client.Client // for this cluster
 	queue  workqueue.TypedRateLimitingInterface[client.ObjectKey]
-	group  sync.WaitGroup // the watches that run
+	group  sync.WaitGroup // goroutines that watch, or queue pods
 	seen   seen
 
 	mu     sync.Mutex
 	known  known
 	spaces map[string]*space
-	unsent map[client.ObjectKey]unsent // what Events have said
+	unsent map[client.ObjectKey]unsent // by pod: its last Event about unsent changes
 	ended  bool
 }
 
-// unsent is what the last Event of a pod has said about changes that the provider does not get.
+// unsent is the last Event on a pod about changes of the pod that this program does not send to the provider.
 type unsent struct {
-	of  types.UID
-	why string
+	of  types.UID // the pod's UID
+	why string    // the Event's message
 }
 
 const (
-	mirrors = 10 // the number of workers: most of the time, each waits for an API server
-	// A failure is tried again at these intervals: the shortest, and the longest.
+	mirrors = 10 // the number of workers, which spend most of their time on waiting for an API server
+	// firstRetry is the pause after the first failure with a pod. The pause doubles with each further failure, up
+	// to lastRetry.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
-	// The end of a remote pod is an event. If the event came too early, the pod is looked at again after this
-	// time.
+	// goneAgain is the time after which mirror looks at a pod again if its remote pod has not ended yet. The end
+	// also causes an event, but the event can come before mirror waits for it.
 	goneAgain = time.Second
-	// writeWithin limits one request.
+	// writeWithin limits the time of all requests for one pod.
 	writeWithin = 15 * time.Second
 )
 
@@ -78,7 +79,7 @@ func (m *mirror) run(ctx context.Context) error {
 				}
 				switch again, err := m.handle(ctx, key); {
 				case err != nil:
-					if !apierrors.IsConflict(err) && ctx.Err() == nil { // a conflict only means that the cache is behind
+					if !apierrors.IsConflict(err) && ctx.Err() == nil { // after a conflict, the next attempt has a newer cache
 						m.Log.Error("tries again", "of", key.String(), "error", err)
 					}
 					m.queue.AddRateLimited(key)
@@ -104,8 +105,8 @@ func (m *mirror) run(ctx context.Context) error {
 	return nil
 }
 
-// handle handles one pod. For a key without a name, it handles the objects that are copied for the
-// namespace's pods.
+// handle handles the pod with this key. If the key has no name, handle copies the objects that the pods of the
+// namespace need. again means that the caller has to call handle once more after goneAgain.
 func (m *mirror) handle(ctx context.Context, key client.ObjectKey) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
@@ -115,6 +116,7 @@ func (m *mirror) handle(ctx context.Context, key client.ObjectKey) (again bool, 
 	return m.look(ctx, key)
 }
 
+// end ends the watches of a namespace.
 func (s *space) end() {
 	for _, w := range []*side{s.here, s.there} {
 		if w != nil {
@@ -123,8 +125,8 @@ func (s *space) end() {
 	}
 }
 
-// follow starts and ends the watches of namespaces. It queues all pods of a namespace again if other facts
-// about them have changed.
+// follow starts the watches of each namespace in k, and ends the watches of all other namespaces. If other facts
+// have changed that decisions about a namespace's pods need, follow queues all pods of the namespace.
 func (m *mirror) follow(ctx context.Context, k known) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,7 +155,8 @@ func (m *mirror) follow(ctx context.Context, k known) {
 	}
 }
 
-// space returns the namespace with the watches that it needs now: the present one, or a new one.
+// space returns a namespace with the watches that it needs now. It returns the value in m.spaces if that value
+// has the right watches, else a new one.
 func (m *mirror) space(ctx context.Context, name, mapped string, reach, was *provider) (*space, error) {
 	old := m.spaces[name]
 	if old == nil {
@@ -183,14 +186,14 @@ func (m *mirror) space(ctx context.Context, name, mapped string, reach, was *pro
 	return s, nil
 }
 
-// again queues all pods of a namespace, and all ShadowPods that the provider has for it.
+// again queues all pods of a namespace, and all ShadowPods that the provider has for this namespace.
 func (m *mirror) again(ctx context.Context, name string) {
 	m.mu.Lock()
 	s := m.spaces[name]
 	m.mu.Unlock()
 	m.queue.Add(client.ObjectKey{Namespace: name})
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
-		return // a later call queues them
+		return // when the first list is complete, another call queues the pods
 	}
 	var pods corev1.PodList
 	if err := s.here.cache.List(ctx, &pods); err != nil {
@@ -211,7 +214,8 @@ func (m *mirror) again(ctx context.Context, name string) {
 	}
 }
 
-// view returns the facts for the decisions about all pods of a namespace.
+// view returns a namespace, and the facts by which pods of the namespace are decided; nil if the virtual node
+// does not handle the namespace.
 func (m *mirror) view(name string) (*space, decide.View) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -230,7 +234,7 @@ func (m *mirror) view(name string) (*space, decide.View) {
 func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, err error) {
 	s, v := m.view(key.Namespace)
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
-		return false, nil // a later event queues the pod, when the first list is complete
+		return false, nil // when the first list is complete, an event queues the pod
 	}
 	pod, err := s.here.pod(ctx, key.Namespace, key.Name)
 	if err != nil {
@@ -289,7 +293,8 @@ func (m *mirror) look(ctx context.Context, key client.ObjectKey) (again bool, er
 	return false, m.forget(ctx, pod)
 }
 
-// notAsked writes the provider's refusal of a ShadowPod into the pod's status. The request is repeated.
+// notAsked writes the provider's refusal of a ShadowPod into the pod's status. It returns an error, after which
+// the queue repeats the request.
 func (m *mirror) notAsked(ctx context.Context, s *space, v decide.View, pod *corev1.Pod, refused error) error {
 	why := ""
 	switch {
@@ -299,7 +304,7 @@ func (m *mirror) notAsked(ctx context.Context, s *space, v decide.View, pod *cor
 			return client.IgnoreNotFound(err)
 		}
 		if decide.ShadowOf(o).Of == pod.UID {
-			return nil // the event of this ShadowPod has not arrived yet
+			return nil // the ShadowPod is this pod's, and only the cache does not have it yet
 		}
 		why = fmt.Sprintf("namespace %s has a ShadowPod %s that is not this pod's", s.mapped, pod.Name)
 	case apierrors.IsForbidden(refused) || apierrors.IsInvalid(refused) || apierrors.IsNotFound(refused) || apierrors.IsRequestEntityTooLargeError(refused):
@@ -315,7 +320,8 @@ func (m *mirror) notAsked(ctx context.Context, s *space, v decide.View, pod *cor
 	return fmt.Errorf("ask %s to run it: %w", m.Provider, refused)
 }
 
-// report writes the status of a pod. If somebody has changed the pod meanwhile, it fails with a conflict.
+// report writes the status of a pod. If another program has changed the pod after it was read, the error is a
+// conflict.
 func (m *mirror) report(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) error {
 	now := pod.DeepCopy()
 	now.Status = status
@@ -330,7 +336,8 @@ func (m *mirror) report(ctx context.Context, pod *corev1.Pod, status corev1.PodS
 	return nil
 }
 
-// tell records an Event on a pod when the changes that the provider does not get are others than before.
+// tell records an Event on a pod about changes that are not sent to the provider. It does so only if the reason
+// why is not the same as in the last such Event.
 func (m *mirror) tell(ctx context.Context, key client.ObjectKey, pod *corev1.Pod, why string) {
 	m.mu.Lock()
 	was := m.unsent[key]
@@ -346,12 +353,13 @@ func (m *mirror) tell(ctx context.Context, key client.ObjectKey, pod *corev1.Pod
 	m.mu.Unlock()
 }
 
+// referenceTo returns the reference by which an Event names a pod.
 func referenceTo(pod *corev1.Pod) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }
 
-// record records an Event, and reports whether it did. Where it is lost, the next look at the object tells of
-// it again, or a status has the same message.
+// record records an Event on an object, and reports whether it could. If it could not, the message is not lost:
+// the caller tries again later, or a status contains the same message.
 func (m *mirror) record(ctx context.Context, of corev1.ObjectReference, reason, message string) bool {
 	now := metav1.Now()
 	e := &corev1.Event{
@@ -366,9 +374,9 @@ func (m *mirror) record(ctx context.Context, of corev1.ObjectReference, reason, 
 	return err == nil
 }
 
-const maxMessage = 1024 // the API's limit for an Event
+const maxMessage = 1024 // the largest length of an Event's message that API servers accept, in bytes
 
-// forget completes the deletion of a pod whose remote pod is gone, as kubelets do.
+// forget removes a pod from the API after its remote pod has ended, as kubelets do for their own pods.
 func (m *mirror) forget(ctx context.Context, pod *corev1.Pod) error {
 	err := m.client.Delete(ctx, pod, client.GracePeriodSeconds(0), preconditions(pod.UID))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
@@ -377,4 +385,5 @@ func (m *mirror) forget(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
+// preconditions restricts a deletion to the object with this UID.
 func preconditions(uid types.UID) client.Preconditions { return client.Preconditions{UID: &uid} }

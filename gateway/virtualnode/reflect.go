@@ -23,31 +23,31 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Pods need other objects of their namespace, which are copied to the provider: Services, the endpoints that
-// the provider does not have itself, and the ConfigMaps and Secrets that pods mention. Each change in a
-// namespace causes a comparison of all these objects.
+// Pods need other objects of their namespace, so this program copies these objects to the provider: Services,
+// endpoints that the provider does not find itself, and the ConfigMaps and Secrets that pods mention. After each
+// change in a namespace, it compares all these objects with their copies.
 
 var (
 	services   = corev1.SchemeGroupVersion.WithKind("Service")
 	configMaps = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	secrets    = corev1.SchemeGroupVersion.WithKind("Secret")
 	shadows    = offloadingv1beta1.SchemeGroupVersion.WithKind("ShadowEndpointSlice")
-	// alongs are the kinds of the copied objects, as the provider has them.
+	// alongs are the kinds of the copies on the provider.
 	alongs = []schema.GroupVersionKind{configMaps, secrets, services, shadows}
 )
 
-// metadata returns an empty object for metadata only. The contents of Secrets are not cached, and a copy is
-// compared by the version in its annotation.
+// metadata returns an empty object by which only the metadata of a kind is read and cached. So the contents of
+// Secrets are not in the cache. To compare a copy, its metadata is enough: an annotation contains the version.
 func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}}
 }
 
-// beside returns the kinds that are watched here in addition to pods.
+// beside returns the kinds that are watched on this cluster, in addition to pods.
 func beside() []client.Object {
 	return []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, metadata(configMaps), metadata(secrets)}
 }
 
-// asAbroad returns the kinds on the provider that are watched in addition to pods.
+// asAbroad returns the kinds that are watched on the provider, in addition to pods.
 func asAbroad() (kinds []client.Object) {
 	for _, kind := range alongs {
 		kinds = append(kinds, metadata(kind))
@@ -67,22 +67,23 @@ type refusal struct {
 	at               time.Time
 }
 
-// refusedAgain is how soon a refused version is sent again.
+// refusedAgain is the time after which a refused version is sent again.
 const refusedAgain = 30 * time.Second
 
-// along is the wanted copy of one object.
+// along is a wanted copy of an object.
 type along struct {
-	of      client.Object // here
-	version string
-	// object makes the copy. It returns nil without an error if the object is gone meanwhile.
+	of      client.Object // the object on this cluster
+	version string        // the version of the object
+	// object returns the copy. It returns nil without an error if the object was deleted meanwhile.
 	object func(context.Context) (client.Object, error)
 }
 
-// reflect makes the provider's copies in a namespace equal to what the pods need.
+// reflect creates, updates and deletes copies on the provider, until they are those that the pods of a namespace
+// need.
 func (m *mirror) reflect(ctx context.Context, name string) error {
 	s, v := m.view(name)
 	if s == nil || s.there == nil || !s.here.synced(ctx, append(beside(), &corev1.Pod{})...) {
-		return nil // a later event queues it again, when the first lists are complete
+		return nil // when the first lists are complete, an event queues the namespace again
 	}
 	wanted, err := m.wanted(ctx, s, v)
 	if err != nil {
@@ -99,7 +100,7 @@ func (m *mirror) reflect(ctx context.Context, name string) error {
 	var errs []error
 	for _, kind := range alongs {
 		if !s.there.synced(ctx, metadata(kind)) {
-			continue // not listed yet, or an older provider gives no rights to this kind
+			continue // the first list is not complete, or an older provider gives no rights for this kind
 		}
 		there, err := s.lists(ctx, kind)
 		if err != nil {
@@ -126,7 +127,7 @@ func (m *mirror) reflect(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// wanted returns the objects to copy.
+// wanted returns the copies that the pods of a namespace need.
 func (m *mirror) wanted(ctx context.Context, s *space, v decide.View) (map[thing]along, error) {
 	out := map[thing]along{}
 	add := func(kind schema.GroupVersionKind, of, o client.Object) {
@@ -172,12 +173,13 @@ func (m *mirror) wanted(ctx context.Context, s *space, v decide.View) (map[thing
 	}
 	maps.DeleteFunc(s.said, func(t thing, _ refusal) bool {
 		_, still := out[t]
-		return !still // names may change for ever, such as those of a Job's Secrets
+		return !still // otherwise s.said would grow without end, if names are used only once, such as those of a Job's Secrets
 	})
 	return out, nil
 }
 
-// content returns the provider's form of a ConfigMap or Secret.
+// content reads a ConfigMap or Secret from the API server, and returns its copy for the provider; nil if the
+// object was deleted, or must not be copied.
 func (m *mirror) content(ctx context.Context, v decide.View, kind schema.GroupVersionKind, of client.Object, version string) (client.Object, error) {
 	key := client.ObjectKeyFromObject(of)
 	if kind == configMaps {
@@ -194,11 +196,11 @@ func (m *mirror) content(ctx context.Context, v decide.View, kind schema.GroupVe
 	return v.Secret(o, version), nil
 }
 
-// manager is the field manager of this node's copies. A provider may have two virtual nodes here, and both
-// may need the same copy.
+// manager returns the field manager by which this virtual node writes copies. Each virtual node has its own: one
+// provider can have two virtual nodes on this cluster, and both may need the same copy.
 func (m *mirror) manager() string {
 	name := writer + ":" + m.Name
-	return name[:min(len(name), 128)] // the API's limit
+	return name[:min(len(name), 128)] // API servers refuse longer names of field managers
 }
 
 // bring creates or updates one copy on the provider. there is the present copy; nil if there is none.
@@ -207,20 +209,20 @@ func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *m
 		return nil
 	}
 	if was, refused := s.said[t]; refused && was.version == a.version && time.Since(was.at) < refusedAgain {
-		return nil // changes of other objects in the namespace do not repeat the request
+		return nil // the provider has refused this version a short time ago
 	}
 	o, err := a.object(ctx)
 	if err != nil {
 		return fmt.Errorf("read %s %s/%s: %w", t.kind.Kind, s.name, t.name, err)
 	}
-	if o == nil { // the object is gone and its event will arrive, or it is a token
+	if o == nil { // the object was deleted and an event will follow, or it is a Secret with a token
 		return nil
 	}
 	content, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return err
 	}
-	// The copy keeps all other fields, also empty ones: a key without a value has a meaning.
+	// Empty fields are sent, too, because a key without a value has a meaning in a ConfigMap.
 	delete(content, "status")
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	u := &unstructured.Unstructured{Object: content}
@@ -230,7 +232,7 @@ func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *m
 		delete(s.said, t)
 		return nil
 	case apierrors.IsInvalid(err) && there != nil:
-		// The changed field is immutable, such as the type.
+		// The changed field is immutable, such as the type of a Secret.
 		if err := s.remove(ctx, t.kind, there); err != nil {
 			return err
 		}
@@ -241,7 +243,8 @@ func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *m
 	return fmt.Errorf("have %s %s on %s: %w", t.kind.Kind, t.name, m.Provider, err)
 }
 
-// complain records the provider's refusal of a copy on the object here, once for each reason.
+// complain records an Event on the object of this cluster, if the provider has refused the copy for another
+// reason than before.
 func (m *mirror) complain(ctx context.Context, s *space, t thing, a along, why error) {
 	message := m.Provider + " does not take it: " + why.Error()
 	was := s.said[t]
@@ -260,8 +263,8 @@ func (m *mirror) complain(ctx context.Context, s *space, t thing, a along, why e
 	}, peering.ReasonRefused, message)
 }
 
-// takeBack deletes a copy that nothing here needs any more. If another node of this cluster needs it, this
-// node only gives up its own fields.
+// takeBack deletes a copy that no pod of this virtual node needs any more. If another virtual node of this
+// cluster needs the copy, takeBack only removes this node's fields from the list of managed fields.
 func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata) error {
 	if !managed(o, m.manager()) {
 		return nil
@@ -271,7 +274,7 @@ func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersio
 	}) {
 		return s.remove(ctx, kind, o)
 	}
-	u := &unstructured.Unstructured{} // an empty object, which gives up all fields
+	u := &unstructured.Unstructured{} // an apply of an empty object releases all fields of the field manager
 	u.SetGroupVersionKind(kind)
 	u.SetNamespace(o.Namespace)
 	u.SetName(o.Name)
@@ -283,19 +286,20 @@ func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersio
 	return nil
 }
 
-// told reports whether this node has written the version into the annotation of a copy. If another node
-// writes another version, that node owns the annotation.
+// told reports whether this virtual node has written the version in the annotation of a copy. If another virtual
+// node has written another version afterwards, the other node owns the annotation.
 func (m *mirror) told(o *metav1.PartialObjectMetadata) bool {
 	return slices.ContainsFunc(o.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
 		return f.Manager == m.manager() && f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"f:`+peering.AnnotationVersion+`"`)
 	})
 }
 
-// managed reports whether a manager has applied fields of an object.
+// managed reports whether a field manager owns fields of an object.
 func managed(o *metav1.PartialObjectMetadata, manager string) bool {
 	return slices.ContainsFunc(o.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == manager })
 }
 
+// remove deletes a copy. It is no error if the copy was deleted or replaced before.
 func (s *space) remove(ctx context.Context, kind schema.GroupVersionKind, of client.Object) error {
 	o := metadata(kind)
 	o.Namespace, o.Name = of.GetNamespace(), of.GetName()
