@@ -35,7 +35,7 @@ func TestTheWizardLendsResources(t *testing.T) {
 		d.has("want a quantity")
 		d.keys("backspace", "3", "enter")
 		d.at(wizard.Plan)
-		d.has("rome will be let in on milan", "may nothing outside of them", "in all: cpu 3", "ResourceSlice milan")
+		d.has("rome will be let in on milan", "but nothing outside of them", "in all: cpu 3", "ResourceSlice milan")
 		d.keys("enter", "y")
 		d.wait(60 * time.Second)
 		d.at(wizard.Live)

@@ -60,7 +60,7 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 			past: func(_ *testing.T, p *flowtest.Pair) {
 				p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Known = map[string]string{"rome": "ClusterRoleBinding admins"} })
 			},
-			refused: "milan knows rome already, as a user or a group with rights: ClusterRoleBinding admins", hint: "take that subject out", code: check.Lending,
+			refused: "milan knows rome already, as a user or a group with rights: ClusterRoleBinding admins", hint: "remove the subject", code: check.Lending,
 			mend: func(p *flowtest.Pair) { p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Known = nil }) },
 		},
 		"a Tenant of somebody else under its ID": {
@@ -70,7 +70,7 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 		},
 		"a Tenant of another cluster in its namespace": {
 			past:    func(_ *testing.T, p *flowtest.Pair) { p.B.PutAs("others", render.TenantNamespace(rome), unlabelled) },
-			refused: "Liqo wants one Tenant per namespace", hint: "delete the one", code: check.Lending,
+			refused: "Liqo wants one Tenant per namespace", hint: "delete the Tenant", code: check.Lending,
 			mend: func(p *flowtest.Pair) { p.B.Remove(unlabelled) },
 		},
 		"a slice larger than the provider": {
@@ -79,7 +79,7 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 					b.Lending.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("16Gi")}
 				})
 			},
-			params: peer.Params{CPU: "100", Memory: "1Gi"}, says: "cpu 100 is asked for, and the nodes of milan have 8 in all",
+			params: peer.Params{CPU: "100", Memory: "1Gi"}, says: "the request is for cpu 100, but the nodes of milan have 8 in all",
 		},
 		"a nonce of an earlier try": {past: earlier(wire.FieldManager)},
 		"a nonce of an earlier try of liqoctl": {
@@ -113,7 +113,7 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 				flowtest.MustRun(t, p, peering(peer.Params{})())
 				p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Proxy = "10.70.0.9" })
 			},
-			params: peer.Params{InBand: "true"}, says: "only when it starts: kubectl --context kind-rome -n liqo-tenant-milan rollout restart deployment -l liqo.io/virtual-node=milan",
+			params: peer.Params{InBand: "true"}, says: "only after a restart: kubectl --context kind-rome -n liqo-tenant-milan rollout restart deployment -l liqo.io/virtual-node=milan",
 		},
 		"clocks ten minutes apart": {
 			past: func(_ *testing.T, p *flowtest.Pair) {

@@ -23,7 +23,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// OffloadParams are the admin's choices for offloaded namespaces. "" keeps the present value.
+// OffloadParams are the admin's settings for offloaded namespaces. An empty setting keeps its present
+// value.
 type OffloadParams struct {
 	Namespaces []string
 	Pods       string
@@ -32,7 +33,7 @@ type OffloadParams struct {
 	Selectors  []string // label selectors of virtual nodes: one of them has to match
 }
 
-// OffloadSettings lists all settings of offloading.
+// OffloadSettings returns the descriptions of all settings in OffloadParams.
 func OffloadSettings() []setting.Setting[OffloadParams] {
 	type params = OffloadParams
 	choice := func(name, help, unset string, at func(*params) *string, options ...string) setting.Setting[params] {
@@ -49,6 +50,7 @@ func OffloadSettings() []setting.Setting[OffloadParams] {
 	}
 }
 
+// validNamespace returns the reason that text can't be the name of a namespace; nil if it can.
 func validNamespace(text string) error {
 	if wrong := validation.IsDNS1123Label(text); len(wrong) > 0 {
 		return errors.New("want the name of a namespace: " + wrong[0])
@@ -56,7 +58,7 @@ func validNamespace(text string) error {
 	return nil
 }
 
-// terms translates the label selectors into a node selector.
+// terms translates the label selectors into the terms of a node selector.
 func (p OffloadParams) terms() (terms []corev1.NodeSelectorTerm, err error) {
 	operators := map[selection.Operator]corev1.NodeSelectorOperator{
 		selection.In: corev1.NodeSelectorOpIn, selection.NotIn: corev1.NodeSelectorOpNotIn, selection.Equals: corev1.NodeSelectorOpIn,
@@ -83,7 +85,7 @@ func (p OffloadParams) terms() (terms []corev1.NodeSelectorTerm, err error) {
 	return terms, nil
 }
 
-// Validate reports all problems of p, joined.
+// Validate returns all problems of p as one error; nil if there are none.
 func (p OffloadParams) Validate() error {
 	_, err := p.terms()
 	err = errors.Join(setting.Check(OffloadSettings(), p), err)
@@ -94,7 +96,7 @@ func (p OffloadParams) Validate() error {
 	return err
 }
 
-// Offload lets pods of a cluster's namespaces run on its virtual nodes.
+// Offload returns the plan by which pods of some namespaces of cluster A may run on its virtual nodes.
 func Offload(p OffloadParams, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name()}
 	if plan.Steps = consumerObstacles(f); len(plan.Steps) > 0 {
@@ -105,39 +107,40 @@ func Offload(p OffloadParams, f flows.Facts) flows.Plan {
 	}
 	for _, name := range p.Namespaces {
 		if _, there := offloading(f.Sides[flows.A], name); !there {
-			plan.Kept = append(plan.Kept, fmt.Sprintf("pods that run in %s already stay where they are", name))
+			plan.Kept = append(plan.Kept, fmt.Sprintf("pods that already run in %s stay on their nodes", name))
 		}
 	}
 	if f.Sides[flows.A].Can().SendMentioned {
-		plan.Kept = append(plan.Kept, "ConfigMaps and Secrets that pods on a virtual node mention go along with them: the provider's admins can read them")
+		plan.Kept = append(plan.Kept, "ConfigMaps and Secrets that pods on a virtual node use are copied to the provider, so the provider's admins can read them")
 	}
 	if f.Sides[flows.A].Can().LeaveToleration {
 		plan.Kept = append(plan.Kept, tolerance(f.Sides[flows.A]))
 		if p.Pods == string(offloadingv1beta1.RemotePodOffloadingStrategyType) && !tolerated(f.Sides[flows.A]) {
-			plan.Kept = append(plan.Kept, fmt.Sprintf("nothing keeps pods from this cluster's own nodes but their own nodeSelector: {%s: %s}", peering.LabelNodeType, peering.NodeType))
+			plan.Kept = append(plan.Kept, fmt.Sprintf("pods can still run on this cluster's own nodes, unless each pod has nodeSelector: {%s: %s}", peering.LabelNodeType, peering.NodeType))
 		}
 	}
 	return plan
 }
 
-// tolerated reports whether Kubernetes itself adds the toleration of virtual nodes to pods, by a
-// policy of our installation.
+// tolerated reports whether the cluster adds the toleration of virtual nodes to new pods. A policy of
+// our installation does that, in versions of Kubernetes that have such policies.
 func tolerated(c flows.ClusterFacts) bool { return c.Version != "" && !before(c.Version, 36) }
 
 // tolerance describes the toleration that a pod needs to run on a virtual node.
 func tolerance(c flows.ClusterFacts) string {
 	if tolerated(c) {
-		return "pods that are made from now on, and can run there, get the toleration by themselves; those of DaemonSets don't"
+		return "each new pod that can run on a virtual node gets the toleration automatically, but not pods of DaemonSets"
 	}
-	return "pods get on a virtual node if they tolerate its taint; nobody adds that to them: " + tolerations()
+	return "a pod runs on a virtual node only if it tolerates the node's taint; add this to the pods: " + tolerations()
 }
 
-// tolerations is the toleration that a pod needs, as in a manifest.
+// tolerations returns the toleration that a pod needs, in the form of a manifest.
 func tolerations() string {
 	t := peering.Toleration()
 	return fmt.Sprintf("tolerations: [{key: %s, operator: %s, effect: %s}]", t.Key, t.Operator, t.Effect)
 }
 
+// consumerObstacles returns a failed step if cluster A can't be a consumer now; else nil.
 func consumerObstacles(f flows.Facts) []flows.Step {
 	if steps := flows.NoAnswer(f, flows.A); len(steps) > 0 {
 		return steps
@@ -145,12 +148,12 @@ func consumerObstacles(f flows.Facts) []flows.Step {
 	c := f.Sides[flows.A]
 	switch {
 	case !c.Can().Consume || c.Lending == nil:
-		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has no Liqo (%s), and no operator of ours that is told that the cluster is a consumer", c.Name(), c.Software),
-			command.Hintf("%s, or install Liqo", command.Ours("install").Flag("--peering", string(render.PeeringConsumer)).On(c.Flags())))}
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo", flows.FailedPreflight, fmt.Sprintf("%s has neither Liqo nor our operator installed as a consumer (found: %s)", c.Name(), c.Software),
+			command.Hintf("run %s, or install Liqo", command.Ours("install").Flag("--peering", string(render.PeeringConsumer)).On(c.Flags())))}
 	case len(c.Lending.Missing) > 0 && c.Software == flows.Operator:
-		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), command.Hintf("bring the installation up to date: %s", c.Ours("install")))}
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), command.Hintf("upgrade the installation: %s", c.Ours("install")))}
 	case len(c.Lending.Missing) > 0:
-		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), command.Text("install Liqo's CRDs completely"))}
+		return []flows.Step{flows.Refuse(flows.A, check.Lending, "Liqo's API", flows.FailedPreflight, fmt.Sprintf("%s does not serve %s", c.Name(), strings.Join(c.Lending.Missing, ", ")), command.Text("install all CRDs of Liqo"))}
 	}
 	p := pair{Connection: flows.Connection{Facts: f}}
 	if reason := p.down(flows.A, webhook); reason != "" {
@@ -159,12 +162,13 @@ func consumerObstacles(f flows.Facts) []flows.Step {
 	return nil
 }
 
+// offloading returns the NamespaceOffloading of a namespace, and whether there is one.
 func offloading(c flows.ClusterFacts, namespace string) (*offloadingv1beta1.NamespaceOffloading, bool) {
 	o := first(in(namespace, c.Lending.Offloadings, func(o *offloadingv1beta1.NamespaceOffloading) bool { return o.Name == peering.OffloadingName }))
 	return o, o != nil
 }
 
-// offload lists the steps for one namespace.
+// offload returns the steps for one namespace.
 func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 	live, there := offloading(f.Sides[flows.A], name)
 	want, reason, hint := p.wanted(name, live, f.Sides[flows.A])
@@ -177,28 +181,28 @@ func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 		wait.Status, wait.Reason, wait.Code = flows.Blocked, "needs the NamespaceOffloading", ""
 		return []flows.Step{s, wait}
 	}
-	wait.Fix = []command.Hint{command.Hintf("see: %s", f.Sides[flows.A].See(s.Object))}
+	wait.Fix = []command.Hint{command.Hintf("to see its state: %s", f.Sides[flows.A].See(s.Object))}
 	switch phase := live.Status.OffloadingPhase; {
 	case live.Status.ObservedGeneration != live.Generation || phase == "" || phase == offloadingv1beta1.InProgressOffloadingPhaseType:
 		who := "Liqo"
 		if f.Sides[flows.A].Software == flows.Operator {
 			who = "the operators"
 		}
-		wait.Reason = fmt.Sprintf("waiting for %s to make it on the providers%s", who, failing(live))
+		wait.Reason = fmt.Sprintf("waiting for %s to create the namespace on the providers%s", who, failing(live))
 	case phase == offloadingv1beta1.ReadyOffloadingPhaseType:
 		wait.Status, wait.Code, wait.Reason = flows.Done, "", "is "+live.Status.RemoteNamespaceName+" on "+strings.Join(ready(live), ", ")
 	case phase == offloadingv1beta1.NoClusterSelectedOffloadingPhaseType:
-		wait.Status, wait.Code, wait.Reason = flows.Done, "", "no virtual node is selected: pods stay here"
+		wait.Status, wait.Code, wait.Reason = flows.Done, "", "no virtual node is selected, so pods stay on this cluster"
 	default:
 		wait.Reason = string(phase) + failing(live)
 		if f.At.Add(f.Sides[flows.A].ClockAhead).Sub(changed(live)) > deniedTime {
-			wait.Fail(flows.FailedConflict, check.Offloading, wait.Reason, command.Hintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", unoffload(name, f.Sides[flows.A])))
+			wait.Fail(flows.FailedConflict, check.Offloading, wait.Reason, command.Hintf("usually, the provider already has a namespace with this name: run %s, then offload the namespace with another --namespace-mapping-strategy", unoffload(name, f.Sides[flows.A])))
 		}
 	}
 	return []flows.Step{s, wait}
 }
 
-// changed is the time of the last change that a provider reported.
+// changed returns the time of the last change that a provider has reported.
 func changed(o *offloadingv1beta1.NamespaceOffloading) (at time.Time) {
 	at = o.CreationTimestamp.Time
 	for _, conditions := range o.Status.RemoteNamespacesConditions {
@@ -211,7 +215,8 @@ func changed(o *offloadingv1beta1.NamespaceOffloading) (at time.Time) {
 	return at
 }
 
-// failing names the providers on which the namespace can't be created, as the end of a sentence.
+// failing returns the end of a sentence that names the providers without the namespace, with their
+// reasons; "" if there are none.
 func failing(o *offloadingv1beta1.NamespaceOffloading) string {
 	var out []string
 	for cluster, conditions := range o.Status.RemoteNamespacesConditions {
@@ -228,6 +233,7 @@ func failing(o *offloadingv1beta1.NamespaceOffloading) string {
 	return ": " + strings.Join(out, "; ")
 }
 
+// ready returns the cluster IDs of the providers that have the namespace.
 func ready(o *offloadingv1beta1.NamespaceOffloading) []string {
 	var out []string
 	for cluster, conditions := range o.Status.RemoteNamespacesConditions {
@@ -241,21 +247,23 @@ func ready(o *offloadingv1beta1.NamespaceOffloading) []string {
 	return out
 }
 
+// unoffload returns the command that ends the offloading of a namespace.
 func unoffload(namespace string, c flows.ClusterFacts) command.Command {
 	return command.Ours("unoffload", "namespace", namespace).On(c.Flags())
 }
 
-// maxName is the longest name of a namespace.
+// maxName is the largest length of a namespace's name, in bytes.
 const maxName = 63
 
-// wanted is the offloading with the given settings; the others keep their values.
+// wanted returns the NamespaceOffloading with the settings of p. Settings that p leaves out keep their
+// present values. If it is not possible, wanted returns a reason and a hint.
 func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffloading, c flows.ClusterFacts) (want wire.Object, reason string, hint command.Hint) {
 	ns := c.FindNamespace(name)
 	if ns == nil {
 		return nil, fmt.Sprintf("%s has no namespace %s", c.ID, name), command.Hintf("create it first: %s", c.Kubectl("create", "namespace", name))
 	}
 	if ns.DeletionTimestamp != nil {
-		return nil, fmt.Sprintf("namespace %s is being deleted", name), command.Text("wait for that")
+		return nil, fmt.Sprintf("namespace %s is being deleted", name), command.Text("wait until it is deleted, then run the command again")
 	}
 	o := peering.OffloadingParams{
 		Pods: string(offloadingv1beta1.LocalAndRemotePodOffloadingStrategyType), Mapping: string(offloadingv1beta1.DefaultNameMappingStrategyType),
@@ -266,8 +274,8 @@ func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffl
 			RemoteName: live.Spec.RemoteNamespaceName, Selector: live.Spec.ClusterSelector.NodeSelectorTerms,
 		}
 		if p.Mapping != "" && p.Mapping != o.Mapping || p.RemoteName != "" && p.RemoteName != o.RemoteName {
-			return nil, fmt.Sprintf("%s is offloaded already, and its name on providers can't be changed", name),
-				command.Hintf("%s, which deletes it on the providers with everything in it; then offload it again", unoffload(name, c))
+			return nil, fmt.Sprintf("namespace %s is already offloaded, and its name on providers can't be changed", name),
+				command.Hintf("run %s, which deletes the namespace on the providers and everything in it; then offload it again", unoffload(name, c))
 		}
 	}
 	if p.Pods != "" {
@@ -280,14 +288,14 @@ func (p OffloadParams) wanted(name string, live *offloadingv1beta1.NamespaceOffl
 		o.Selector = terms
 	}
 	if o.Mapping == string(offloadingv1beta1.DefaultNameMappingStrategyType) && len(name)+1+len(c.ID) > maxName {
-		return nil, fmt.Sprintf("its name on providers would be %s-%s, which is longer than %d characters", name, c.ID, maxName),
-			command.Text("choose another: --namespace-mapping-strategy SelectedName --remote-namespace-name NAME")
+		return nil, fmt.Sprintf("the name of the namespace on providers would be %s-%s, which is longer than %d characters", name, c.ID, maxName),
+			command.Text("choose another name: --namespace-mapping-strategy SelectedName --remote-namespace-name NAME")
 	}
 	return peering.Offloading(name, o), "", command.Hint{}
 }
 
-// Unoffload ends the offloading: the providers delete the mapped namespaces with everything in
-// them.
+// Unoffload returns the plan that ends the offloading of namespaces. The providers then delete the
+// mapped namespaces and everything in them.
 func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name()}
 	if plan.Steps = consumerObstacles(f); len(plan.Steps) > 0 {
@@ -297,23 +305,24 @@ func Unoffload(namespaces []string, f flows.Facts) flows.Plan {
 		live, _ := offloading(f.Sides[flows.A], name)
 		interrupts := ""
 		if live != nil && len(ready(live)) > 0 {
-			interrupts = fmt.Sprintf("namespace %s on %s is deleted, with everything in it", live.Status.RemoteNamespaceName, strings.Join(ready(live), ", "))
+			interrupts = fmt.Sprintf("namespace %s on %s is deleted, and everything in it", live.Status.RemoteNamespaceName, strings.Join(ready(live), ", "))
 			if n := running(f.Sides[flows.A], name); n > 0 {
-				interrupts += fmt.Sprintf("; pods that run there and end: %d", n)
+				interrupts += fmt.Sprintf("; running pods that end: %d", n)
 			}
 		}
 		object := flows.ObjectRef{Kind: "NamespaceOffloading", Namespace: name, Name: peering.OffloadingName}
 		s := flows.Remove(flows.A, "offloading-"+name, object, live, interrupts)
 		s.Title = "offloading of namespace " + name
 		if s.Status == flows.Waiting {
-			s.Fix = []command.Hint{command.Hintf("it waits for the providers; see: %s", f.Sides[flows.A].See(object))}
+			s.Fix = []command.Hint{command.Hintf("the deletion waits for the providers; to see its state: %s", f.Sides[flows.A].See(object))}
 		}
 		plan.Steps = append(plan.Steps, s)
 	}
 	return plan
 }
 
-// Unoffloaded describes the result, and names the namespaces that providers have not deleted yet.
+// Unoffloaded describes the result of [Unoffload]. It names the mapped namespaces that providers have
+// not deleted yet.
 func Unoffloaded(namespaces []string, f flows.Facts) string {
 	out := []string{fmt.Sprintf("No pods of %s run on virtual nodes any more.", flows.Joined(namespaces))}
 	for i := range f.Sides[flows.A].Lending.Maps {
@@ -327,11 +336,12 @@ func Unoffloaded(namespaces []string, f flows.Facts) string {
 	return strings.Join(out, "\n")
 }
 
+// running returns the number of pods of a namespace that run on virtual nodes.
 func running(c flows.ClusterFacts, namespace string) int {
 	return len(in(namespace, c.Lending.Pods, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }))
 }
 
-// Offloaded describes the result, one sentence for each namespace.
+// Offloaded describes the result of [Offload], with one sentence for each namespace.
 func Offloaded(namespaces []string, f flows.Facts) string {
 	var out []string
 	for _, name := range namespaces {
@@ -339,13 +349,13 @@ func Offloaded(namespaces []string, f flows.Facts) string {
 		switch {
 		case live == nil:
 		case live.Status.OffloadingPhase == offloadingv1beta1.NoClusterSelectedOffloadingPhaseType:
-			out = append(out, fmt.Sprintf("Namespace %s is offloaded, but no virtual node is selected: its pods stay here.", name))
+			out = append(out, fmt.Sprintf("Namespace %s is offloaded, but no virtual node is selected, so its pods stay on this cluster.", name))
 		default:
 			out = append(out, fmt.Sprintf("Pods of namespace %s may run on %s, in namespace %s.", name, strings.Join(ready(live), ", "), live.Status.RemoteNamespaceName))
 		}
 	}
 	if len(out) > 0 && f.Sides[flows.A].Can().LeaveToleration && !tolerated(f.Sides[flows.A]) {
-		out = append(out, "They need "+tolerations()+".")
+		out = append(out, "These pods need "+tolerations()+".")
 	}
 	return strings.Join(out, "\n")
 }

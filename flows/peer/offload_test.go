@@ -39,7 +39,7 @@ func TestOffloadingMakesANamespaceAndTakesItBack(t *testing.T) {
 		t.Errorf("a second run with fewer flags wrote %v", log)
 	}
 	back := func(f flows.Facts) flows.Plan { return peer.Unoffload([]string{"demo"}, f) }
-	if warned := back(flowtest.Facts(p)).Interrupts(); len(warned) != 1 || !strings.Contains(warned[0], "demo-rome on milan is deleted, with everything in it") {
+	if warned := back(flowtest.Facts(p)).Interrupts(); len(warned) != 1 || !strings.Contains(warned[0], "demo-rome on milan is deleted, and everything in it") {
 		t.Errorf("the plan warns %q", warned)
 	}
 	flowtest.MustRun(t, p, back)

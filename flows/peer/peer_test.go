@@ -285,7 +285,7 @@ func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
 		"was begun": {before: func(t *testing.T, p *flowtest.Pair) {
 			t.Helper()
 			flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan { return flows.PlanInit(flowtest.NodePort(), f) })
-		}, says: "what the clusters know of each other's addresses stays"},
+		}, says: "the Configurations of the two clusters stay"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.LiqoPair()

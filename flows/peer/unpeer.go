@@ -19,21 +19,23 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// RemoveOptions select the parts of lending to remove, and the sides.
+// RemoveOptions say which lending ends, on which sides, and whether the network stays.
 type RemoveOptions struct {
 	flows.RemoveOptions
 
 	Consumer flows.Side
-	// KeepNetwork leaves the connection of the pod networks.
+	// KeepNetwork keeps the connection of the pod networks.
 	KeepNetwork bool
 
-	unasked map[string]bool // see [removal.unasked]; nil until the first plan
+	unmanaged map[string]bool // the result of [removal.findUnmanaged] for the first plan; nil before
 }
 
-// unplan removes the objects that Plan creates. First, pods leave the virtual node, while their
-// quota and access still exist. Then it removes the resources, the access, and the parts of the
-// network that were created for them, unless the clusters also lend the other way round. The first
-// plan of a run fills o.unasked: after the first deletion, it can't be found out any more.
+// unplan returns a plan that removes the objects that the steps of Plan create. First, the pods
+// leave the virtual node. The quota and the access still exist then, because pods need both while
+// they end. Afterwards, the steps remove the resources and the access. The last steps remove the
+// parts of the network that were created for lending, unless the clusters also lend in the other
+// direction. The first plan of a run fills o.unmanaged, because the objects that decide it are
+// deleted during the run.
 func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 	reset := flows.ResetBy(command.Ours("unpeer"), o.RemoveOptions, networkOf(withoutContents(f)))
 	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {
@@ -48,10 +50,10 @@ func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 	if plan.Steps = slices.Concat(r.obstacles(), r.unread(), r.unseen()); len(plan.Steps) > 0 {
 		return plan
 	}
-	if o.unasked == nil {
-		o.unasked = r.unasked()
+	if o.unmanaged == nil {
+		o.unmanaged = r.findUnmanaged()
 	}
-	r.nobodys = o.unasked
+	r.unmanaged = o.unmanaged
 	plan.Steps = r.steps()
 	done := !slices.ContainsFunc(plan.Steps, func(s flows.Step) bool { return s.Status != flows.Done })
 	plan.Kept = r.stays()
@@ -67,13 +69,14 @@ func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 		network := remove(o.RemoveOptions, known)
 		plan.Steps, plan.Kept = append(plan.Steps, behind(network.Steps, done)...), append(plan.Kept, network.Kept...)
 	}
-	// The last step restores the mark that giveUp has set.
+	// The last step removes the mark that the step of markGone sets.
 	plan.Steps = append(plan.Steps, r.forgetUnreachable(done)...)
 	return plan
 }
 
-// network decides how much of the network to remove: the parts that were created for lending. stays
-// describes the rest.
+// network returns the function that plans the removal of the network, as far as the network was
+// created for lending; nil if all of it stays. The text stays says which part is kept, and why; ""
+// if nothing is kept.
 func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flows.Facts) flows.Plan, stays string) {
 	const all = "the network between the clusters stays"
 	gateways, configurations := r.ForPeering()
@@ -81,29 +84,30 @@ func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flow
 	case o.KeepNetwork:
 		return nil, all
 	case other != "":
-		return nil, all + ": " + other
+		return nil, all + ", because " + other
 	case !gateways:
-		return nil, all + fmt.Sprintf(": it was there before the peering; %s removes it", r.Facts.Ours("network", "reset"))
+		return nil, all + fmt.Sprintf(", because it was there before the peering; to remove it: %s", r.Facts.Ours("network", "reset"))
 	case !configurations:
-		return flows.PlanDisconnect, fmt.Sprintf("what the clusters know of each other's addresses stays: it was there before the peering; %s removes it", r.Facts.Ours("network", "reset"))
+		return flows.PlanDisconnect, fmt.Sprintf("the Configurations of the two clusters stay, because they were there before the peering; to remove them: %s", r.Facts.Ours("network", "reset"))
 	}
 	return flows.PlanReset, ""
 }
 
-// withoutContents hides the contents of the namespaces: they are inspected only after lending's
-// objects are gone from them.
+// withoutContents returns facts that do not say what the namespaces contain. The contents are read
+// only after the objects of lending are deleted.
 func withoutContents(f flows.Facts) flows.Facts {
 	f.Contents = [2]flows.Answer[flows.Contents]{}
 	return f
 }
 
-// networkOf has the facts of the network alone: everything else is removed before the network.
+// networkOf returns facts without those about lending. The plan for the network is made as if
+// lending had ended already, because its steps come after the end of lending.
 func networkOf(f flows.Facts) flows.Facts {
 	f.Sides[flows.A].Lending, f.Sides[flows.B].Lending = nil, nil
 	return f
 }
 
-// behind blocks the steps that remove the network, until the others are done.
+// behind blocks the steps that remove the network, until the steps that end lending are done.
 func behind(steps []flows.Step, done bool) []flows.Step {
 	if done {
 		return steps
@@ -112,12 +116,14 @@ func behind(steps []flows.Step, done bool) []flows.Step {
 		s := &steps[i]
 		s.Asks = nil
 		if s.Status == flows.Ready || s.Status == flows.Waiting {
-			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the peering to be removed", nil
+			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the lending to be removed", nil
 		}
 	}
 	return steps
 }
 
+// owed returns the command that the admin of the other cluster has to run after a removal on one
+// side alone.
 func owed(o RemoveOptions, f flows.Facts) []command.Command {
 	if !o.LocalOnly {
 		return nil
@@ -127,40 +133,42 @@ func owed(o RemoveOptions, f flows.Facts) []command.Command {
 	return []command.Command{c.For(string(f.Sides[flows.B].Name()))}
 }
 
-// removal is a pair whose lending is removed.
+// removal is a pair of clusters whose lending in one direction ends.
 type removal struct {
 	pair
 
-	local   bool            // does not touch side B
-	nobodys map[string]bool // namespaces of the provider that only this plan removes
+	local     bool            // the run changes nothing on side B
+	unmanaged map[string]bool // mapped namespaces that no other program removes, by name
 }
 
-// unasked lists the provider's namespaces for the consumer that no deletion removes: the provider
-// has lost its copy of the map or, since our operator needs both, its copies of the slices. Then
-// there is no copy whose deletion would remove them.
-func (r removal) unasked() map[string]bool {
+// findUnmanaged returns the mapped namespaces on the provider that no other program removes, by
+// name. A provider removes its mapped namespaces after its copy of the NamespaceMap is deleted. Our
+// operator does so only if it also has copies of the ResourceSlices. So a namespace stays if these
+// copies do not exist any more, and nothing creates them again.
+func (r removal) findUnmanaged() map[string]bool {
 	out := map[string]bool{}
 	copied := in(r.tenant(r.pro).Namespace, r.lending(r.pro).Slices, func(s *authv1beta1.ResourceSlice) bool { return r.copied(s) })
-	if r.asked(r.con) && len(r.maps()) > 0 && (len(r.slices()) > 0 || !r.can(r.pro).NeedSlices) {
-		return out // the copies are created again
+	if r.covers(r.con) && len(r.maps()) > 0 && (len(r.slices()) > 0 || !r.can(r.pro).NeedSlices) {
+		return out // the consumer's program creates the copies again
 	}
-	asked := map[string]bool{}
+	removable := map[string]bool{}
 	for _, m := range r.lending(r.pro).Maps {
-		asked[peering.MapName(&m)] = len(copied) > 0 || !r.can(r.pro).NeedSlices
+		removable[peering.MapName(&m)] = len(copied) > 0 || !r.can(r.pro).NeedSlices
 	}
 	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
-		if r.lent(&ns) && !asked[ns.Annotations[peering.AnnotationMapped]] {
+		if r.lent(&ns) && !removable[ns.Annotations[peering.AnnotationMapped]] {
 			out[ns.Name] = true
 		}
 	}
 	return out
 }
 
-// unseen refuses a removal that can't read the virtual nodes: their pods would be lost without a
-// question, or without a wait for their end.
+// unseen refuses the removal if the user may not list the consumer's pods, Nodes or
+// ForeignClusters. Without these lists, the plan would delete pods on virtual nodes before the admin
+// has agreed, or before the pods have ended.
 func (r removal) unseen() (steps []flows.Step) {
 	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {
-		if r.asked(r.con) && r.lending(r.con).Hidden[kind] && r.remains() {
+		if r.covers(r.con) && r.lending(r.con).Hidden[kind] && r.remains() {
 			steps = append(steps, flows.Refuse(r.con, flows.CodePermission, "virtual nodes and their pods", flows.FailedAccess,
 				fmt.Sprintf("this user may not list all objects of kind %s on %s", kind, r.id(r.con)), r.Facts.AskForRights("--peering")))
 		}
@@ -168,46 +176,49 @@ func (r removal) unseen() (steps []flows.Step) {
 	return steps
 }
 
-func (r removal) asked(side flows.Side) bool { return side == flows.A || !r.local }
+// covers reports whether the run changes objects on a side.
+func (r removal) covers(side flows.Side) bool { return side == flows.A || !r.local }
 
+// obstacles refuses the removal if a cluster runs no program that can end lending.
 func (r removal) obstacles() []flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		c := r.Facts.Sides[side]
-		if r.asked(side) && !c.Can().Consume && !c.Can().Provide {
+		if r.covers(side) && !c.Can().Consume && !c.Can().Provide {
 			return []flows.Step{flows.Refuse(side, check.Lending, "Liqo", flows.FailedPreflight,
-				fmt.Sprintf("%s has no Liqo (%s), whose controllers have to let go of what they made", c.ID, c.Software), command.Hintf("to remove the network alone: %s", r.Facts.Ours("network", "reset")))}
+				fmt.Sprintf("%s has neither Liqo nor our operator with a part in lending, and only these can end lending (found: %s)", c.ID, c.Software), command.Hintf("to remove only the network: %s", r.Facts.Ours("network", "reset")))}
 		}
 	}
 	return nil
 }
 
-// steps are in an order that Liqo's controllers can handle.
+// steps returns all steps that end lending. Their order is one that Liqo's controllers can handle.
 func (r removal) steps() []flows.Step {
 	var steps []flows.Step
-	if r.asked(r.con) {
+	if r.covers(r.con) {
 		steps = append(steps, r.leave()...)
 	}
-	if r.asked(r.pro) {
-		if r.asked(r.con) {
+	if r.covers(r.pro) {
+		if r.covers(r.con) {
 			before := slices.Clone(steps)
-			for _, s := range r.removeNobodys() {
-				steps = append(steps, r.ending(s, "needs the consumer to let go", before))
+			for _, s := range r.removeUnmanaged() {
+				steps = append(steps, r.ending(s, "needs the deletions on the consumer", before))
 			}
-			steps = append(steps, blockedBy(r.copiesGone(), "needs the consumer to let go", steps...))
+			steps = append(steps, blockedBy(r.copiesGone(), "needs the deletions on the consumer", steps...))
 		} else {
 			steps = append(steps, r.evictConsumer()...)
 		}
 	}
-	if r.asked(r.con) {
+	if r.covers(r.con) {
 		steps = append(steps, r.logOut(steps)...)
 	}
-	if r.asked(r.pro) {
+	if r.covers(r.pro) {
 		steps = append(steps, r.shutOut(steps)...)
 	}
 	return steps
 }
 
-// ending is a deletion that waits for the steps before it.
+// ending returns the deletion s, blocked for the reason why until the steps in before are done. If
+// the object is being deleted already, the step says how to find out why the deletion takes long.
 func (r removal) ending(s flows.Step, why string, before []flows.Step) flows.Step {
 	if s.Status == flows.Done {
 		return s
@@ -223,10 +234,11 @@ func (r removal) remove(side flows.Side, what string, o wire.Object, interrupts 
 	return flows.Remove(side, what+"-"+o.GetName(), flows.RefTo(o), o, interrupts)
 }
 
-// leave removes the pods from the consumer's virtual nodes, and gives back the resources.
+// leave returns the steps on the consumer that remove the pods from the virtual nodes, and then the
+// virtual nodes and the resources.
 func (r removal) leave() []flows.Step {
 	var steps []flows.Step
-	if s := r.giveUp(); s != nil {
+	if s := r.markGone(); s != nil {
 		steps = append(steps, *s)
 	}
 	for _, m := range r.members() {
@@ -234,72 +246,79 @@ func (r removal) leave() []flows.Step {
 			steps = append(steps, flows.Ensure(r.con, "cordon-"+m.Name, m, peering.Node(m.Name, true)))
 		}
 	}
-	steps = append(steps, blockedBy(r.drain(), "needs the node to be cordoned", steps...))
+	steps = append(steps, blockedBy(r.drain(), "needs the virtual node to be cordoned", steps...))
 	before := slices.Clone(steps)
 	for _, s := range r.slices() {
-		steps = append(steps, r.ending(r.remove(r.con, "slice", s, ""), "needs the pods to leave", before))
+		steps = append(steps, r.ending(r.remove(r.con, "slice", s, ""), "needs the pods to leave the virtual node", before))
 	}
 	before = slices.Clone(steps)
 	for _, v := range r.virtualNodes() {
-		steps = append(steps, r.ending(r.remove(r.con, "virtual-node", v, ""), "needs the resources to be given back", before))
+		steps = append(steps, r.ending(r.remove(r.con, "virtual-node", v, ""), "needs the ResourceSlice to be deleted", before))
 	}
 	steps = append(steps, r.nodesGone())
 	before = slices.Clone(steps)
 	for _, m := range r.maps() {
-		steps = append(steps, r.ending(r.remove(r.con, "map", m, ""), "needs the virtual node to go", before))
+		steps = append(steps, r.ending(r.remove(r.con, "map", m, ""), "needs the virtual node to be gone", before))
 	}
 	return steps
 }
 
+// maps returns the consumer's NamespaceMaps for the provider, without copies of other clusters' maps.
 func (r removal) maps() []*offloadingv1beta1.NamespaceMap {
 	return in(r.tenant(r.con).Namespace, r.lending(r.con).Maps, func(m *offloadingv1beta1.NamespaceMap) bool {
 		return m.Labels[peering.LabelDestination] == string(r.tenant(r.con).Remote) && m.Labels[peering.LabelReplicated] == ""
 	})
 }
 
-// dead reports whether the consumer's Liqo also treats the provider as gone.
+// dead reports whether the run covers the consumer alone, and the consumer does not reach the
+// provider's API server.
 func (r removal) dead() bool {
 	state, _ := lending.Reached(r.cluster(r.con))
 	return r.local && state != corev1beta1.ConditionStatusEstablished
 }
 
-// giveUp marks the provider as gone for good, so that the consumer's Liqo does not wait for it. Our
-// operator never waits for it.
-func (r removal) giveUp() *flows.Step {
+// markGone returns the step that marks the provider as gone for good, so that the consumer's Liqo
+// does not wait for the provider; nil if the mark is not needed. Our operator needs no mark: it
+// never waits for a provider that does not answer.
+func (r removal) markGone() *flows.Step {
 	c := r.cluster(r.con)
 	if !r.dead() || c == nil || !r.remains() || r.can(r.con).EndAlone {
 		return nil
 	}
 	s := flows.Ensure(r.con, "give-up", c, peering.Unreachable(c.Name, true))
-	s.Interrupts = fmt.Sprintf("what runs on %s is given up: its pods here are deleted without waiting for them to end there", r.id(r.pro))
+	s.Interrupts = fmt.Sprintf("the pods on the virtual node are deleted at once, even if they still run on %s", r.id(r.pro))
 	return &s
 }
 
+// remains reports whether the consumer still has objects of this lending.
 func (r removal) remains() bool {
 	return len(r.slices())+len(r.virtualNodes())+len(r.maps())+len(r.identities())+len(r.kubeconfigs()) > 0
 }
 
-// forgetUnreachable undoes giveUp: otherwise, later lending would be cut off.
+// forgetUnreachable returns the step that removes the mark that markGone sets; nil if there is no
+// mark of ours. With the mark, the consumer's Liqo would not work with the provider later.
 func (r removal) forgetUnreachable(done bool) []flows.Step {
 	c := r.cluster(r.con)
-	if !r.asked(r.con) || c == nil || c.Annotations[peering.AnnotationUnreachable] == "" || !wroteAnnotation(c) && done {
+	if !r.covers(r.con) || c == nil || c.Annotations[peering.AnnotationUnreachable] == "" || !wroteAnnotation(c) && done {
 		return nil
 	}
 	want := peering.Unreachable(c.Name, false)
 	s := flows.Ensure(r.con, "unreachable", c, want)
 	if !done {
-		s = flows.BlockedStep(r.con, flows.Update, "unreachable", flows.RefTo(want), "needs the rest to be gone")
+		s = flows.BlockedStep(r.con, flows.Update, "unreachable", flows.RefTo(want), "needs all other steps to be done")
 	}
 	return []flows.Step{s}
 }
 
+// wroteAnnotation reports whether our program wrote the mark of markGone on a ForeignCluster.
 func wroteAnnotation(o metav1.Object) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == wire.FieldManager && e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.GetRawBytes()), peering.AnnotationUnreachable)
 	})
 }
 
-// drain evicts the pods from the virtual nodes. Their controllers create new pods on other nodes.
+// drain returns the step that evicts the pods from the virtual nodes. The controllers of the pods
+// create new pods, which run on other nodes.
 func (r removal) drain() flows.Step {
 	s := flows.Step{ID: flows.IDOf(r.con, "drain"), Side: r.con, Action: flows.Delete, Title: "pods on " + r.nodeName(), Status: flows.Done, Code: ""}
 	members := r.members()
@@ -324,22 +343,23 @@ func (r removal) drain() flows.Step {
 		return s
 	case len(pods) > 0:
 		s.Status, s.Objects = flows.Ready, s.Gone
-		s.Interrupts = fmt.Sprintf("%s on %s ends; whoever made it starts another one elsewhere", pods[0], r.nodeName())
+		s.Interrupts = fmt.Sprintf("pod %s on %s ends; its controller, if it has one, starts a new pod on another node", pods[0], r.nodeName())
 		if len(pods) > 1 {
-			s.Interrupts = fmt.Sprintf("%d pods on %s end; whoever made them starts others elsewhere", len(pods), r.nodeName())
+			s.Interrupts = fmt.Sprintf("%d pods on %s end; their controllers, if they have any, start new pods on other nodes", len(pods), r.nodeName())
 		}
-		s.Reason = "evicted as PodDisruptionBudgets allow: " + some(pods)
-		s.Fix = []command.Hint{command.Hintf("a budget that allows no eviction holds a pod for ever: %s", r.Facts.Sides[r.con].Kubectl("get", "poddisruptionbudgets", "-A"))}
+		s.Reason = "evicts pods when their PodDisruptionBudgets allow it: " + some(pods)
+		s.Fix = []command.Hint{command.Hintf("a pod stays as long as its PodDisruptionBudget allows no eviction; to list the budgets: %s", r.Facts.Sides[r.con].Kubectl("get", "poddisruptionbudgets", "-A"))}
 	default:
-		s.Status, s.Code, s.Reason = flows.Waiting, check.Drain, fmt.Sprintf("pods that are still ending: %d", ending)
-		s.Fix = []command.Hint{command.Hintf("see: %s", r.Facts.Sides[r.con].Kubectl("get", "pods", "-A", "--field-selector", "spec.nodeName="+r.nodeName()))}
+		s.Status, s.Code, s.Reason = flows.Waiting, check.Drain, fmt.Sprintf("pods that have not ended yet: %d", ending)
+		s.Fix = []command.Hint{command.Hintf("to list them: %s", r.Facts.Sides[r.con].Kubectl("get", "pods", "-A", "--field-selector", "spec.nodeName="+r.nodeName()))}
 	}
 	return s
 }
 
-// named is the largest number of names in a sentence.
+// named is the largest number of names that [some] lists.
 const named = 3
 
+// some joins names, and counts those after the first few.
 func some(names []string) string {
 	if len(names) > named {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
@@ -347,27 +367,30 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// daemon reports whether a pod belongs to its node, so that an eviction would not move it.
 func daemon(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" || o.Kind == "Node" })
 }
 
-// nodesGone waits until the objects that the VirtualNodes created are gone.
+// nodesGone returns the step that waits until the consumer's program has deleted the Nodes and
+// the virtual kubelets of the VirtualNodes.
 func (r removal) nodesGone() flows.Step {
 	s := r.wait(r.con, "node-gone", "Node is gone", check.VirtualNode)
 	switch nodes, kubelets := len(r.members()), len(r.kubelets()); {
 	case len(r.virtualNodes()) > 0:
 		s.Status, s.Reason = flows.Blocked, "needs the VirtualNode to be deleted"
 	case nodes+kubelets > 0:
-		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to remove the Node and its Deployment", r.program(r.con)), []command.Hint{r.readLog(r.con, manager)}
+		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to delete the Node and its virtual kubelet", r.program(r.con)), []command.Hint{r.readLog(r.con, manager)}
 	default:
 		s.Status = flows.Done
 	}
 	return s
 }
 
-// copiesGone waits until no object of the consumer is left on the provider.
+// copiesGone returns the step that waits until the provider has no copies of the consumer's
+// requests, and no mapped namespaces of the consumer.
 func (r removal) copiesGone() flows.Step {
-	s := r.wait(r.pro, "copies-gone", fmt.Sprintf("nothing of %s is left", r.id(r.con)), flows.CodeDeletion)
+	s := r.wait(r.pro, "copies-gone", fmt.Sprintf("objects of %s are gone", r.id(r.con)), flows.CodeDeletion)
 	if left := r.left(); len(left) > 0 {
 		s.Reason, s.Fix = "still there: "+some(left), []command.Hint{r.readLog(r.con, replicator)}
 	} else {
@@ -376,6 +399,8 @@ func (r removal) copiesGone() flows.Step {
 	return s
 }
 
+// left names the objects for which copiesGone waits. It adds the reason if a namespace can't be
+// deleted.
 func (r removal) left() (names []string) {
 	for _, o := range r.copies() {
 		names = append(names, flows.RefTo(o).Title())
@@ -392,13 +417,13 @@ func (r removal) left() (names []string) {
 	return names
 }
 
-// lent reports whether a namespace of the provider was created for the consumer.
+// lent reports whether a namespace of the provider is a mapped namespace of the consumer.
 func (r removal) lent(ns *corev1.Namespace) bool {
 	return strings.HasPrefix(ns.Annotations[peering.AnnotationMapped], r.tenant(r.pro).Namespace+"/")
 }
 
-// copies lists the provider's copies of the consumer's requests. Those for its access are removed
-// with the access.
+// copies returns the provider's copies of the consumer's NamespaceMaps and ResourceSlices. Copies of
+// Renew objects are not included, because they are deleted together with the access.
 func (r removal) copies() (all []wire.Object) {
 	namespace, l := r.tenant(r.pro).Namespace, r.lending(r.pro)
 	for _, m := range in(namespace, l.Maps, func(m *offloadingv1beta1.NamespaceMap) bool { return r.copied(m) }) {
@@ -410,7 +435,8 @@ func (r removal) copies() (all []wire.Object) {
 	return all
 }
 
-// evictConsumer removes the objects that a consumer has left on the provider and will never remove.
+// evictConsumer returns the steps that remove the consumer's objects from the provider, for a run
+// that does not cover the consumer.
 func (r removal) evictConsumer() []flows.Step {
 	var steps []flows.Step
 	interrupts := ""
@@ -425,36 +451,38 @@ func (r removal) evictConsumer() []flows.Step {
 	for _, o := range in(r.tenant(r.pro).Namespace, r.lending(r.pro).Renews, func(o *authv1beta1.Renew) bool { return r.copied(o) }) {
 		steps = append(steps, r.ending(r.remove(r.pro, "renew", o, ""), "", nil))
 	}
-	steps = append(steps, r.removeNobodys()...)
-	return append(steps, blockedBy(r.copiesGone(), "needs the deletions", steps...))
+	steps = append(steps, r.removeUnmanaged()...)
+	return append(steps, blockedBy(r.copiesGone(), "needs the deletions to be done", steps...))
 }
 
-// removeNobodys removes the namespaces that no other program removes.
-func (r removal) removeNobodys() (steps []flows.Step) {
+// removeUnmanaged returns the steps that delete the mapped namespaces that no other program removes.
+func (r removal) removeUnmanaged() (steps []flows.Step) {
 	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
-		if r.nobodys[ns.Name] && r.lent(&ns) {
+		if r.unmanaged[ns.Name] && r.lent(&ns) {
 			steps = append(steps, r.ending(r.remove(r.pro, "namespace", &ns, r.podsEnd()), "", nil))
 		}
 	}
 	return steps
 }
 
+// podsEnd is the warning of a step that deletes mapped namespaces.
 func (r removal) podsEnd() string {
-	return fmt.Sprintf("the pods that %s runs on %s are deleted, with everything in their namespaces", r.id(r.con), r.id(r.pro))
+	return fmt.Sprintf("the pods that %s runs on %s are deleted, and everything else in their namespaces", r.id(r.con), r.id(r.pro))
 }
 
-// kubeconfigs lists the Secrets with the consumer's access.
+// kubeconfigs returns the consumer's Secrets with kubeconfigs for the provider.
 func (r removal) kubeconfigs() []*corev1.Secret {
 	return in(r.tenant(r.con).Namespace, r.lending(r.con).Secrets, func(s *corev1.Secret) bool {
 		return r.ofPeer(r.con)(s) && s.Labels[peering.LabelIdentityType] != "" && len(s.OwnerReferences) > 0
 	})
 }
 
-// logOut removes the consumer's access, once no deletion on the provider needs it.
+// logOut returns the steps that remove the consumer's access. They come after the steps in before,
+// because the deletions on the provider need the access.
 func (r removal) logOut(before []flows.Step) []flows.Step {
 	var steps []flows.Step
 	for _, i := range r.identities() {
-		steps = append(steps, r.ending(r.remove(r.con, "identity", i, ""), "needs the rest to be gone", before))
+		steps = append(steps, r.ending(r.remove(r.con, "identity", i, ""), "needs the other deletions to be done", before))
 	}
 	s := r.wait(r.con, "access-gone", "access is gone", check.Identity)
 	renews := in(r.tenant(r.con).Namespace, r.lending(r.con).Renews, func(o *authv1beta1.Renew) bool {
@@ -464,7 +492,7 @@ func (r removal) logOut(before []flows.Step) []flows.Step {
 	case len(r.identities()) > 0:
 		s.Status, s.Reason = flows.Blocked, "needs the Identity to be deleted"
 	case len(renews)+len(r.kubeconfigs()) > 0:
-		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to remove the kubeconfig", r.program(r.con)), []command.Hint{r.readLog(r.con, replicator)}
+		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to delete the kubeconfig for the provider", r.program(r.con)), []command.Hint{r.readLog(r.con, replicator)}
 	default:
 		s.Status = flows.Done
 	}
@@ -475,7 +503,8 @@ func (r removal) logOut(before []flows.Step) []flows.Step {
 	return steps
 }
 
-// shutOut removes the provider's Tenant, and then the objects from which it was made.
+// shutOut returns the steps that remove the provider's Tenant, and then the Secrets from which the
+// Tenant was made.
 func (r removal) shutOut(before []flows.Step) []flows.Step {
 	var steps []flows.Step
 	if t := r.accepted(); t != nil {
@@ -492,27 +521,28 @@ func (r removal) shutOut(before []flows.Step) []flows.Step {
 	return steps
 }
 
-// reverse describes lending in the other direction; "" if there is none.
+// reverse returns a sentence about lending in the other direction; "" if there is none.
 func (r removal) reverse() string {
 	sentence := fmt.Sprintf("%s uses resources of %s", r.id(r.pro), r.id(r.con))
 	other := pair{Connection: r.Connection, con: r.pro, pro: r.con}
 	switch {
-	case r.asked(r.con) && other.accepted() != nil, r.asked(r.pro) && len(other.identities())+len(other.slices())+len(other.virtualNodes()) > 0:
+	case r.covers(r.con) && other.accepted() != nil, r.covers(r.pro) && len(other.identities())+len(other.slices())+len(other.virtualNodes()) > 0:
 		return sentence
 	}
 	return ""
 }
 
-// stays describes the leftovers, as sentences: Liqo keeps them, or nobody can remove them.
+// stays returns a sentence for each thing that the run does not remove: certificates, the marks of
+// offloaded namespaces, and the ForeignClusters that Liqo keeps.
 func (r removal) stays() []string {
 	var out []string
 	if s := r.certificate(peering.CertificateName); s != nil {
 		if c, err := peering.Certificate(s.Data[peering.KeyCertificate]); err == nil {
-			out = append(out, fmt.Sprintf("the certificates that %s has given %s can't be called back: they are good until %s, and allow nothing as long as %s has no Tenant %s",
+			out = append(out, fmt.Sprintf("%s can't revoke the certificates that it gave %s; they are valid until %s, but they allow nothing while %s has no Tenant %s",
 				r.id(r.pro), r.id(r.con), c.NotAfter.UTC().Format("2006-01-02"), r.id(r.pro), r.id(r.con)))
 		}
 	}
-	if r.asked(r.con) {
+	if r.covers(r.con) {
 		var namespaces []string
 		for _, o := range r.lending(r.con).Offloadings {
 			if _, here := o.Status.RemoteNamespacesConditions[string(r.tenant(r.con).Remote)]; here {
@@ -520,19 +550,20 @@ func (r removal) stays() []string {
 			}
 		}
 		if len(namespaces) > 0 {
-			out = append(out, fmt.Sprintf("namespaces stay marked for offloading: %s; %s takes that back", some(namespaces), r.Facts.Sides[r.con].Ours("unoffload", "namespace")))
+			out = append(out, fmt.Sprintf("these namespaces stay marked for offloading: %s; to remove a mark: %s", some(namespaces), r.Facts.Sides[r.con].Ours("unoffload", "namespace")))
 		}
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		if c := r.cluster(side); r.asked(side) && c != nil && r.can(side).KeepForeignCluster {
+		if c := r.cluster(side); r.covers(side) && c != nil && r.can(side).KeepForeignCluster {
 			out = append(out, fmt.Sprintf("Liqo on %s keeps ForeignCluster %s, which says that there is no peering", r.id(side), c.Name))
 		}
 	}
 	return out
 }
 
-// Removing is [unplan] for one run. The first plan settles the peer, because after the last
-// deletion no object names it.
+// Removing returns the function that plans one run: [unplan], with the same options each time. The
+// first plan writes the peer's ID into the options, because no object names the peer after the last
+// deletion.
 func Removing(o RemoveOptions) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan {
 		p := unplan(&o, f)

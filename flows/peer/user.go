@@ -47,20 +47,20 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 			command.Hintf("give a URL that the admin of %s can reach: --api-server", u.Consumer))
 	case !slices.Contains(given.Bounds, peering.UserPolicy):
 		return refuse(flows.CodeUnfit, "bounds of the account", fmt.Sprintf("%s has no admission policy %s, without which the account could do more than it should", p.id(p.pro), peering.UserPolicy),
-			command.Hintf("bring the installation up to date: %s; Kubernetes before 1.30 has no such policies", f.Sides[flows.A].Ours("install")))
+			command.Hintf("upgrade the installation: %s; the policy needs Kubernetes 1.30 or later", f.Sides[flows.A].Ours("install")))
 	}
 	plan.Steps = []flows.Step{p.TenantNamespace(p.pro)}
 	for _, o := range u.objects(p) {
 		plan.Steps = append(plan.Steps, p.BehindNamespace(p.pro, flows.Ensure(p.pro, o.what, o.live, o.want)))
 	}
 	plan.Kept = []string{
-		fmt.Sprintf("the file that this writes lets its holder connect %s and %s, have %s let in, and take both back; it shows nothing of other peers, and of Secrets the nonce alone", p.id(p.pro), u.Consumer, u.Consumer),
+		fmt.Sprintf("whoever has the file can connect %s and %s, let %s in as a consumer, and undo both; the file gives no access to objects of other peers, and to no Secret except the one that proves the consumer's identity", p.id(p.pro), u.Consumer, u.Consumer),
 	}
 	if !f.Sides[flows.A].Operator.Peering.Provides() {
-		plan.Kept = append(plan.Kept, fmt.Sprintf("the operator on %s is not told that the cluster is a provider: until then the file is good for the network alone", p.id(p.pro)))
+		plan.Kept = append(plan.Kept, fmt.Sprintf("the operator on %s is not installed as a provider, so the file only helps to connect the networks", p.id(p.pro)))
 	}
 	if len(given.CA) == 0 {
-		plan.Kept = append(plan.Kept, fmt.Sprintf("the kubeconfig of context %s names no certificate authority, so the file names none, and is good where the API server's certificate is trusted anyway", f.Sides[flows.A].Context.Name))
+		plan.Kept = append(plan.Kept, fmt.Sprintf("the kubeconfig of context %s names no certificate authority, so the file names none either; it works only on machines that trust the API server's certificate", f.Sides[flows.A].Context.Name))
 	}
 	return plan
 }
