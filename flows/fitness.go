@@ -102,7 +102,7 @@ func ObstaclesOf(side Side, c ClusterFacts) (all []Step) {
 	case !c.Can().Connect && c.Elsewhere != ElsewhereFacts{}:
 		all = append(all, *InstalledElsewhere(side, c))
 	case (!c.HasCRDs || c.ID == "") && c.Unseen() != "":
-		add(CodeSoftware, "installation", fmt.Sprintf("whether Liqo or the liqo-tui operator is installed on %s is not known: %s", c.Context, c.Unseen()), c.Alone().SeeManagers())
+		add(CodeSoftware, "installation", fmt.Sprintf("liqo-tui can't see whether Liqo or the liqo-tui operator is installed on %s: %s", c.Context, c.Unseen()), c.Alone().SeeManagers())
 	case !c.HasCRDs || !c.Can().Connect && c.ID == "":
 		add(CodeSoftware, "installation",
 			fmt.Sprintf("nothing is installed on %s yet, neither Liqo nor the liqo-tui operator", c.Context),

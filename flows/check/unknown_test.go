@@ -99,7 +99,7 @@ func TestWhatMayNotBeReadIsNotInstalledOver(t *testing.T) {
 	f := factsOf(flowtest.NewPair())
 	bare(&f.Sides[flows.A])
 	hidden(&f.Sides[flows.A])
-	if failed := flows.FirstObstacle(flows.A, f.Sides[flows.A]); failed == nil || !strings.Contains(failed.Reason, "is not known: Deployments may not be read in all namespaces") {
+	if failed := flows.FirstObstacle(flows.A, f.Sides[flows.A]); failed == nil || !strings.Contains(failed.Reason, "Deployments may not be read in all namespaces") {
 		t.Errorf("a plan says %v", failed)
 	}
 }

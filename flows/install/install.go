@@ -1,5 +1,5 @@
-// Package install plans how our operator is installed on a cluster, upgraded, and removed.
-// Its plans are of type [flows.Plan].
+// Package install makes the plans by which our operator is installed on a cluster, upgraded, and
+// removed. The type of these plans is [flows.Plan].
 package install
 
 import (
@@ -25,11 +25,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// notYet is the placeholder for ranges that are known only after the installation.
+// notYet stands for an address range that is known only after the installation.
 const notYet networkingv1beta1.CIDR = "<known after the installation>"
 
-// Plan installs our operator on cluster A, or upgrades it. Settings that p leaves out stay as they
-// are.
+// Plan returns the plan that installs our operator on cluster A, or upgrades it. A setting without
+// a value in p keeps its present value.
 func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	c := f.Sides[flows.A]
 	plan := flows.Plan{A: c.Name()}
@@ -39,8 +39,8 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	plan.A, plan.Asks = cmp.Or(c.ID, p.ClusterID), []flows.Question{flows.AskInstallation{Side: flows.A}}
 	if c.Software == flows.Liqo {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUnfit, "installation", flows.FailedPreflight,
-			"Liqo's controller-manager already connects this cluster, and two operators would fight over the same objects",
-			command.Hintf("use %s as it is: it works with Liqo's", command.Ours("network", "connect").On(c.Flags())))}
+			"Liqo's controller-manager already connects this cluster, and two operators would undo each other's changes",
+			command.Hintf("connect the cluster without our operator: %s works with Liqo", command.Ours("network", "connect").On(c.Flags())))}
 		return plan
 	}
 	if s := byHelm(c); s != nil {
@@ -68,7 +68,7 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// complete fills settings that the admin left out with the cluster's present ones.
+// complete returns p with the cluster's present value for each setting that the admin left out.
 func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams {
 	told := render.InstallParams{}
 	if d := installed[appsv1.Deployment](c, wire.OperatorName); d != nil {
@@ -76,7 +76,7 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	}
 	p.Image, p.Pods = cmp.Or(p.Image, told.Image), cmp.Or(p.Pods, told.Pods)
 	p.Namespace, p.ClusterID = c.Namespace, cmp.Or(p.ClusterID, c.ID)
-	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // a change of it is more than an update
+	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // another range would replace the Network, not only update it
 	p.ServiceCIDR = cmp.Or(p.ServiceCIDR, told.ServiceCIDR)
 	p.Peering, p.APIServer = cmp.Or(p.Peering, told.Peering), cmp.Or(p.APIServer, told.APIServer)
 	if len(p.Pools) == 0 {
@@ -91,7 +91,7 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	if d := installed[appsv1.DaemonSet](c, wire.FabricName); d != nil {
 		p.Announce = cmp.Or(p.Announce, render.Announced(d))
 	}
-	if p.OperatorReplicas == 0 && told.OperatorReplicas > 0 { // an operator scaled to zero has to run again, with one replica
+	if p.OperatorReplicas == 0 && told.OperatorReplicas > 0 { // an operator that was scaled to zero runs again, with one pod
 		p.OperatorReplicas = min(told.OperatorReplicas, maxOperatorReplicas)
 	}
 	if p.GatewayReplicas == 0 {
@@ -100,17 +100,17 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	return p
 }
 
-// byHelm refuses an installation that is a Helm release, with a failed step; nil if it is none.
-// Helm's next upgrade would undo our changes.
+// byHelm returns a failed step if Helm manages the installation, because Helm's next upgrade would
+// undo our changes; else nil.
 func byHelm(c flows.ClusterFacts) *flows.Step {
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil || d.Annotations[helmRelease] == "" {
 		return nil
 	}
 	release, namespace := d.Annotations[helmRelease], cmp.Or(d.Annotations[helmNamespace], d.Namespace)
-	return new(flows.Refuse(flows.A, flows.CodeOwnership, "the installation is Helm's", flows.FailedConflict,
-		fmt.Sprintf("Helm release %s in namespace %s made the installation, and would take back what another program changes of it", release, namespace),
-		command.Hintf("change it with %s, or remove it with %s",
+	return new(flows.Refuse(flows.A, flows.CodeOwnership, "Helm manages the installation", flows.FailedConflict,
+		fmt.Sprintf("Helm release %s in namespace %s manages the installation, and its next upgrade would undo the changes of other programs", release, namespace),
+		command.Hintf("change the installation with %s, or remove it with %s",
 			command.Helm(c.Flags(), "upgrade", release, "-n", namespace, "--reuse-values"), command.Helm(c.Flags(), "uninstall", release, "-n", namespace))))
 }
 
@@ -120,22 +120,24 @@ const (
 	helmNamespace = "meta.helm.sh/release-namespace"
 )
 
-// Bring implements [flows.Installation].
+// Bring returns the steps that install our operator before a connection is made. It also returns the
+// cluster as it will be after these steps, and whether the plan needs the answer to
+// [flows.AskInstallation]. If Liqo or a working operator of ours is installed, no step is left to do.
 func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flows.Step, expected flows.ClusterFacts, asks bool) {
 	if c.Problem != nil || c.Software == flows.Liqo {
 		return nil, c, false
 	}
 	expected, wanted := c, i.params
 	broken := c.Software == flows.Operator && c.Operator.Problem != ""
-	if broken && c.Installation.Value() != nil { // with another image, it may work
+	if broken && c.Installation.Value() != nil { // another image may repair the operator
 		if mended, err := New(complete(c, i.params)); err == nil {
 			i = mended
 		}
 	}
 	steps = i.steps(side, c)
 	if c.Software == flows.Operator && (!broken || c.Installation.Value() == nil && c.Installation.Unknown() == "") {
-		// The operator's Deployment is applied last: where it exists, nothing is missing. An update
-		// of an operator that works is the task of another command.
+		// The operator's Deployment exists, so the installation is complete: see [parts]. An operator
+		// that works is upgraded by the command install, not by a plan for a connection.
 		for k := range steps {
 			steps[k].Status, steps[k].Reason, steps[k].Objects, steps[k].Diff = flows.Done, "", nil, ""
 		}
@@ -147,18 +149,18 @@ func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flo
 	return steps, expected, !c.Can().Connect || broken
 }
 
-// installNamespace refuses a namespace whose pod security forbids our programs; nil if the
-// namespace can be used, or does not exist yet.
+// installNamespace returns a failed step if the namespace refuses our programs' pods (Pod Security
+// Standards); nil if the namespace can be used, or does not exist yet.
 func installNamespace(side flows.Side, c flows.ClusterFacts, name string) *flows.Step {
 	ns := c.FindNamespace(name)
 	if ns == nil || render.CreatedByUs(ns) || render.RefusesPods(ns) == "" {
 		return nil
 	}
 	return new(flows.Refuse(side, flows.CodeNamespace, "the operator can be installed", flows.FailedPreflight, render.RefusesPods(ns),
-		command.Hintf("choose another with --liqo-namespace, or allow it: %s", c.Privilege(name))))
+		command.Hintf("choose another namespace with --liqo-namespace, or allow the pods: %s", c.Privilege(name))))
 }
 
-// promised is the cluster as it will be after the installation.
+// promised returns the facts of the cluster as they will be after the installation.
 func promised(c flows.ClusterFacts, p render.InstallParams) flows.ClusterFacts {
 	c.ID, c.Software, c.Operator = cmp.Or(c.ID, p.ClusterID), flows.Operator, flows.OperatorFacts{}
 	c.HasCRDs, c.MissingKinds = true, nil
@@ -172,14 +174,15 @@ func promised(c flows.ClusterFacts, p render.InstallParams) flows.ClusterFacts {
 	return c
 }
 
-// Installation is our operator with the settings for one cluster.
+// Installation is all objects of one cluster's installation, with the settings in them.
 type Installation struct {
 	params  render.InstallParams
 	objects []wire.Object
-	diffs   map[string]string // of objects that don't exist yet, by name
+	diffs   map[string]string // by object name: the diff for an object that does not exist yet
 }
 
-// New renders an installation once; the plans that contain it reuse the objects.
+// New renders all objects of an installation. A run makes many plans, and all of them use these
+// objects.
 func New(p render.InstallParams) (*Installation, error) {
 	p.Namespace = cmp.Or(p.Namespace, wire.DefaultNamespace)
 	objects, err := render.Install(p)
@@ -192,20 +195,20 @@ func New(p render.InstallParams) (*Installation, error) {
 			render.NoteImages(o, *pod)
 		}
 		i.diffs[apply.Name(o)] = apply.Diff(nil, o)
-		if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok { // 8,000 lines in all, generated from Liqo's Go types
+		if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok { // one line instead of the whole text: all CRDs together have 8,000 lines
 			i.diffs[apply.Name(o)] = fmt.Sprintf("+ %s  %s\n", d.Spec.Names.Kind, d.Name)
 		}
 	}
 	return i, nil
 }
 
-// ClusterID is the name by which the peers will know the cluster.
+// ClusterID returns the name by which the peers will know the cluster.
 func (i *Installation) ClusterID() wire.ClusterID { return i.params.ClusterID }
 
-// PlacesAgents reports whether an admin has chosen the nodes of agents.
+// PlacesAgents reports whether an admin has chosen the nodes on which agents run.
 func (i *Installation) PlacesAgents() bool { return i.params.Pods.PlacesFabric() }
 
-// Parts of an installation, in their order of application. An upgrade applies the templates last.
+// IDs of the steps of an installation.
 const (
 	stepDefinitions = "definitions"
 	stepHome        = "liqo-namespace"
@@ -214,11 +217,12 @@ const (
 	stepTemplates   = "templates"
 	stepFabric      = "fabric"
 	stepOperator    = "operator"
-	stepFormer      = "former-rights"
+	stepObsolete    = "former-rights"
 )
 
-// parts are the steps of an installation, with their titles. The operator's Deployment comes last:
-// later runs take it as the sign of an installation.
+// parts lists the parts of an installation, with their titles. A new installation applies them in
+// this order. So the operator's Deployment exists only if all other parts exist. An upgrade applies
+// the templates after the operator, for the reason in [Installation.replaced].
 var parts = []struct{ id, title string }{
 	{stepDefinitions, "definitions of Liqo's API"},
 	{stepHome, "namespace of the installation"},
@@ -229,7 +233,7 @@ var parts = []struct{ id, title string }{
 	{stepOperator, "liqo-tui operator"},
 }
 
-// partOf is the part of the installation that an object belongs to.
+// partOf returns the ID of the part to which an object belongs.
 func partOf(o wire.Object) string {
 	switch flows.RefTo(o).Kind {
 	case "CustomResourceDefinition":
@@ -248,8 +252,8 @@ func partOf(o wire.Object) string {
 	return stepSettings
 }
 
-// steps are the steps that apply the installation, or one failed step with the reason that it can't
-// be applied.
+// steps returns the steps that apply the installation. If it can't be applied, steps returns one
+// failed step with the reason.
 func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step {
 	if failed := i.obstacle(side, c); failed != nil {
 		return []flows.Step{*failed}
@@ -276,49 +280,51 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 		case part.id != stepRights && (!done[stepDefinitions] || !i.served(c)):
 			s.Status, s.Reason, s.Objects = flows.Blocked, i.blocked(c, part.id, "needs the definitions"), nil
 		case part.id == stepTemplates && s.Status == flows.Ready && !i.replaced(side, c):
-			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the operator of this version: it replaces the gateways", nil
+			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the operator of this version, which replaces the gateways", nil
 		case part.id == stepOperator && !done[stepFabric]:
 			s.Status, s.Reason, s.Objects = flows.Blocked, i.blocked(c, part.id, "needs the rest to be applied"), nil
 		}
 		done[part.id] = s.Status == flows.Done
 		steps = append(steps, s)
 	}
-	if s := i.formerRights(side, c); s.Status != flows.Done {
+	if s := i.obsoleteRights(side, c); s.Status != flows.Done {
 		steps = append(steps, s)
 	}
 	return steps
 }
 
-// formerRights removes objects that the operator does not need after a change of its role in
-// lending: rights, and the way to its proxy. Consumers' rights from these roles end with them.
-func (i *Installation) formerRights(side flows.Side, c flows.ClusterFacts) flows.Step {
+// obsoleteRights returns the step that removes the rights, and the Service of the proxy, that the
+// operator does not need after a change of its part in lending. Consumers that got rights through
+// these roles lose them.
+func (i *Installation) obsoleteRights(side flows.Side, c flows.ClusterFacts) flows.Step {
 	var all []flows.Step
 	if c.Installation.Value() != nil {
 		for _, o := range c.Installation.Value().Objects {
 			wanted := slices.ContainsFunc(i.objects, func(w wire.Object) bool { return flows.RefTo(w) == flows.RefTo(o) })
 			if !wanted && partOf(o) == stepRights && render.MadeByUs(o) {
-				all = append(all, flows.Remove(side, stepFormer, flows.RefTo(o), o, ""))
+				all = append(all, flows.Remove(side, stepObsolete, flows.RefTo(o), o, ""))
 			}
 		}
 	}
-	s := together(side, stepFormer, all)
-	s.Action, s.Title = flows.Delete, "what peerings do not need any more"
+	s := together(side, stepObsolete, all)
+	s.Action, s.Title = flows.Delete, "objects that lending does not need any more"
 	return s
 }
 
-// seeInstallation is what to do where nobody knows what is installed.
+// seeInstallation is the advice for users who may not read the objects of the installation.
 func seeInstallation() command.Hint {
-	return command.Text("ask the cluster's administrator for the right to read it")
+	return command.Text("ask the cluster's administrator for the right to read the objects of the installation")
 }
 
-// obstacle is the reason that the installation can't be applied, as a failed step; nil if it can.
+// obstacle returns a failed step with the reason that the installation can't be applied; nil if it
+// can be applied.
 func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.Step {
-	if why := c.Unseen(); why != "" { // a second operator would work against the first
+	if why := c.Unseen(); why != "" { // two operators would undo each other's changes
 		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess,
-			fmt.Sprintf("whether Liqo or the liqo-tui operator is installed on %s is not known: %s", c.Context, why), c.Alone().SeeManagers()))
+			fmt.Sprintf("liqo-tui can't see whether Liqo or the liqo-tui operator is installed on %s: %s", c.Context, why), c.Alone().SeeManagers()))
 	}
 	if why := c.Installation.Unknown(); why != "" {
-		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess, "what is installed is not known: "+why, seeInstallation()))
+		return new(flows.Refuse(side, flows.CodeForbidden, "the operator can be installed", flows.FailedAccess, "liqo-tui can't see what is installed: "+why, seeInstallation()))
 	}
 	if !c.Can().Connect || c.Installation.Value() != nil {
 		for _, s := range []*flows.Step{flows.InstalledElsewhere(side, c), installNamespace(side, c, i.params.Namespace), i.newer(side, c), UnusableDefinition(side, c, i.others(c))} {
@@ -331,21 +337,21 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 		return s
 	}
 	if i.params.Image == "" {
-		return new(flows.Refuse(side, flows.CodeUsage, "image", flows.FailedUsage, noImage, command.Text("push one where the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG")))
+		return new(flows.Refuse(side, flows.CodeUsage, "image", flows.FailedUsage, noImage, command.Text("push an image to a registry from which the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG")))
 	}
 	if c.ID != "" && c.ID != i.params.ClusterID {
 		return new(flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage,
-			fmt.Sprintf("its peers know the cluster as %s, not %s", c.ID, i.params.ClusterID), command.Text("use the ID that it has: --cluster-id")))
+			fmt.Sprintf("the peers know this cluster as %s, not as %s", c.ID, i.params.ClusterID), command.Text("give the present ID with --cluster-id")))
 	}
 	if err := i.params.ClusterID.Choose(); c.ID == "" && err != nil {
 		return new(flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage, err.Error(),
-			command.Text("choose another one: "+[...]string{"--cluster-id", "--remote-cluster-id"}[side])))
+			command.Text("choose another ID: "+[...]string{"--cluster-id", "--remote-cluster-id"}[side])))
 	}
 	if s := i.foreign(side, c); s != nil {
 		return s
 	}
 	if why := endsAccess(c, i.params.Peering); why != "" {
-		return new(flows.Refuse(side, flows.CodeOwnership, "part in peerings", flows.FailedConflict, why, command.Hintf("run %s for each first, then install again. An account that may read Tenants and Identities sees which clusters these are", c.Ours("unpeer"))))
+		return new(flows.Refuse(side, flows.CodeOwnership, "part in lending", flows.FailedConflict, why, command.Hintf("first run %s for each of these clusters, then install again. To list the clusters, you need the right to read Tenants and Identities", c.Ours("unpeer"))))
 	}
 	if s := i.toldRange(side, c); s != nil {
 		return s
@@ -372,8 +378,9 @@ func withoutIPv4(side flows.Side, c flows.ClusterFacts) *flows.Step {
 		command.Text("give nodes, pods and Services addresses of both families (dual-stack)")))
 }
 
-// foreign refuses objects that somebody else owns. Definitions, and objects with the cluster's ID
-// and ranges, are adopted: Liqo leaves them behind.
+// foreign returns a failed step if an object of the installation exists, but another program made
+// it; else nil. CRDs, the namespace, and the objects with the cluster's ID and ranges may be of
+// another program: Liqo leaves them in the cluster when it is uninstalled, and we use them.
 func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	for _, o := range i.objects {
 		switch o.(type) {
@@ -382,14 +389,15 @@ func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Ste
 		}
 		if live := object(c, flows.RefTo(o).Kind, o.GetName()); live != nil && render.TakesOver(live, o) {
 			err := &flows.ForeignError{Object: flows.RefTo(o)}
-			return new(flows.Refuse(side, flows.CodeOwnership, flows.RefTo(o).Title(), flows.FailedConflict, err.Error(), command.Text("delete it if nobody needs it")))
+			return new(flows.Refuse(side, flows.CodeOwnership, flows.RefTo(o).Title(), flows.FailedConflict, err.Error(), command.Text("delete the object if nobody needs it")))
 		}
 	}
 	return nil
 }
 
-// endsAccess names the accesses that an operator with this role would not maintain any more; "" if
-// there are none.
+// endsAccess counts the clusters that would lose access to this cluster if the operator gets this
+// role, or the clusters to which this cluster would lose its access. It returns "" if no access
+// would end.
 func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil {
@@ -398,19 +406,20 @@ func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	was := render.OperatorParams(d).Peering
 	switch {
 	case c.Installation.Value().Tenants > 0 && was.Provides() && !role.Provides():
-		return fmt.Sprintf("clusters that have access to it: %d", c.Installation.Value().Tenants)
+		return fmt.Sprintf("clusters that would lose their access to this cluster: %d", c.Installation.Value().Tenants)
 	case c.Installation.Value().Identities > 0 && was.Consumes() && !role.Consumes():
-		return fmt.Sprintf("clusters that it has access to: %d", c.Installation.Value().Identities)
+		return fmt.Sprintf("clusters that this cluster would lose access to: %d", c.Installation.Value().Identities)
 	case c.Installation.Value().Unknown != "" && (was.Provides() && !role.Provides() || was.Consumes() && !role.Consumes()):
-		return "who would lose access is not known: " + c.Installation.Value().Unknown
+		return "liqo-tui can't see which clusters would lose access: " + c.Installation.Value().Unknown
 	}
 	return ""
 }
 
-// replaced reports whether the templates can be applied, because no former operator acts on them
-// any more. A former operator would replace the gateways with an image that may not run, and
-// without objects that the new operator makes for them. On a new installation the operator comes
-// last, and an operator that does not work replaces nothing.
+// replaced reports whether no older operator can act on new templates. An operator replaces the
+// gateways when their templates change. An older operator would use the new image, which may not
+// run, and would not make the objects that the new version needs beside the gateways. So an upgrade
+// waits until the new operator works. There is nothing to wait for in a new installation, or if the
+// older operator does not work.
 func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
 	switch {
 	case installed[appsv1.Deployment](c, wire.OperatorName) == nil:
@@ -421,7 +430,7 @@ func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
 	return i.operatorWorks(side, c).Status == flows.Done
 }
 
-// part is the step for all objects of one part.
+// part returns the step for all objects of one part.
 func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) flows.Step {
 	var all []flows.Step
 	for _, o := range i.objects {
@@ -457,9 +466,10 @@ func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) fl
 	return s
 }
 
-// admitted returns what admission has changed in the containers of a live object of ours that is
-// otherwise as wanted: applying it again would change nothing. It is "" if nothing was changed, or if
-// more differs.
+// admitted describes how admission in the cluster has changed the containers of our object live, if
+// nothing else differs from want. Admission would make the same change in the next apply, too, so
+// the object counts as applied. admitted returns "" if admission has changed nothing, or if more
+// differs.
 func admitted(live, want wire.Object) string {
 	var copied wire.Object
 	switch want.(type) {
@@ -493,15 +503,16 @@ func admitted(live, want wire.Object) string {
 	return why
 }
 
-// othersSetImages reports whether another program has written an image by a request of its own. What
-// admission changes in our request counts as ours.
+// othersSetImages reports whether another program has written an image with its own request. A
+// change that admission makes in our request does not count, because the API server notes it under
+// our name.
 func othersSetImages(o wire.Object) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager != wire.FieldManager && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:image"`))
 	})
 }
 
-// podTemplate is that of a Deployment or DaemonSet; nil for other objects.
+// podTemplate returns the pod template of a Deployment or DaemonSet; nil for other objects.
 func podTemplate(o wire.Object) *corev1.PodTemplateSpec {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
@@ -516,7 +527,7 @@ func podTemplate(o wire.Object) *corev1.PodTemplateSpec {
 	return nil
 }
 
-// together joins several steps into one.
+// together returns one step that does the work of several steps.
 func together(side flows.Side, id string, all []flows.Step) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, id), Side: side, Action: flows.Update, Status: flows.Done}
 	for _, p := range all {
@@ -539,8 +550,8 @@ func together(side flows.Side, id string, all []flows.Step) flows.Step {
 	return s
 }
 
-// definitions is the step for the CRDs. It keeps those of another program that our programs can
-// use.
+// definitions returns the step for the CRDs. The step does not change a CRD that another program
+// made, if our programs can use the CRD.
 func (i *Installation) definitions(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepDefinitions)
 	others := i.others(c)
@@ -557,7 +568,8 @@ func (i *Installation) definitions(side flows.Side, c flows.ClusterFacts) flows.
 	return s
 }
 
-// home creates the namespace. It uses an existing one as it is.
+// home returns the step that creates the namespace of the installation. The step changes nothing in
+// a namespace that liqo-tui did not create.
 func (i *Installation) home(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepHome)
 	ns := c.FindNamespace(i.params.Namespace)
@@ -568,13 +580,13 @@ func (i *Installation) home(side flows.Side, c flows.ClusterFacts) flows.Step {
 	default:
 		s.Status, s.Action, s.Objects, s.Diff, s.Reason = flows.Done, flows.Update, nil, "", "used as it is: liqo-tui did not create it"
 		if ns.Labels[wire.LabelManagedBy] != wire.ManagedBy {
-			s.Want = nil // printed manifests omit it, too
+			s.Want = nil // so the namespace is not in printed manifests
 		}
 	}
 	return s
 }
 
-// served reports whether all definitions can be used.
+// served reports whether the API server serves the kinds of all our CRDs.
 func (i *Installation) served(c flows.ClusterFacts) bool {
 	if c.Installation.Value() == nil {
 		return c.HasCRDs
@@ -590,7 +602,7 @@ func (i *Installation) served(c flows.ClusterFacts) bool {
 	})
 }
 
-// operatorWorks waits until the operator works, and has applied its settings.
+// operatorWorks returns the step that waits until the operator works, with the present settings.
 func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "operator-works"), Side: side, Action: flows.Wait, Title: "operator works", Status: flows.Waiting, Code: flows.CodeNotReady}
 	problem := flows.FirstObstacle(side, c)
@@ -614,7 +626,7 @@ func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flow
 	return s
 }
 
-// rollout describes the remaining work of an operator with new settings; "" if there is none.
+// rollout says what is missing until the operator works with the new settings; "" if nothing is.
 func (i *Installation) rollout(c flows.ClusterFacts) string {
 	if c.Installation.Value() == nil {
 		return ""
@@ -622,7 +634,7 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	switch {
 	case d == nil:
-		return "the operator is not there"
+		return "the operator's Deployment does not exist"
 	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 1 || d.Status.AvailableReplicas < 1 || d.Status.Replicas > d.Status.UpdatedReplicas:
 		return waiting(c.Installation.Value(), "the operator starts", wire.OperatorName)
 	}
@@ -630,7 +642,7 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 	for _, n := range ranges(c) {
 		switch {
 		case n.Status.CIDR == "":
-			return "the operator has not decided Network " + n.Name
+			return "the operator has not decided on the range of Network " + n.Name
 		case i.replaces(n):
 			return "the operator has not replaced Network " + n.Name
 		}
@@ -644,18 +656,19 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 	for _, kind := range []string{wire.NetworkPodCIDR, wire.NetworkServiceCIDR} {
 		for _, cidr := range i.stated(kind) {
 			if !made[kind+" "+cidr] {
-				return "the operator has made no Network of " + cidr
+				return "the operator has not made a Network with range " + cidr
 			}
 		}
 	}
 	return ""
 }
 
-// fabricRuns waits for the node agent on all nodes that can run it; it names the others.
+// fabricRuns returns the step that waits until a node agent is ready on each node that can run one.
+// The step names the other nodes.
 func (i *Installation) fabricRuns(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "fabric-runs"), Side: side, Action: flows.Wait, Title: "node agent runs on all nodes", Status: flows.Waiting, Code: flows.CodeNotReady}
 	f := installed[appsv1.DaemonSet](c, wire.FabricName)
-	able := int32(0) // a DaemonSet also counts nodes that don't answer, and nodes whose agent ends
+	able := int32(0) // the DaemonSet's number without the nodes that don't answer, and those where agents can't run
 	if f != nil {
 		able = f.Status.DesiredNumberScheduled
 		for _, n := range c.Nodes {
@@ -668,7 +681,7 @@ func (i *Installation) fabricRuns(side flows.Side, c flows.ClusterFacts) flows.S
 	case f == nil:
 		s.Status, s.Reason, s.Code = flows.Blocked, "needs the fabric", ""
 	case f.Status.ObservedGeneration < f.Generation || f.Status.DesiredNumberScheduled == 0 || f.Status.NumberReady == 0 || f.Status.UpdatedNumberScheduled < able || f.Status.NumberReady < able:
-		s.Reason = waiting(c.Installation.Value(), fmt.Sprintf("it runs on %d of %d nodes", f.Status.NumberReady, able), wire.FabricName)
+		s.Reason = waiting(c.Installation.Value(), fmt.Sprintf("the node agent runs on %d of %d nodes", f.Status.NumberReady, able), wire.FabricName)
 		if others := c.NoAgentOn(); others != "" {
 			s.Reason += "; " + others
 		}

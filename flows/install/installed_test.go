@@ -151,8 +151,8 @@ func TestAnOperatorThatGivesAccessStays(t *testing.T) {
 		of        wire.Object
 		want      string
 	}{
-		{render.PeeringBoth, render.PeeringConsumer, tenant, "clusters that have access to it: 1"},
-		{render.PeeringBoth, render.PeeringProvider, identity, "clusters that it has access to: 1"},
+		{render.PeeringBoth, render.PeeringConsumer, tenant, "clusters that would lose their access to this cluster: 1"},
+		{render.PeeringBoth, render.PeeringProvider, identity, "clusters that this cluster would lose access to: 1"},
 		{render.PeeringConsumer, render.PeeringBoth, identity, ""},
 		{render.PeeringNone, render.PeeringNone, tenant, ""}, // another program's
 	} {
@@ -180,7 +180,7 @@ func TestAnOperatorThatMayGiveAccessStays(t *testing.T) {
 		hidden string
 		want   string
 	}{
-		{render.PeeringNone, "you may not list tenants", "who would lose access is not known: you may not list tenants"},
+		{render.PeeringNone, "you may not list tenants", "liqo-tui can't see which clusters would lose access: you may not list tenants"},
 		{render.PeeringNone, "", ""},
 		{render.PeeringBoth, "you may not list tenants", ""}, // nobody loses any
 	} {
@@ -356,12 +356,12 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 	}{
 		"the operator starts: pod liqo-tui-operator-2: ImagePullBackOff": {step: "operator-works-a", objects: []wire.Object{starting}},
 		"the operator has not found the cluster's address ranges yet":    {step: "operator-works-a", objects: []wire.Object{operator, pods}},
-		"the operator has not decided Network pod-cidr":                  {step: "operator-works-a", objects: []wire.Object{operator, network(wire.NetworkPodCIDR, "10.244.0.0/16", "")}},
+		"the operator has not decided on the range of Network pod-cidr":  {step: "operator-works-a", objects: []wire.Object{operator, network(wire.NetworkPodCIDR, "10.244.0.0/16", "")}},
 		"the operator has not replaced Network pod-cidr":                 {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}, objects: []wire.Object{operator, pods, services}},
-		"the operator has made no Network of 10.1.0.0/16":                {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.244.0.0/16", "10.1.0.0/16"}}, objects: []wire.Object{operator, pods, services}},
-		"the operator has made no Network of 10.2.0.0/16":                {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.244.0.0/16", "10.2.0.0/16"}}, objects: []wire.Object{operator, pods, foreign(services)}},
+		"the operator has not made a Network with range 10.1.0.0/16":     {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.244.0.0/16", "10.1.0.0/16"}}, objects: []wire.Object{operator, pods, services}},
+		"the operator has not made a Network with range 10.2.0.0/16":     {step: "operator-works-a", p: render.InstallParams{PodCIDRs: []string{"10.244.0.0/16", "10.2.0.0/16"}}, objects: []wire.Object{operator, pods, foreign(services)}},
 		"": {step: "operator-works-a", objects: []wire.Object{operator, foreign(pods), services}, done: true},
-		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending": {step: "fabric-runs-a", objects: []wire.Object{fabric}},
+		"the node agent runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending": {step: "fabric-runs-a", objects: []wire.Object{fabric}},
 		"not on a-2 (not ready), win (runs windows)": {
 			step: "fabric-runs-a", objects: []wire.Object{fabric}, done: true,
 			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2"}, {Name: "win", Excluded: "runs windows"}},
@@ -370,7 +370,7 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 			step: "fabric-runs-a", objects: []wire.Object{fabric}, done: true,
 			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true, Kernel: "6.1.0"}, {Name: "a-2", Ready: true, Kernel: "4.19.0"}},
 		},
-		"it runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending; not on win (runs windows)": {
+		"the node agent runs on 1 of 2 nodes: pod liqo-tui-fabric-1 is pending; not on win (runs windows)": {
 			step: "fabric-runs-a", objects: []wire.Object{fabric},
 			nodes: []flows.NodeFacts{{Name: "a-1", Ready: true}, {Name: "a-2", Ready: true}, {Name: "win", Ready: true, Excluded: "runs windows"}},
 		},
