@@ -31,35 +31,35 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// announcer publishes facts about this node. Gateways learn where pods are and from which
-// addresses nodes send packets. The operator learns the networks that the node has routes
-// to, so that it sees no peer under one of them.
+// announcer writes the report about this node into the node's InternalNode. From it, gateways read
+// which node has which pods, and from which addresses nodes send packets. The operator reads the
+// networks to which the node has routes, so that it remaps no peer into one of them.
 type announcer struct {
 	options FabricOptions
-	cache   client.Reader // for Networks, this Node and the pods on it
-	client  client.Client // not cached
-	given   *givenRanges  // the node's ranges, as the pod network has set them
+	cache   client.Reader // for the cluster's Networks and InternalFabrics, this Node, and its pods
+	client  client.Client // without a cache
+	given   *givenRanges  // the node's pod ranges that objects of the pod network name
 	look    func() ([]netip.Prefix, []netip.Addr, error)
-	mtuTo   func(netip.Addr) int              // 0: not known
-	refused func() (map[string]uint64, error) // counts refused packets of peers, by gateway; nil if nothing counts them
-	resolv  string                            // file with the DNS servers that the node asks
+	mtuTo   func(netip.Addr) int              // the MTU of the route to an address; 0 if unknown
+	refused func() (map[string]uint64, error) // counts the refused packets of each gateway's peer; a nil map if nothing counts them
+	resolv  string                            // the file with the DNS servers that the node asks
 	woken   chan struct{}
 
 	mu        sync.Mutex
-	unreached []string       // gateways that this node can't reach, sorted
-	also      []netip.Prefix // those of the ranges in AnnotationAlso that this node has routes to
+	unreached []string       // the gateways that do not answer this node, sorted
+	also      []netip.Prefix // the ranges in AnnotationAlso to which this node has routes
 	standing  wire.NodeStatus
 
 	next    gateway.Announcer
 	looked  time.Time         // when the kernel was last read
-	counts  map[string]uint64 // packets refused up to then, by gateway
+	counts  map[string]uint64 // refused packets at that time, by gateway
 	report  wire.NodeReport   // the report to write
 	written wire.NodeReport   // the report that was written last
-	wrote   time.Time         // when it was written
+	wrote   time.Time         // when that report was written
 }
 
-// sayAgain is how often an unchanged report is written again, in case somebody deleted it.
-// Otherwise the API server stores nothing.
+// sayAgain is the interval at which an unchanged report is written again, in case somebody has
+// deleted it. If nobody has, the API server stores nothing new.
 const sayAgain = 10 * time.Minute
 
 func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client, refused func() (map[string]uint64, error)) *announcer {
@@ -68,7 +68,7 @@ func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client, refused
 	return a
 }
 
-// lookAround reads the networks that the machine has routes to, and its own addresses.
+// lookAround reads from the kernel the networks to which the machine has routes, and its addresses.
 func lookAround() (networks []netip.Prefix, addresses []netip.Addr, err error) {
 	if networks, err = linux.Networks(); err != nil {
 		return nil, nil, err
@@ -77,8 +77,8 @@ func lookAround() (networks []netip.Prefix, addresses []netip.Addr, err error) {
 	return networks, addresses, err
 }
 
-// ofOwnNode selects the objects in an agent's cache: its own node and the pods on it,
-// without the fields that the agent does not read.
+// ofOwnNode selects the objects for an agent's cache: the agent's Node, and the pods on that node. It
+// drops the fields that the agent does not read.
 func ofOwnNode(name string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, name), Transform: func(o any) (any, error) {
@@ -102,8 +102,8 @@ func ofOwnNode(name string) map[client.Object]cache.ByObject {
 	}
 }
 
-// setup makes the manager run the announcer, and wakes the announcer when the objects that
-// it reads change.
+// setup adds the announcer to the manager. It also starts the watches that wake the announcer when
+// its objects change.
 func (a *announcer) setup(ctx context.Context, mgr ctrl.Manager, config *rest.Config) error {
 	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.Node{}} {
 		informer, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
@@ -118,12 +118,12 @@ func (a *announcer) setup(ctx context.Context, mgr ctrl.Manager, config *rest.Co
 	return mgr.Add(runnable(a.run))
 }
 
-// onChange calls one function for whatever happens to an object.
+// onChange calls do after each addition, update and deletion of an object.
 func onChange(do func(any)) toolscache.ResourceEventHandlerFuncs {
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: do, UpdateFunc: func(_, o any) { do(o) }, DeleteFunc: do}
 }
 
-// leads notes the ranges for which this node has the route to the gateway.
+// leads notes the ranges for which this node now has a route to the gateway.
 func (a *announcer) leads(ranges []netip.Prefix) {
 	a.mu.Lock()
 	changed := !slices.Equal(a.also, ranges)
@@ -134,7 +134,7 @@ func (a *announcer) leads(ranges []netip.Prefix) {
 	}
 }
 
-// stands notes the node's status.
+// stands notes the node's status for the next report.
 func (a *announcer) stands(s wire.NodeStatus) {
 	a.mu.Lock()
 	changed := otherwise(a.standing, s)
@@ -145,16 +145,18 @@ func (a *announcer) stands(s wire.NodeStatus) {
 	}
 }
 
-// otherwise reports whether two statuses differ in more than the wording.
+// otherwise reports whether two statuses differ. It ignores differences in texts.
 func otherwise(a, b wire.NodeStatus) bool {
 	return a.Level != b.Level || (a.Problem == "") != (b.Problem == "") || !sameNames(a.Unfit, b.Unfit)
 }
 
+// sameRanges reports whether two comparisons of pods with ranges have the same result.
 func sameRanges(a, b *wire.PodRanges) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Inside == b.Inside && slices.Equal(a.Outside, b.Outside))
 }
 
-// compare compares the pods' addresses with the cluster's pod ranges.
+// compare finds the ranges and the pods of this node that are outside of the cluster's pod ranges. It
+// returns nil if the cluster's pod ranges are not known yet.
 func (a *announcer) compare(ctx context.Context, ranges []gateway.Range, pods []netip.Addr) (*wire.PodRanges, error) {
 	var list ipamv1alpha1.NetworkList
 	err := a.cache.List(ctx, &list, client.InNamespace(a.options.Namespace), client.MatchingLabels{wire.LabelNetworkType: wire.NetworkPodCIDR})
@@ -168,7 +170,7 @@ func (a *announcer) compare(ctx context.Context, ranges []gateway.Range, pods []
 		}
 	}
 	if len(cluster) == 0 {
-		return nil, nil //nolint:nilnil // not known yet
+		return nil, nil //nolint:nilnil // nil is the result for unknown ranges
 	}
 	var r wire.PodRanges
 	r.Inside, r.Outside = a.next.Compare(cluster, ranges, pods)
@@ -176,6 +178,7 @@ func (a *announcer) compare(ctx context.Context, ranges []gateway.Range, pods []
 	return &r, nil
 }
 
+// wake starts the next round of run.
 func (a *announcer) wake() {
 	select {
 	case a.woken <- struct{}{}:
@@ -183,8 +186,8 @@ func (a *announcer) wake() {
 	}
 }
 
-// run writes the report when it has changed. Nothing else waits for it: a failed write is
-// tried again.
+// run writes the report after each change, until ctx ends. It tries again after a failure, and
+// returns no error, so that the agent goes on.
 func (a *announcer) run(ctx context.Context) error {
 	a.given.find(ctx, a.options.Log)
 	failures := 0
@@ -206,7 +209,8 @@ func (a *announcer) run(ctx context.Context) error {
 	}
 }
 
-// announce writes the report if it is due, and returns the time until the next look.
+// announce writes the report if it is time to do so. It returns the time until it has to be called
+// again.
 func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration, error) {
 	if now.Sub(a.looked) >= resync {
 		if err := a.lookAround(ctx); err != nil {
@@ -257,11 +261,12 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	a.next.Said(say)
 	a.written, a.wrote = report, now
 	if slices.ContainsFunc(say, netip.Prefix.IsSingleIP) {
-		a.given.find(ctx, a.options.Log) // the pod network may be newer than this agent
+		a.given.find(ctx, a.options.Log) // the pod network may have been installed after the start of this agent
 	}
 	return resync - now.Sub(a.looked), nil
 }
 
+// lookAround brings the parts of the report up to date that do not follow from the node's objects.
 func (a *announcer) lookAround(ctx context.Context) error {
 	routes, addresses, err := a.look()
 	if err != nil {
@@ -290,14 +295,15 @@ func (a *announcer) lookAround(ctx context.Context) error {
 	return nil
 }
 
-// sameNames reports whether two maps have the same gateways, and both or neither are nil.
-// Then the report can wait: higher counts are in the next one anyway. A new gateway in the
-// map can't wait, nor a map that became nil because nothing counts any more.
+// sameNames reports whether two maps have the same keys, and both or neither are nil. If the keys
+// (gateways) are the same, only numbers or texts have changed, and the next regular report contains
+// them. A new gateway is reported at once, and also that nothing counts any more (nil).
 func sameNames[V any](a, b map[string]V) bool {
 	return (a == nil) == (b == nil) && maps.EqualFunc(a, b, func(V, V) bool { return true })
 }
 
-// first returns the first few entries by name, so that the choice is stable; nil for nil.
+// first returns the entries whose names sort first, up to the number few; nil if all is nil. more
+// means that there are others. The choice does not change as long as the names are the same.
 func first[V any](all map[string]V, few int) (kept map[string]V, more bool) {
 	if all == nil {
 		return nil, false
@@ -312,9 +318,9 @@ func first[V any](all map[string]V, few int) (kept map[string]V, more bool) {
 	return kept, false
 }
 
-// nameservers returns the IPv4 DNS servers in a file like resolv.conf(5). The agent's pod
-// is on the host's network: its file is the one that the kubelet uses as the node's.
-// Loopback addresses are left out: the node always reaches itself.
+// nameservers returns the IPv4 DNS servers in a file in the format of resolv.conf(5). The agent's pod
+// uses the host's network, so the kubelet gives it the file of the node. Loopback addresses are left
+// out, because a node always reaches itself.
 func nameservers(file string) ([]netip.Addr, error) {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -333,7 +339,7 @@ func nameservers(file string) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// mtu returns the smallest MTU of the routes to gateways' pods.
+// mtu returns the smallest MTU of the node's routes to gateways' pods, in bytes; 0 if there is none.
 func (a *announcer) mtu(ctx context.Context) (narrowest int, err error) {
 	var list networkingv1beta1.InternalFabricList
 	if err := a.cache.List(ctx, &list); err != nil {
@@ -351,8 +357,8 @@ func (a *announcer) mtu(ctx context.Context) (narrowest int, err error) {
 	return narrowest, nil
 }
 
-// pods returns the addresses of the node's pods. A pod that has ended has no address any
-// more.
+// pods returns the addresses of the node's pods. It leaves out pods in the host's network, and pods
+// that have ended, because another pod may have their addresses now.
 func (a *announcer) pods(ctx context.Context) ([]netip.Addr, error) {
 	var list corev1.PodList
 	if err := a.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -373,8 +379,8 @@ func (a *announcer) pods(ctx context.Context) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// ovnSubnets is the annotation in which OVN-Kubernetes lists a node's ranges: JSON that
-// has, for each network, one range or a list.
+// ovnSubnets is the annotation in which OVN-Kubernetes lists a node's pod ranges. It contains a JSON
+// object with one range, or a list of ranges, for each network.
 const ovnSubnets = "k8s.ovn.org/node-subnets"
 
 // rangesOf returns the pod ranges that a Node object names.
