@@ -20,7 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Names of steps that other code refers to.
+// Names of steps to which other steps refer.
 const (
 	stepNonce     = "nonce"
 	stepSigned    = "signed-nonce"
@@ -30,23 +30,26 @@ const (
 	stepSlice     = "resource-slice"
 )
 
-// controllerTime is how long Liqo's controllers take for an answer on a slow cluster. After that, a
-// waiting step names the log to read.
+// controllerTime is the longest time that Liqo's controllers normally need for an answer, on a slow
+// cluster. A step that waits longer says what may be wrong.
 const controllerTime = 10 * time.Second
 
-// handshake lists the steps by which the provider accepts the consumer and gives it access.
+// handshake returns the steps by which the provider accepts the consumer, and gives it access.
 func (p pair) handshake() []flows.Step {
 	return []flows.Step{
 		p.nonce(), p.nonceMade(), p.signedNonce(), p.signature(), p.applicant(), p.access(), p.identity(), p.kubeconfig(), p.reachable(),
 	}
 }
 
+// nonce returns the step that creates the Secret for the nonce. The nonce is a random text from the
+// provider. The consumer signs it, and so proves that it has its key.
 func (p pair) nonce() flows.Step {
 	live, want := p.secret(p.pro, peering.LabelNonce), peering.Nonce(p.tenant(p.pro))
 	flows.KeepName(want, live)
 	return p.BehindNamespace(p.pro, flows.Ensure(p.pro, stepNonce, live, want))
 }
 
+// nonceText returns the provider's nonce; nil if there is none yet.
 func (p pair) nonceText() []byte {
 	if s := p.secret(p.pro, peering.LabelNonce); s != nil {
 		return s.Data[peering.KeyNonce]
@@ -54,6 +57,7 @@ func (p pair) nonceText() []byte {
 	return nil
 }
 
+// nonceMade returns the step that waits for the nonce.
 func (p pair) nonceMade() flows.Step {
 	s := p.wait(p.pro, "nonce-made", "nonce", check.Handshake)
 	live := p.secret(p.pro, peering.LabelNonce)
@@ -65,13 +69,14 @@ func (p pair) nonceMade() flows.Step {
 	default:
 		s.Reason = fmt.Sprintf("waiting for %s to make the nonce", p.id(p.pro))
 		if p.age(p.pro, live) > controllerTime && !p.runsOurs(p.pro) {
-			s.Reason += "; is Liqo's authentication module on there (Helm value authentication.enabled)?"
+			s.Reason += "; perhaps Liqo's authentication module is off there (Helm value authentication.enabled)"
 		}
 		s.Fix = []command.Hint{p.readLog(p.pro, manager)}
 	}
 	return s
 }
 
+// signedNonce returns the step that copies the nonce to the consumer.
 func (p pair) signedNonce() flows.Step {
 	live := p.secret(p.con, peering.LabelSignedNonce)
 	want := peering.SignedNonce(p.tenant(p.con), p.nonceText())
@@ -82,7 +87,7 @@ func (p pair) signedNonce() flows.Step {
 	return p.BehindNamespace(p.con, flows.Ensure(p.con, stepSigned, live, want))
 }
 
-// signed is the consumer's signature of the present nonce; nil if there is none.
+// signed returns the consumer's signature of the present nonce; nil if there is none.
 func (p pair) signed() []byte {
 	s, request := p.secret(p.con, peering.LabelSignedNonce), p.lending(p.con).Request
 	if s == nil || request == nil || !request.Signed(p.nonceText(), s.Data[peering.KeySignedNonce]) {
@@ -91,6 +96,7 @@ func (p pair) signed() []byte {
 	return s.Data[peering.KeySignedNonce]
 }
 
+// signature returns the step that waits for the consumer's signature.
 func (p pair) signature() flows.Step { return p.once("signature", p.makeSignature) }
 
 func (p pair) makeSignature() flows.Step {
@@ -104,15 +110,15 @@ func (p pair) makeSignature() flows.Step {
 	default:
 		s.Reason = fmt.Sprintf("waiting for %s to sign the nonce", p.id(p.con))
 		if len(live.Data[peering.KeySignedNonce]) > 0 {
-			s.Reason = fmt.Sprintf("waiting for %s to sign the present nonce; the signature that is there is of another one, or by another key", p.id(p.con))
+			s.Reason = fmt.Sprintf("waiting for %s to sign the present nonce; the old signature is for another nonce, or by another key", p.id(p.con))
 		}
 		s.Fix = []command.Hint{p.readLog(p.con, manager)}
 	}
 	return s
 }
 
-// applicant creates the consumer's Tenant on the provider. It keeps valid values in an existing
-// one: Liqo refuses another request of the same consumer.
+// applicant returns the step that creates the consumer's Tenant on the provider. The step keeps the
+// valid values of an existing Tenant, because Liqo refuses another request from the same consumer.
 func (p pair) applicant() flows.Step { return p.once("applicant", p.makeApplicant) }
 
 func (p pair) makeApplicant() flows.Step {
@@ -146,7 +152,8 @@ func (p pair) makeApplicant() flows.Step {
 	return p.BehindNamespace(p.pro, flows.Ensure(p.pro, stepTenant, live, want))
 }
 
-// access waits until the provider has given access to the consumer's present key.
+// access returns the step that waits until the provider has given access to the consumer's present
+// key.
 func (p pair) access() flows.Step { return p.once("access", p.makeAccess) }
 
 func (p pair) makeAccess() flows.Step {
@@ -159,23 +166,23 @@ func (p pair) makeAccess() flows.Step {
 	case lending.Refused(live) != "":
 		s.Reason = lending.Refused(live)
 		if strings.HasPrefix(s.Reason, wire.ProblemRefused) {
-			s.Fail(flows.FailedConflict, check.Tenant, s.Reason, command.Text("change what it names, then run the same command again"))
+			s.Fail(flows.FailedConflict, check.Tenant, s.Reason, command.Text("change the object or setting that the message names, then run the same command again"))
 		}
 	case live.Status.AuthParams == nil || live.Status.TenantNamespace == "":
 		s.Reason = fmt.Sprintf("waiting for %s to accept %s", p.id(p.pro), p.id(p.con))
 		if authv1beta1.GetAuthzPolicyValue(live.Spec.AuthzPolicy) == authv1beta1.TolerateNoHandshake {
-			s.Fail(flows.FailedConflict, check.Tenant, fmt.Sprintf("Tenant %s tolerates that there is no handshake, so Liqo gives no access by it", live.Name),
-				command.Hintf("whoever made it gives access by hand; to use the handshake: %s", p.Kubectl(p.pro, "delete", "tenant", live.Name)))
+			s.Fail(flows.FailedConflict, check.Tenant, fmt.Sprintf("Tenant %s tolerates a missing handshake, so Liqo gives no access through it", live.Name),
+				command.Hintf("the person who made the Tenant gives access by hand; to use the handshake instead, delete the Tenant: %s", p.Kubectl(p.pro, "delete", "tenant", live.Name)))
 		}
 	case live.Status.AuthParams.AwsConfig == nil && !request.Certifies(live.Status.AuthParams.SignedCRT):
 		s.Reason = "waiting for a certificate of the present key"
 	case expired(live.Status.AuthParams.SignedCRT, p.now(p.pro)):
 		s.Fail(flows.FailedConflict, check.Tenant, fmt.Sprintf("the certificate that %s gave %s has expired, and %s has not renewed it", p.id(p.pro), p.id(p.con), p.id(p.pro)),
-			command.Hintf("delete it, and %s makes a new one: %s; then run the same command again", p.id(p.pro), p.Kubectl(p.pro, "delete", "secret", peering.CertificateName)))
+			command.Hintf("delete the certificate, so that %s makes a new one: %s; then run the same command again", p.id(p.pro), p.Kubectl(p.pro, "delete", "secret", peering.CertificateName)))
 	case loopback(live.Status.AuthParams.APIServer) && live.Status.AuthParams.ProxyURL == nil:
 		where := command.Text("set Liqo's Helm value apiServer.address there, or use --in-band")
 		if p.runsOurs(p.pro) {
-			where = command.Hintf("say where it is: %s", p.sayWhere())
+			where = command.Hintf("set the URL at which consumers reach it: %s", p.sayWhere())
 		}
 		s.Fail(flows.FailedConflict, check.Identity, fmt.Sprintf("%s tells its consumers that its API server is %s, which they can't reach", p.id(p.pro), live.Status.AuthParams.APIServer),
 			where)
@@ -190,13 +197,16 @@ func (p pair) makeAccess() flows.Step {
 	return s
 }
 
+// now returns the time by the clock of a side.
 func (p pair) now(side flows.Side) time.Time { return p.Facts.At.Add(p.Facts.Sides[side].ClockAhead) }
 
+// expired reports whether a certificate is not valid any more.
 func expired(certificate []byte, now time.Time) bool {
 	c, err := peering.Certificate(certificate)
 	return err == nil && now.After(c.NotAfter)
 }
 
+// loopback reports whether only the machine of an API server itself can reach the URL server.
 func loopback(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -206,8 +216,8 @@ func loopback(server string) bool {
 	return u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
-// identity gives the access to the consumer's operator. It keeps a certificate that Liqo has
-// renewed.
+// identity returns the step that gives the consumer's program the access: it writes the Identity. The
+// step keeps a certificate that Liqo has renewed.
 func (p pair) identity() flows.Step { return p.once("identity", p.makeIdentity) }
 
 func (p pair) makeIdentity() flows.Step {
@@ -225,7 +235,8 @@ func (p pair) makeIdentity() flows.Step {
 	return p.BehindNamespace(p.con, flows.Ensure(p.con, stepIdentity, live, want))
 }
 
-// newer reports whether a equals b, or differs only by a certificate that expires no earlier.
+// newer reports whether a equals b, or differs from b only in a certificate that does not expire
+// earlier.
 func newer(a, b authv1beta1.AuthParams) bool {
 	ca, aerr := peering.Certificate(a.SignedCRT)
 	cb, berr := peering.Certificate(b.SignedCRT)
@@ -236,6 +247,7 @@ func newer(a, b authv1beta1.AuthParams) bool {
 	return reflect.DeepEqual(a, b)
 }
 
+// kubeconfig returns the step that waits for the Secret with the consumer's kubeconfig.
 func (p pair) kubeconfig() flows.Step { return p.once("kubeconfig", p.makeKubeconfig) }
 
 func (p pair) makeKubeconfig() flows.Step {
@@ -254,7 +266,7 @@ func (p pair) makeKubeconfig() flows.Step {
 	return s
 }
 
-// reachable waits until the consumer's operator reaches the provider's API server.
+// reachable returns the step that waits until the consumer's program reaches the provider's API server.
 func (p pair) reachable() flows.Step { return p.once("reachable", p.makeReachable) }
 
 func (p pair) makeReachable() flows.Step {
@@ -267,19 +279,19 @@ func (p pair) makeReachable() flows.Step {
 		s.Status = flows.Done
 	default:
 		at := p.access().Reason
-		s.Reason = fmt.Sprintf("%s on %s does not reach it yet, %s", p.program(p.con), p.id(p.con), at)
+		s.Reason = fmt.Sprintf("%s on %s does not reach the API server yet, %s", p.program(p.con), p.id(p.con), at)
 		if message != "" {
 			s.Reason += ": " + message
 		}
-		s.Fix = []command.Hint{command.Hintf("pods of %s have to reach it: open the firewall, set Helm value apiServer.address of Liqo on %s, or use --in-band", p.id(p.con), p.id(p.pro))}
+		s.Fix = []command.Hint{command.Hintf("pods of %s have to reach the API server: open the firewall, set Helm value apiServer.address of Liqo on %s, or use --in-band", p.id(p.con), p.id(p.pro))}
 		if p.runsOurs(p.pro) {
-			s.Fix = []command.Hint{command.Hintf("pods of %s have to reach it: open the firewall, or say where it is: %s", p.id(p.con), p.sayWhere())}
+			s.Fix = []command.Hint{command.Hintf("pods of %s have to reach the API server: open the firewall, or set the URL at which consumers reach it: %s", p.id(p.con), p.sayWhere())}
 		}
 	}
 	return s
 }
 
-// sayWhere is the command that sets the provider's URL of its API server for consumers.
+// sayWhere returns the command that sets the URL at which consumers reach the provider's API server.
 func (p pair) sayWhere() command.Command {
 	return command.Ours("install").Flag("--api-server", "URL").On(p.Facts.Sides[p.pro].Flags())
 }

@@ -438,7 +438,7 @@ func TestFailuresAreNamed(t *testing.T) {
 		"no nonce":      {flows.B, func(l *flowtest.Lending) { l.NoNonces = true }, "authentication.enabled", check.Handshake},
 		"no signature":  {flows.A, func(l *flowtest.Lending) { l.NoSignatures = true }, "waiting for rome to sign", check.Handshake},
 		"no access":     {flows.B, func(l *flowtest.Lending) { l.NoTenants = true }, "waiting for milan to accept rome", check.Tenant},
-		"unreachable":   {flows.B, func(l *flowtest.Lending) { l.Hides = true }, "Liqo on rome does not reach it yet, at https://172.18.0.20:6443", check.Identity},
+		"unreachable":   {flows.B, func(l *flowtest.Lending) { l.Hides = true }, "Liqo on rome does not reach the API server yet, at https://172.18.0.20:6443", check.Identity},
 		"no replicator": {flows.A, func(l *flowtest.Lending) { l.NoReplicas = true }, "crd-replicator on rome does nothing", check.Slice},
 		"no answer":     {flows.B, func(l *flowtest.Lending) { l.NoSlices = true }, "waiting for milan to answer", check.Slice},
 		"denied":        {flows.B, func(l *flowtest.Lending) { l.Denies = "Resources" }, "milan denies the resources", check.Slice},

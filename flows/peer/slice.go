@@ -21,9 +21,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// lend lists the steps by which the consumer gets resources and a virtual node. network has the
-// network steps that must be done before the virtual kubelet starts, since it reads the addresses
-// only once. The tunnel may come later.
+// lend returns the steps by which the consumer gets resources and a virtual node. The steps in network
+// must be done before the virtual kubelet starts, because it reads the addresses of the network only
+// once. The tunnel may come up later.
 func (p pair) lend(network []flows.Step) []flows.Step {
 	if !p.wants(p.params.Slice, true) {
 		return nil
@@ -40,16 +40,19 @@ func (p pair) lend(network []flows.Step) []flows.Step {
 	return steps
 }
 
-// wants resolves a choice; otherwise is the result if the choice was left open.
+// wants reports whether the admin wants something. choice is the admin's answer, yes or no. otherwise
+// is the result if the admin gave no answer.
 func (pair) wants(choice string, otherwise bool) bool {
 	return choice == yes || choice == "" && otherwise
 }
 
+// wantsNode reports whether the plan makes a virtual node of the resources.
 func (p pair) wantsNode() bool {
 	live := p.slice()
 	return p.wants(p.params.VirtualNode, live == nil || peering.CreatesNode(live))
 }
 
+// resourceSlice returns the step that writes the request for resources, after the steps in network.
 func (p pair) resourceSlice(network []flows.Step) flows.Step {
 	live := p.slice()
 	ask := peering.SliceParams{Class: p.params.Class, VirtualNode: p.wantsNode()}
@@ -69,17 +72,17 @@ func (p pair) resourceSlice(network []flows.Step) flows.Step {
 	return blockedBy(blockedBy(s, "needs the addresses of the network", network...), fmt.Sprintf("needs access to %s", p.id(p.pro)), p.kubeconfig())
 }
 
-// deniedTime is how long a denial may be temporary: Liqo also denies if a certificate takes more
-// than 30 s, and then tries again.
+// deniedTime is how long after a denial the plan still waits for another answer. Liqo also denies a
+// request if a certificate takes more than 30 s, and then tries again.
 const deniedTime = 45 * time.Second
 
-// granted waits until the provider has granted the resources.
+// granted returns the step that waits until the provider has granted the resources.
 func (p pair) granted() flows.Step { return p.once("granted", p.makeGranted) }
 
 func (p pair) makeGranted() flows.Step {
 	s := p.wait(p.con, "granted", "resources of "+string(p.id(p.pro)), check.Slice)
 	live := p.slice()
-	if live == nil || live.DeletionTimestamp != nil || !covers(live.Spec.Resources, p.params.resources(nil)) { // an answer counts only for the present request
+	if live == nil || live.DeletionTimestamp != nil || !covers(live.Spec.Resources, p.params.resources(nil)) { // the provider has not seen the present request yet
 		s.Status, s.Reason = flows.Blocked, "needs the ResourceSlice"
 		return s
 	}
@@ -96,7 +99,7 @@ func (p pair) makeGranted() flows.Step {
 	authentication, resources := peering.Condition(says, authv1beta1.ResourceSliceConditionTypeAuthentication), peering.Condition(says, authv1beta1.ResourceSliceConditionTypeResources)
 	switch {
 	case denied(authentication):
-		hint := command.Hintf("if %s has another key than before: %s", p.id(p.con), p.Kubectl(p.pro, "delete", "secret", peering.SliceCertificateName(live.Name)))
+		hint := command.Hintf("if %s has a new key, delete the certificate for the old one: %s", p.id(p.con), p.Kubectl(p.pro, "delete", "secret", peering.SliceCertificateName(live.Name)))
 		if p.runsOurs(p.pro) {
 			hint = p.readLog(p.pro, manager)
 		}
@@ -109,9 +112,9 @@ func (p pair) makeGranted() flows.Step {
 	case !equality.Semantic.DeepEqual(says.Status, live.Status):
 		s.Reason, s.Fix = fmt.Sprintf("waiting for the answer to arrive on %s", p.id(p.con)), []command.Hint{p.readLog(p.con, replicator)}
 	case live.Status.Resources.Cpu().IsZero() || live.Status.Resources.Memory().IsZero():
-		s.Fail(flows.FailedConflict, check.Slice, fmt.Sprintf("%s grants %s: a virtual node needs CPU and memory", p.id(p.pro), lending.Amounts(live.Status.Resources)), command.Text("ask for some: --cpu, --memory"))
+		s.Fail(flows.FailedConflict, check.Slice, fmt.Sprintf("%s grants %s, but a virtual node needs CPU and memory", p.id(p.pro), lending.Amounts(live.Status.Resources)), command.Text("request both with --cpu and --memory"))
 	case isDefault(live) && !covers(live.Status.Resources, live.Spec.Resources):
-		s.Reason = fmt.Sprintf("waiting for %s to grant %s; so far it is %s", p.id(p.pro), lending.Amounts(live.Spec.Resources), lending.Amounts(live.Status.Resources))
+		s.Reason = fmt.Sprintf("waiting for %s to grant %s; it has granted %s so far", p.id(p.pro), lending.Amounts(live.Spec.Resources), lending.Amounts(live.Status.Resources))
 		s.Fix = []command.Hint{p.readLog(p.pro, manager)}
 	default:
 		s.Status, s.Reason = flows.Done, lending.Amounts(live.Status.Resources)
@@ -119,6 +122,7 @@ func (p pair) makeGranted() flows.Step {
 	return s
 }
 
+// isDefault reports whether Liqo itself grants a ResourceSlice.
 func isDefault(s *authv1beta1.ResourceSlice) bool {
 	return s.Spec.Class == authv1beta1.ResourceSliceClassDefault || s.Spec.Class == authv1beta1.ResourceSliceClassUnknown
 }
@@ -133,23 +137,25 @@ func covers(granted, asked corev1.ResourceList) bool {
 	return true
 }
 
+// denied reports whether a provider has denied the part of a request that c is about.
 func denied(c *authv1beta1.ResourceSliceCondition) bool {
 	return c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied
 }
 
-// deny makes the step fail, unless the denial may be temporary.
+// deny writes a denial into the step. The step fails, unless the provider may still change its answer.
 func (p pair) deny(s *flows.Step, c *authv1beta1.ResourceSliceCondition, what string, fix command.Hint) {
 	s.Reason, s.Fix = fmt.Sprintf("%s %s", p.id(p.pro), what), []command.Hint{fix}
 	if c.Message != "" {
 		s.Reason += ": " + c.Message
 	}
-	ruled := p.can(p.pro).DenyForGood && c.Type == authv1beta1.ResourceSliceConditionTypeResources // certificates follow the Tenant's shortly after
+	ruled := p.can(p.pro).DenyForGood && c.Type == authv1beta1.ResourceSliceConditionTypeResources // a denied certificate may be accepted a short time after the Tenant
 	if ruled || p.since(p.pro, c.LastTransitionTime) > deniedTime || p.refuses() != "" {
 		s.Fail(flows.FailedConflict, check.Slice, s.Reason, fix)
 	}
 }
 
-// refuses is the Tenant's state if the provider grants nothing in it; "" in other states.
+// refuses returns the state of the consumer's Tenant, if the provider grants nothing in this state;
+// else "".
 func (p pair) refuses() string {
 	if t := p.accepted(); t != nil && t.Spec.TenantCondition != "" && t.Spec.TenantCondition != authv1beta1.TenantConditionActive {
 		return string(t.Spec.TenantCondition)
@@ -157,19 +163,20 @@ func (p pair) refuses() string {
 	return ""
 }
 
+// denial is the advice after a provider has denied the resources of s.
 func (p pair) denial(s *authv1beta1.ResourceSlice) command.Hint {
 	if state := p.refuses(); state != "" {
 		back := map[string]string{string(authv1beta1.TenantConditionCordoned): "uncordon", string(authv1beta1.TenantConditionDrained): "activate"}[state]
-		return command.Hintf("an admin of %s has set tenant %s to %s; to take that back: %s", p.id(p.pro), p.id(p.con), state, command.Of("liqoctl", back, "tenant", string(p.id(p.con))))
+		return command.Hintf("an admin of %s has set tenant %s to %s; to undo that: %s", p.id(p.pro), p.id(p.con), state, command.Of("liqoctl", back, "tenant", string(p.id(p.con))))
 	}
 	if p.runsOurs(p.pro) {
-		return command.Hintf("ask for less, such as --cpu 1 --memory 1Gi; who may lend more on %s: %s, or %s", p.id(p.pro), p.Facts.Sides[p.pro].Ours("install").Add("--lend"),
+		return command.Hintf("request less, such as --cpu 1 --memory 1Gi; or an admin of %s lends more: %s, or %s", p.id(p.pro), p.Facts.Sides[p.pro].Ours("install").Add("--lend"),
 			p.Kubectl(p.pro, "annotate", "tenant", string(p.id(p.con)), peering.AnnotationLend+"=cpu=4,memory=8Gi"))
 	}
-	return command.Hintf("whoever runs class %q on %s says why: %s", s.Spec.Class, p.id(p.pro), p.Kubectl(p.pro, "describe", "resourceslice", s.Name))
+	return command.Hintf("the controller of class %q on %s writes the reason into its ResourceSlice: %s", s.Spec.Class, p.id(p.pro), p.Kubectl(p.pro, "describe", "resourceslice", s.Name))
 }
 
-// pending says who has not answered yet.
+// pending returns the reason that a request has no answer yet, and where to look.
 func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *authv1beta1.ResourceSliceCondition) (reason string, fix command.Hint) {
 	slow := p.age(p.con, live) > controllerTime
 	switch {
@@ -180,7 +187,7 @@ func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *a
 	case copied == nil && slow && !slices.Contains(live.Finalizers, peering.FinalizerReplicas):
 		return fmt.Sprintf("Liqo's crd-replicator on %s does nothing for the ResourceSlice", p.id(p.con)), p.readLog(p.con, replicator)
 	case copied == nil:
-		return fmt.Sprintf("waiting for the ResourceSlice to arrive on %s", p.id(p.pro)), command.Hintf("%s; most often it is not allowed to write there", p.readLog(p.con, replicator))
+		return fmt.Sprintf("waiting for the ResourceSlice to arrive on %s", p.id(p.pro)), command.Hintf("%s; usually, it has no right to write there", p.readLog(p.con, replicator))
 	case authentication == nil:
 		return fmt.Sprintf("waiting for %s to answer", p.id(p.pro)), p.readLog(p.pro, manager)
 	case slow:
@@ -189,27 +196,30 @@ func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *a
 	return fmt.Sprintf("waiting for %s to grant the resources", p.id(p.pro)), p.readLog(p.pro, manager)
 }
 
+// virtualNodes returns the consumer's VirtualNodes for the provider.
 func (p pair) virtualNodes() []*offloadingv1beta1.VirtualNode {
 	return in(p.tenant(p.con).Namespace, p.lending(p.con).Nodes, func(v *offloadingv1beta1.VirtualNode) bool {
 		return p.ofPeer(p.con)(v) && string(v.Spec.ClusterID) == string(p.tenant(p.con).Remote)
 	})
 }
 
+// kubelets returns the Deployments of the provider's virtual kubelets.
 func (p pair) kubelets() []*appsv1.Deployment {
 	return in(p.tenant(p.con).Namespace, p.lending(p.con).Kubelets, func(d *appsv1.Deployment) bool { return p.ofPeer(p.con)(d) })
 }
 
-// members are the Nodes of the provider's virtual nodes.
+// members returns the Nodes of the provider's virtual nodes.
 func (p pair) members() []*corev1.Node {
 	return in("", p.lending(p.con).Members, func(n *corev1.Node) bool { return p.ofPeer(p.con)(n) })
 }
 
+// member returns one of the members; nil if there is no such Node.
 func (p pair) member(name string) *corev1.Node {
 	return first(slices.DeleteFunc(p.members(), func(n *corev1.Node) bool { return n.Name != name }))
 }
 
-// virtualNode waits for the virtual node's program. The VirtualNode's status says only that its
-// Deployment was written.
+// virtualNode returns the step that waits until the virtual kubelet runs. It looks at the virtual
+// kubelet's Deployment, because the VirtualNode's status only says that the Deployment was written.
 func (p pair) virtualNode() flows.Step { return p.once("virtualNode", p.makeVirtualNode) }
 
 func (p pair) makeVirtualNode() flows.Step {
@@ -222,36 +232,36 @@ func (p pair) makeVirtualNode() flows.Step {
 	case len(all) == 0:
 		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to make the VirtualNode", p.program(p.con)), []command.Hint{p.readLog(p.con, manager)}
 	case kubelet == nil:
-		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to make its Deployment", p.program(p.con)), []command.Hint{p.readLog(p.con, manager)}
+		s.Reason, s.Fix = fmt.Sprintf("waiting for %s to make the virtual kubelet's Deployment", p.program(p.con)), []command.Hint{p.readLog(p.con, manager)}
 		if why := all[0].Annotations[wire.AnnotationProblem]; strings.HasPrefix(why, wire.ProblemRefused) {
 			s.Fail(flows.FailedConflict, check.VirtualNode, why, s.Fix...)
 		}
 	case kubelet.Status.AvailableReplicas == 0:
-		s.Reason = "its pod does not run yet"
+		s.Reason = "the virtual kubelet's pod does not run yet"
 		if why := p.lending(p.con).Waiting[kubelet.Namespace+"/"+p.nodeName()]; why != "" {
 			s.Reason = why
 		}
-		s.Fix = []command.Hint{command.Hintf("see: %s", p.Kubectl(p.con, "describe", "pods", "-l", peering.LabelVirtualNode+"="+p.nodeName()))}
+		s.Fix = []command.Hint{command.Hintf("to see its state: %s", p.Kubectl(p.con, "describe", "pods", "-l", peering.LabelVirtualNode+"="+p.nodeName()))}
 	default:
 		s.Status = flows.Done
 	}
 	return s
 }
 
-// ready waits for the Node.
+// ready returns the step that waits until the Node is ready, with the granted resources.
 func (p pair) ready() flows.Step { return p.once("ready", p.makeReady) }
 
 func (p pair) makeReady() flows.Step {
 	s := p.wait(p.con, "node-ready", "Node "+p.nodeName(), check.VirtualNode)
 	m := p.member(p.nodeName())
-	s.Fix = []command.Hint{command.Hintf("see: %s", p.Kubectl(p.con, "logs", "-l", peering.LabelVirtualNode+"="+p.nodeName()))}
+	s.Fix = []command.Hint{command.Hintf("read the virtual kubelet's log: %s", p.Kubectl(p.con, "logs", "-l", peering.LabelVirtualNode+"="+p.nodeName()))}
 	switch {
 	case p.virtualNode().Status != flows.Done:
 		s.Status, s.Reason, s.Fix = flows.Blocked, "needs the virtual node", nil
 	case m == nil:
 		s.Reason = "waiting for the Node"
 	case lending.NodeCondition(m, corev1.NodeNetworkUnavailable) == corev1.ConditionTrue:
-		s.Reason = fmt.Sprintf("its network is unavailable: the tunnel to %s does not work, or Liqo has not seen it yet", p.id(p.pro))
+		s.Reason = fmt.Sprintf("its network is unavailable, because the tunnel to %s does not work, or Liqo has not noticed yet that it works", p.id(p.pro))
 		s.Fix = []command.Hint{command.Hintf("see what is broken: %s", p.Facts.Ours("check"))}
 	case lending.NodeCondition(m, corev1.NodeReady) != corev1.ConditionTrue:
 		s.Reason = strings.TrimSuffix("it is not ready: "+lending.NodeMessage(m, corev1.NodeReady), ": ")
@@ -260,20 +270,21 @@ func (p pair) makeReady() flows.Step {
 	default:
 		s.Status, s.Reason = flows.Done, "Ready with "+lending.Amounts(offered(m))
 		if m.Spec.Unschedulable && !cordonedByUs(m) {
-			s.Reason += "; it is cordoned, so no pods get there"
+			s.Reason += "; it is cordoned, so no new pods run there"
 		}
 	}
 	return s
 }
 
-// grants reports whether a Node offers the resources that were granted to its slice.
+// grants reports whether a Node offers the resources that the provider has granted to the ResourceSlice.
 func grants(m *corev1.Node, s *authv1beta1.ResourceSlice) bool {
 	has := offered(m)
 	return !has.Cpu().IsZero() && (s == nil || covers(has, s.Status.Resources))
 }
 
-// offered is a Node's capacity. Our virtual nodes report no room for pods as long as they run none,
-// so their allocatable resources are incomplete.
+// offered returns the resources that a Node offers: its capacity if it states one. Our virtual nodes
+// state no allocatable pods as long as they can run none, so their allocatable resources can be
+// incomplete.
 func offered(m *corev1.Node) corev1.ResourceList {
 	if len(m.Status.Capacity) > 0 {
 		return m.Status.Capacity
