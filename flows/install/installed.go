@@ -17,8 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// waiting is seen, with the reason that a program's pods don't run, if one is
-// known.
+// waiting returns the text seen. It adds the reason that the pods of a program
+// don't run, if this reason is known.
 func waiting(f *flows.InstallationFacts, seen, program string) string {
 	if why := f.Waiting[program]; why != "" {
 		return seen + ": " + why
@@ -26,8 +26,9 @@ func waiting(f *flows.InstallationFacts, seen, program string) string {
 	return seen
 }
 
-// object finds an object of the installation; nil if it does not exist. Names are
-// unique by kind, because all objects are in one namespace, or in none.
+// object returns an object of the installation; nil if it does not exist. Kind and
+// name are enough to find an object, because all objects are in the same namespace,
+// or in none.
 func object(c flows.ClusterFacts, kind, name string) wire.Object {
 	if c.Installation.Value() == nil {
 		return nil
@@ -40,7 +41,8 @@ func object(c flows.ClusterFacts, kind, name string) wire.Object {
 	return nil
 }
 
-// installed is [object] of one type.
+// installed returns an object of the installation as its Go type; nil if it does not
+// exist.
 func installed[T any, O interface {
 	*T
 	wire.Object
@@ -48,8 +50,8 @@ func installed[T any, O interface {
 	return typed[T, O](object(c, flows.RefTo(O(new(T))).Kind, name))
 }
 
-// typed converts an object of the API server to its Go type; nil if it is of
-// another one.
+// typed converts an object of the API server to the Go type T; nil if the object has
+// another type.
 func typed[T any, O interface {
 	*T
 	wire.Object
@@ -65,7 +67,7 @@ func typed[T any, O interface {
 	return t
 }
 
-// ranges are the Networks of the cluster itself.
+// ranges returns the Networks with the cluster's own ranges.
 func ranges(c flows.ClusterFacts) (all []*ipamv1alpha1.Network) {
 	if c.Installation.Value() == nil {
 		return nil
@@ -78,9 +80,9 @@ func ranges(c flows.ClusterFacts) (all []*ipamv1alpha1.Network) {
 	return all
 }
 
-// settings is the step for the settings. First it deletes the Networks whose
-// ranges change, because a Network's range can't be changed. The operator
-// replaces the Networks of pods and Services.
+// settings returns the step for the cluster's ID and ranges. A Network's range can't
+// be changed, so the step first deletes each Network with another range than the
+// wanted one. The operator itself replaces the Networks of pods and Services.
 func (i *Installation) settings(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepSettings)
 	var gone []wire.Object
@@ -101,6 +103,7 @@ func (i *Installation) settings(side flows.Side, c flows.ClusterFacts) flows.Ste
 	return s
 }
 
+// external returns the wanted external range.
 func (i *Installation) external() string {
 	if i.params.ExternalCIDR == "" {
 		return render.DefaultExternalCIDR
@@ -108,8 +111,8 @@ func (i *Installation) external() string {
 	return i.params.ExternalCIDR
 }
 
-// replaces reports whether the operator replaces a Network of pods or Services,
-// because the admin states another range.
+// replaces reports whether the operator will replace a Network of pods or Services,
+// because the admin states other ranges.
 func (i *Installation) replaces(n *ipamv1alpha1.Network) bool {
 	kind := n.Labels[wire.LabelNetworkType]
 	stated := i.stated(kind)
@@ -121,7 +124,7 @@ func (i *Installation) replaces(n *ipamv1alpha1.Network) bool {
 	})
 }
 
-// stated are the ranges that the admin states for a kind of Network.
+// stated returns the ranges that the admin states for a kind of Network.
 func (i *Installation) stated(kind string) []string {
 	switch {
 	case kind == wire.NetworkPodCIDR:
@@ -132,8 +135,8 @@ func (i *Installation) stated(kind string) []string {
 	return nil
 }
 
-// toldRange refuses to change a range that peers or IPs use already, as a failed
-// step; nil if there is none.
+// toldRange returns a failed step if the installation would change a range that peers
+// know, or from which IPs have addresses; else nil.
 func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	peers, hosts, unknown := len(c.Configurations), 0, ""
 	if c.Installation.Value() != nil {
@@ -148,26 +151,27 @@ func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.S
 		if source := n.Annotations[wire.AnnotationSource]; source != "" {
 			from += " (" + source + ")"
 		}
-		to, why := "what is stated", fmt.Sprintf("peers that were told the former: %d", peers)
-		hint := command.Hintf("run %s for each peer first (%s lists them), then install again", c.Ours("network", "reset"), c.Ours("info"))
+		to, why := "the stated range", fmt.Sprintf("peers that know the present range: %d", peers)
+		hint := command.Hintf("first run %s for each peer (%s lists the peers), then install again", c.Ours("network", "reset"), c.Ours("info"))
 		if external {
 			to = i.external()
 		}
 		if peers == 0 {
-			why = fmt.Sprintf("IPs with an address of the former: %d", hosts)
-			hint = command.Hintf("delete these first (%s lists them), then install again", c.Kubectl("get", "ips.ipam.liqo.io", "-A"))
+			why = fmt.Sprintf("IPs with an address of the present range: %d", hosts)
+			hint = command.Hintf("first delete these IPs (%s lists them), then install again", c.Kubectl("get", "ips.ipam.liqo.io", "-A"))
 			if hosts == 0 {
-				why, hint = "who has an address of the former is not known: "+unknown, seeInstallation()
+				why, hint = "liqo-tui can't see which IPs have an address of the present range: "+unknown, seeInstallation()
 			}
 		}
 		return new(flows.Refuse(side, flows.CodeOwnership, "address ranges", flows.FailedConflict,
-			fmt.Sprintf("change Network %s/%s from %s to %s: %s", n.Namespace, n.Name, from, to, why), hint))
+			fmt.Sprintf("Network %s/%s can't be changed from %s to %s: %s", n.Namespace, n.Name, from, to, why), hint))
 	}
 	return nil
 }
 
-// gateways returns a wait for each gateway from our templates, until it is as the
-// templates are now. The operator replaces one after the other.
+// gateways returns a step for each gateway that is made from our templates. The step
+// waits until the gateway fits the present templates. The operator replaces one
+// gateway after the other.
 func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates flows.Step, at time.Time) (steps []flows.Step) {
 	if c.Installation.Value() == nil {
 		return nil
@@ -193,7 +197,7 @@ func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates
 		case why != "":
 			s.Reason = why
 		case older:
-			s.Reason = "it is replaced once the gateways before it are connected again"
+			s.Reason = "the operator replaces it when the gateways before it are connected again"
 		default:
 			s.Status, s.Code, s.Reason = flows.Done, "", render.Rewritten(d, d.Spec.Template)
 		}
@@ -209,7 +213,7 @@ func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates
 }
 
 // fromOurTemplate reports whether a gateway is made from a template of the
-// installation: an admin may have chosen another.
+// installation. An admin can have chosen another template.
 func fromOurTemplate(c flows.ClusterFacts, d *appsv1.Deployment) bool {
 	name := d.Labels[wire.LabelGatewayName]
 	ours := func(o wire.Object, template, wanted render.TemplateRef) bool {

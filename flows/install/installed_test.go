@@ -297,11 +297,11 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 	}{
 		"nothing is stated":          {peers: []networkingv1beta1.Configuration{peer}},
 		"another external range":     {p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, gone: []string{"Network liqo/external-cidr"}},
-		"of which a peer was told":   {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, want: "change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: peers that were told the former: 1"},
-		"of which a host has one":    {hosts: 1, p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, want: "change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: IPs with an address of the former: 1"},
-		"of which nobody knows":      {hides: "you may not list ips", p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, want: "change Network liqo/external-cidr from 10.80.0.0/16 to 10.81.0.0/16: who has an address of the former is not known: you may not list ips"},
+		"of which a peer was told":   {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, want: "Network liqo/external-cidr can't be changed from 10.80.0.0/16 to 10.81.0.0/16: peers that know the present range: 1"},
+		"of which a host has one":    {hosts: 1, p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, want: "Network liqo/external-cidr can't be changed from 10.80.0.0/16 to 10.81.0.0/16: IPs with an address of the present range: 1"},
+		"of which nobody knows":      {hides: "you may not list ips", p: render.InstallParams{ExternalCIDR: "10.81.0.0/16"}, want: "Network liqo/external-cidr can't be changed from 10.80.0.0/16 to 10.81.0.0/16: liqo-tui can't see which IPs have an address of the present range: you may not list ips"},
 		"one of two ranges of pods":  {p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}}, // the operator replaces them
-		"with a peer":                {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}, want: "change Network liqo/pod-cidr-2 from 10.2.0.0/16 (Calico) to what is stated: peers that were told the former: 1"},
+		"with a peer":                {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16"}}, want: "Network liqo/pod-cidr-2 can't be changed from 10.2.0.0/16 (Calico) to the stated range: peers that know the present range: 1"},
 		"the same ranges, and peers": {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{PodCIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, ExternalCIDR: "10.80.0.0/16"}},
 		"nobody is told of reserves": {peers: []networkingv1beta1.Configuration{peer}, p: render.InstallParams{Reserve: []string{"10.6.0.0/16"}}, gone: []string{"Network liqo/reserved-10-5-0-0-16"}},
 	} {
@@ -418,7 +418,7 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 		warnings []string
 	}{
 		"before":         {newer(facts("example.org/gateway:v1", wire.ServerTemplate)), flows.Blocked, "image example.org/gateway:v1 → example.org/gateway:v2: needs the gateway templates", []string{warning}},
-		"its turn comes": {planned(render.InstallParams{})(facts("example.org/gateway:v0", wire.ServerTemplate)), flows.Waiting, "image example.org/gateway:v0 → example.org/gateway:v1: it is replaced once the gateways before it are connected again", []string{warning}},
+		"its turn comes": {planned(render.InstallParams{})(facts("example.org/gateway:v0", wire.ServerTemplate)), flows.Waiting, "image example.org/gateway:v0 → example.org/gateway:v1: the operator replaces it when the gateways before it are connected again", []string{warning}},
 		"replaced":       {planned(render.InstallParams{})(facts("example.org/gateway:v1", wire.ServerTemplate)), flows.Done, "", nil},
 	} {
 		s, ok := c.plan.Step("gateway-milan-a")
