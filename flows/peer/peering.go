@@ -19,17 +19,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// pair is one consumer and one provider, while a plan is made for them.
+// pair is a consumer and a provider for which a plan is made.
 type pair struct {
 	flows.Connection
 
 	params   Params
 	con, pro flows.Side
-	// made has the steps that were computed already, by name: later steps use them again.
+	// made holds the steps that this plan has computed, by name, because several steps need them.
 	made map[string]flows.Step
 }
 
-// once computes a step only the first time it is needed.
+// once returns the step with a name. It computes the step only at the first call for this name.
 func (p pair) once(name string, step func() flows.Step) flows.Step {
 	s, ok := p.made[name]
 	if !ok {
@@ -47,7 +47,7 @@ func (p pair) id(side flows.Side) wire.ClusterID { return p.Facts.Sides[side].Na
 
 func (p pair) tenant(side flows.Side) render.Tenant { return p.Ends[side].Tenant }
 
-// lending is a side's facts about lending; zero if nobody has asked for them.
+// lending returns a side's facts about lending; empty facts if they were not read.
 func (p pair) lending(side flows.Side) lending.Facts {
 	if l := p.Facts.Sides[side].Lending; l != nil {
 		return *l
@@ -55,7 +55,7 @@ func (p pair) lending(side flows.Side) lending.Facts {
 	return lending.Facts{}
 }
 
-// in lists the objects of a side's tenant namespace that meet a condition.
+// in returns the objects of a namespace that meet a condition.
 func in[T any, O interface {
 	*T
 	wire.Object
@@ -69,7 +69,7 @@ func in[T any, O interface {
 	return out
 }
 
-// first is the first item of a list; nil if the list is empty.
+// first returns the first item of a list; nil if the list is empty.
 func first[T any](all []*T) *T {
 	if len(all) == 0 {
 		return nil
@@ -83,15 +83,14 @@ func (p pair) ofPeer(side flows.Side) func(metav1.Object) bool {
 	}
 }
 
-// secret is a side's Secret with this label of the handshake.
+// secret returns a side's Secret with this label of the handshake; nil if there is none.
 func (p pair) secret(side flows.Side, label string) *corev1.Secret {
 	return first(in(p.tenant(side).Namespace, p.lending(side).Secrets, func(s *corev1.Secret) bool {
 		return p.ofPeer(side)(s) && s.Labels[label] != ""
 	}))
 }
 
-// certificates are the Secrets with the certificates that the provider signed for the
-// consumer.
+// certificates returns the provider's Secrets with the certificates that it signed for the consumer.
 func (p pair) certificates() []*corev1.Secret {
 	return in(p.tenant(p.pro).Namespace, p.lending(p.pro).Secrets, func(s *corev1.Secret) bool {
 		return p.ofPeer(p.pro)(s) && (s.Name == peering.CertificateName || strings.HasPrefix(s.Name, peering.CertificateName+"-"))
@@ -103,28 +102,29 @@ func (p pair) certificate(name string) *corev1.Secret {
 	return first(all)
 }
 
-// accepted is the provider's Tenant for the consumer.
+// accepted returns the provider's Tenant for the consumer; nil if there is none.
 func (p pair) accepted() *authv1beta1.Tenant {
 	return first(in(p.tenant(p.pro).Namespace, p.lending(p.pro).Tenants, func(t *authv1beta1.Tenant) bool {
 		return p.ofPeer(p.pro)(t) && string(t.Spec.ClusterID) == string(p.tenant(p.pro).Remote)
 	}))
 }
 
-// identities are the Identities of the consumer for the provider's API server.
+// identities returns the consumer's Identities for the provider's API server.
 func (p pair) identities() []*authv1beta1.Identity {
 	return in(p.tenant(p.con).Namespace, p.lending(p.con).Identities, func(i *authv1beta1.Identity) bool {
 		return p.ofPeer(p.con)(i) && string(i.Spec.ClusterID) == string(p.tenant(p.con).Remote) && i.Spec.Type == authv1beta1.ControlPlaneIdentityType
 	})
 }
 
-// slices are the consumer's own requests to the provider.
+// slices returns the consumer's own ResourceSlices for the provider.
 func (p pair) slices() []*authv1beta1.ResourceSlice {
 	return in(p.tenant(p.con).Namespace, p.lending(p.con).Slices, func(s *authv1beta1.ResourceSlice) bool {
 		return s.Labels[peering.LabelDestination] == string(p.tenant(p.con).Remote) && s.Labels[peering.LabelReplicated] == ""
 	})
 }
 
-// slice is the request that this program creates; it has the virtual node's name.
+// slice returns the ResourceSlice that this program creates; nil if it does not exist. It has the
+// virtual node's name.
 func (p pair) slice() *authv1beta1.ResourceSlice {
 	all := slices.DeleteFunc(p.slices(), func(s *authv1beta1.ResourceSlice) bool { return s.Name != p.nodeName() })
 	return first(all)
@@ -132,12 +132,12 @@ func (p pair) slice() *authv1beta1.ResourceSlice {
 
 func (p pair) nodeName() string { return string(p.tenant(p.con).Remote) }
 
-// copied reports whether an object of the provider is a copy of the consumer's.
+// copied reports whether an object on the provider is a copy of an object of the consumer.
 func (p pair) copied(o metav1.Object) bool {
 	return o.GetLabels()[peering.LabelReplicated] == "true" && o.GetLabels()[peering.LabelOrigin] == string(p.tenant(p.pro).Remote)
 }
 
-// cluster is a side's ForeignCluster of the other side.
+// cluster returns a side's ForeignCluster for the other cluster; nil if there is none.
 func (p pair) cluster(side flows.Side) *corev1beta1.ForeignCluster {
 	l := p.lending(side)
 	for i := range l.Clusters {
@@ -148,12 +148,12 @@ func (p pair) cluster(side flows.Side) *corev1beta1.ForeignCluster {
 	return nil
 }
 
-// wait is a step that waits for an action of Liqo's controllers.
+// wait returns a step that waits for the program that handles a side's part of lending.
 func (p pair) wait(side flows.Side, what, title string, code flows.Code) flows.Step {
 	return flows.Step{ID: flows.IDOf(side, what), Side: side, Action: flows.Wait, Title: title, Status: flows.Waiting, Code: code}
 }
 
-// blockedBy blocks a step until the steps in before are done.
+// blockedBy returns s, blocked for the reason why until the steps in before are done.
 func blockedBy(s flows.Step, why string, before ...flows.Step) flows.Step {
 	done := !slices.ContainsFunc(before, func(b flows.Step) bool { return b.Status != flows.Done })
 	if !done && s.Status != flows.Failed {
@@ -162,7 +162,7 @@ func blockedBy(s flows.Step, why string, before ...flows.Step) flows.Step {
 	return s
 }
 
-// age is how long o has existed, by its cluster's clock.
+// age returns how long an object of a side has existed, by the clock of its cluster.
 func (p pair) age(side flows.Side, o metav1.Object) time.Duration {
 	return p.since(side, o.GetCreationTimestamp())
 }
@@ -171,7 +171,8 @@ func (p pair) since(side flows.Side, t metav1.Time) time.Duration {
 	return p.Facts.At.Add(p.Facts.Sides[side].ClockAhead).Sub(t.Time)
 }
 
-// explain adds the cluster's warnings to waiting steps.
+// explain returns the steps with the Events that may explain why they wait or fail. kinds says for each
+// code of a step about which kinds of objects Events are added.
 func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows.Step {
 	for i := range steps {
 		s := &steps[i]
@@ -182,7 +183,7 @@ func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows
 		if !ok || s.Status != flows.Waiting && s.Status != flows.Failed {
 			continue
 		}
-		// The provider records its reason for a denial on its own side.
+		// If a provider denies a ResourceSlice, it records the reason as an Event on its own cluster.
 		s.Events = p.EventsAbout(s.Side, about)
 		if s.Code == check.Slice {
 			s.Events = append(p.EventsAbout(p.pro, about), s.Events...)
@@ -194,7 +195,8 @@ func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows
 	return steps
 }
 
-// readLog says where to look if a controller of Liqo, or of our operator, does nothing.
+// readLog returns the advice to read a program's log: that of our operator where it runs, else that
+// of a Deployment of Liqo.
 func (p pair) readLog(side flows.Side, deployment string) command.Hint {
 	c := p.Facts.Sides[side]
 	if p.runsOurs(side) {
@@ -203,7 +205,7 @@ func (p pair) readLog(side flows.Side, deployment string) command.Hint {
 	return command.Hintf("read the log of %s on %s: %s", p.program(side), c.ID, c.KubectlIn(c.Namespace, "logs", "deployment/"+deployment))
 }
 
-// program is the program that handles a side's part of lending.
+// program names the program that handles a side's part of lending.
 func (p pair) program(side flows.Side) string {
 	if p.runsOurs(side) {
 		return "the operator"

@@ -14,19 +14,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// User is an account on cluster A, the provider, for the admin of a consumer who has no other
-// access to A.
+// User describes an account on cluster A, the provider. The account is for the admin of a consumer, if
+// this admin has no other access to A.
 type User struct {
-	Consumer  wire.ClusterID
-	APIServer string // for the consumer's admin; "" means the URL that the operator tells consumers, or the kubeconfig's
+	Consumer wire.ClusterID
+	// APIServer is the URL at which the consumer's admin reaches A's API server; "" to take the URL that
+	// A's operator gives to consumers, or else the URL in the kubeconfig.
+	APIServer string
 }
 
-// Server is the URL at which the consumer's admin reaches cluster A's API server.
+// Server returns the URL at which the consumer's admin reaches cluster A's API server.
 func (u User) Server(f flows.ClusterFacts) string {
 	return cmp.Or(u.APIServer, f.Operator.APIServer, f.Server)
 }
 
-// Invite creates the account.
+// Invite returns the plan that creates the account.
 func (u User) Invite(f flows.Facts) flows.Plan {
 	p := u.pair(f)
 	plan, _ := flows.NewHalf(flows.Params{}, p.Facts)
@@ -40,10 +42,10 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 	given := p.delegation()
 	switch server := u.Server(f.Sides[flows.A]); {
 	case !f.Sides[flows.A].Can().InvitePeers:
-		return refuse(flows.CodeSoftware, "operator", fmt.Sprintf("%s has %s, whose own program makes such users", p.id(p.pro), f.Sides[flows.A].Software),
-			command.Hintf("%s", command.Of("liqoctl", "generate", "peering-user", "--consumer-cluster-id", string(u.Consumer))))
+		return refuse(flows.CodeSoftware, "operator", fmt.Sprintf("%s has %s, for which liqoctl creates such users", p.id(p.pro), f.Sides[flows.A].Software),
+			command.Hintf("run %s", command.Of("liqoctl", "generate", "peering-user", "--consumer-cluster-id", string(u.Consumer))))
 	case loopback(server):
-		return refuse(flows.CodeUsage, "API server's URL", fmt.Sprintf("%s's API server is %s, which another machine can't reach", p.id(p.pro), server),
+		return refuse(flows.CodeUsage, "API server's URL", fmt.Sprintf("the URL of %s's API server is %s, which another machine can't reach", p.id(p.pro), server),
 			command.Hintf("give a URL that the admin of %s can reach: --api-server", u.Consumer))
 	case !slices.Contains(given.Bounds, peering.UserPolicy):
 		return refuse(flows.CodeUnfit, "bounds of the account", fmt.Sprintf("%s has no admission policy %s, without which the account could do more than it should", p.id(p.pro), peering.UserPolicy),
@@ -65,8 +67,9 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 	return plan
 }
 
-// Revoke removes the account. The access with it ends at once, even if the operator does not work.
-// Connections and lending that were set up with it stay, and then the namespace stays too.
+// Revoke returns the plan that removes the account. The account's access ends at once, even if the
+// operator does not work. A connection and lending that were made with the account stay. The tenant
+// namespace stays, too, if it has such objects.
 func (u User) Revoke(f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: u.Consumer}
 	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
@@ -87,13 +90,13 @@ func (u User) Revoke(f flows.Facts) flows.Plan {
 	return plan
 }
 
-// pair is cluster A as the provider, and a consumer that is known by its ID alone.
+// pair returns cluster A as the provider, and a consumer of which only the ID is known.
 func (u User) pair(f flows.Facts) pair {
 	f.Sides[flows.B] = flows.ClusterFacts{ID: u.Consumer, Described: true}
 	return newPair(Params{Consumer: flows.B}, [2]string{}, f)
 }
 
-// delegation has the facts about such accounts on the provider.
+// delegation returns the facts about such accounts on the provider.
 func (p pair) delegation() flows.DelegationFacts {
 	if d := p.Facts.Sides[p.pro].Delegation; d != nil {
 		return *d
@@ -101,12 +104,13 @@ func (p pair) delegation() flows.DelegationFacts {
 	return flows.DelegationFacts{}
 }
 
-// object is an object of the account, present and wanted.
+// object is an object of the account: as it is now, and as it has to be.
 type object struct {
-	what       string
+	what       string // the name of its step
 	live, want wire.Object
 }
 
+// objects returns all objects of the account.
 func (u User) objects(p pair) (out []object) {
 	facts, tenant := p.delegation(), p.tenant(p.pro)
 	for _, want := range peering.User(tenant, p.Facts.Sides[p.pro].Namespace) {
@@ -127,7 +131,7 @@ func (u User) objects(p pair) (out []object) {
 	return out
 }
 
-// Account is the name of the account's ServiceAccount.
+// Account returns the namespace and the name of the account's ServiceAccount.
 func (u User) Account(f flows.Facts) (namespace, name string) {
 	p := u.pair(f)
 	return p.tenant(p.pro).Namespace, peering.UserName
