@@ -22,24 +22,27 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A missing object here proves no deletion: this cluster may have been restored from a backup, and its
-// objects come back one after the other. So an object on the provider is deleted only if the deletion here
-// was seen, or an admin demands it. Other leftovers stay, and a condition of the Node names them.
+// If an object is missing on this cluster, nobody may have deleted it: the cluster may have been restored from a
+// backup, and its objects come back one after the other. So this program deletes an object on the provider only
+// if it has seen the deletion of the object on this cluster, or if an admin has withdrawn the object. Other
+// unowned objects stay, and a condition of the Node names them.
 
-// deletion is the deletion of an object here. The UID identifies a pod, because a new pod may get its name.
+// deletion identifies the deletion of an object on this cluster. A pod is identified by its UID alone, because a
+// new pod may get the same name.
 type deletion struct {
 	kind            schema.GroupVersionKind
 	namespace, name string
 	uid             types.UID
 }
 
+// ofPod returns the deletion of a pod.
 func ofPod(uid types.UID) deletion { return deletion{uid: uid} }
 
-// mostSeen is how many deletions are remembered, which takes a few MB. Only the latest ones are needed: for
-// earlier ones, the provider's objects were deleted long ago, if it could be reached.
+// mostSeen is the number of deletions that are remembered. They take a few MB. Older deletions are not needed: if
+// the provider could be reached, its objects were deleted long ago.
 const mostSeen = 20000
 
-// seen has the deletions that this process has seen.
+// seen holds the deletions that this process has seen. order lists them from the oldest to the newest.
 type seen struct {
 	mu    sync.Mutex
 	all   map[deletion]bool
@@ -69,8 +72,9 @@ func (s *seen) set(d deletion, gone bool) {
 	}
 }
 
-// note remembers a deletion, or forgets it when the object exists again. If the watch has missed a deletion,
-// it counts only if the object was already being deleted: otherwise the object is merely absent from a list.
+// note remembers a deletion, or forgets it when the object exists again. If the watch did not see the deletion
+// itself, but only that the object is missing in a new list, the deletion counts only if the object was being
+// deleted before.
 func (s *seen) note(kind client.Object, event any, gone bool) {
 	if unknown, missed := event.(toolscache.DeletedFinalStateUnknown); missed {
 		event = unknown.Obj
@@ -95,17 +99,17 @@ func (s *seen) note(kind client.Object, event any, gone bool) {
 	}
 }
 
-// fate is the decision about an object on the provider that nothing here requests.
+// fate is the decision about a copy on the provider that no pod of this cluster needs.
 type fate uint8
 
 const (
-	stays fate = iota // something may still need the object
-	goes
-	left // its deletion here was not seen
+	stays fate = iota // a pod on the provider may still need the copy
+	goes              // the copy is deleted
+	left              // the copy is an unowned object: nobody has seen the deletion of the object on this cluster
 )
 
-// fateOf decides about a copied object on the provider. needed means that the provider runs pods without a
-// pod here: these may need the object.
+// fateOf decides about a copy on the provider that no pod of this cluster needs. needed means that the provider
+// runs pods for which this cluster has no pod. Such pods may need the copy.
 func (m *mirror) fateOf(ctx context.Context, s *space, kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata, needed bool) (fate, error) {
 	if m.withdrawn(o.UID) || m.seen.has(deletion{kind: kind, namespace: s.name, name: o.Name}) {
 		return goes, nil
@@ -122,8 +126,8 @@ func (m *mirror) fateOf(ctx context.Context, s *space, kind schema.GroupVersionK
 		}
 		return goes, nil
 	}
-	// The EndpointSlices of a Service may be replaced at any time, so the Service decides. A stale slice does
-	// harm: the address of an ended pod may soon belong to another pod.
+	// An EndpointSlice can be replaced by another one at any time, so its Service decides. An old copy must not
+	// stay: the address of an ended pod in it may soon belong to another pod.
 	service := o.Labels[discoveryv1.LabelServiceName]
 	if m.seen.has(deletion{kind: services, namespace: s.name, name: service}) {
 		return goes, nil
@@ -139,7 +143,7 @@ func (m *mirror) fateOf(ctx context.Context, s *space, kind schema.GroupVersionK
 	return left, nil
 }
 
-// has reports whether an object exists here.
+// has reports whether an object exists on this side.
 func (s *side) has(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) (bool, error) {
 	_, err := s.get(ctx, namespace, kind, name)
 	if client.IgnoreNotFound(err) != nil {
@@ -148,12 +152,13 @@ func (s *side) has(ctx context.Context, namespace string, kind schema.GroupVersi
 	return err == nil, nil
 }
 
-// stays reports whether the object here must not be copied.
+// stays reports whether an object on this side must not be copied.
 func (s *side) stays(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) bool {
 	o, err := s.get(ctx, namespace, kind, name)
 	return err == nil && decide.Stays(o, "")
 }
 
+// get returns an object from the cache. The EndpointSlice of the same name stands for a ShadowEndpointSlice.
 func (s *side) get(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) (client.Object, error) {
 	var o client.Object
 	switch kind {
@@ -167,8 +172,9 @@ func (s *side) get(ctx context.Context, namespace string, kind schema.GroupVersi
 	return o, s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
 }
 
-// unclaimed returns the ShadowPods of a namespace that have no pod here and are not withdrawn, and the UIDs
-// of the pods here by their names. It runs at each change.
+// unclaimed returns the ShadowPods of a namespace that were not made for a present pod, if the deletion of their
+// pod was not seen and no admin has withdrawn them. here holds the UIDs of the namespace's pods on this cluster, by
+// name. unclaimed runs after each change, so it avoids copies of objects.
 func (m *mirror) unclaimed(ctx context.Context, s *space) (out []*offloadingv1beta1.ShadowPod, here map[string]types.UID, err error) {
 	var asked offloadingv1beta1.ShadowPodList
 	var pods corev1.PodList
@@ -192,14 +198,15 @@ func (m *mirror) unclaimed(ctx context.Context, s *space) (out []*offloadingv1be
 // gone reports whether the deletion of a ShadowPod's pod was seen, or an admin has withdrawn the ShadowPod.
 func (m *mirror) gone(s *decide.Shadow) bool { return m.seen.has(ofPod(s.Of)) || m.withdrawn(s.UID) }
 
+// withdrawn reports whether an admin has withdrawn an object on the provider.
 func (m *mirror) withdrawn(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.known.withdrawn[uid]
 }
 
-// leftovers returns the objects on the provider that have no object here, sorted. With an error, they are
-// unknown.
+// leftovers returns the unowned objects on the provider, sorted. If it returns an error, nothing is known about
+// such objects.
 func (m *mirror) leftovers(ctx context.Context) (out []peering.Leftover, err error) {
 	m.mu.Lock()
 	var all []*space
@@ -209,7 +216,7 @@ func (m *mirror) leftovers(ctx context.Context) (out []peering.Leftover, err err
 		}
 		s := m.spaces[name]
 		if s == nil {
-			s = &space{name: name} // a namespace that can't be watched
+			s = &space{name: name} // the namespace can't be watched, so the loop below returns an error
 		}
 		all = append(all, s)
 	}
@@ -228,13 +235,14 @@ func (m *mirror) leftovers(ctx context.Context) (out []peering.Leftover, err err
 	return out, nil
 }
 
+// leftIn adds the unowned objects of one namespace to out.
 func (m *mirror) leftIn(ctx context.Context, s *space, out []peering.Leftover) ([]peering.Leftover, error) {
 	unclaimed, here, err := m.unclaimed(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	for _, o := range unclaimed {
-		if here[o.Name] == "" { // otherwise the pod of this name adopts it
+		if here[o.Name] == "" { // otherwise the pod with this name gets the ShadowPod, see [space.adopt]
 			out = append(out, peering.Leftover{Kind: "ShadowPod", Namespace: s.mapped, Name: o.Name, UID: o.UID})
 		}
 	}
@@ -260,7 +268,8 @@ func (m *mirror) leftIn(ctx context.Context, s *space, out []peering.Leftover) (
 	return out, nil
 }
 
-// lists returns the provider's objects of a kind. They belong to the cache.
+// lists returns the provider's objects of a kind. The caller must not change them, because the cache uses the same
+// memory.
 func (s *space) lists(ctx context.Context, kind schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, error) {
 	there := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind + "List"}}
 	if err := s.there.cache.List(ctx, there, client.InNamespace(s.mapped), client.UnsafeDisableDeepCopy); err != nil {
@@ -269,8 +278,8 @@ func (s *space) lists(ctx context.Context, kind schema.GroupVersionKind) ([]meta
 	return there.Items, nil
 }
 
-// adopt hands a ShadowPod over to the pod that has its name now. It deletes the ShadowPod if that requests
-// another pod: a name can have only one remote pod.
+// adopt makes an existing ShadowPod the ShadowPod of the pod that has its name now. If the ShadowPod describes
+// another pod, adopt withdraws it instead, because there can be only one remote pod with a name.
 func (s *space) adopt(ctx context.Context, v decide.View, pod *corev1.Pod, uid types.UID) error {
 	o := &offloadingv1beta1.ShadowPod{}
 	key := client.ObjectKey{Namespace: s.mapped, Name: pod.Name}
@@ -278,7 +287,7 @@ func (s *space) adopt(ctx context.Context, v decide.View, pod *corev1.Pod, uid t
 		return client.IgnoreNotFound(err)
 	}
 	if o.UID != uid || decide.ShadowOf(o).Of == pod.UID {
-		return nil // the event of this change has not arrived yet
+		return nil // the ShadowPod has changed, and the event about it has not arrived yet
 	}
 	if !decide.Same(o, pod) {
 		return s.withdraw(ctx, pod.Name, uid)
