@@ -22,12 +22,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// read collects the inputs from which the tunnel is computed.
+// read collects the inputs from which the tunnel's state is computed.
 func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 	in := gateway.Inputs{PodIP: g.options.PodIP, NodeIP: g.options.NodeIP}
 	var s setup
 	peer := gateway.Peer{ClusterID: string(g.options.Gateway.Tenant.Remote), Role: g.options.Role}
-	// First, because its results are reported even if another input is missing.
+	// This input is read first, because the report contains it even if another input is missing.
 	endpoints, err := g.readGateway(ctx, &peer, &s)
 	if err != nil {
 		return tunnel.Wanted{}, s, err
@@ -59,8 +59,8 @@ func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 	return tunnel.Wanted{Inputs: in, Endpoints: endpoints, Dials: len(endpoints) > 0}, s, nil
 }
 
-// readPrivateKey returns the key that the Secret holds now. If the Secret is gone or
-// damaged, it returns the last key: a tunnel that works must not end for that.
+// readPrivateKey returns the key in the gateway's Secret. If the Secret was deleted or
+// damaged, it returns the last key, because a working tunnel must not end for this reason.
 func (g *gatewayAgent) readPrivateKey(ctx context.Context) gateway.PrivateKey {
 	var secret corev1.Secret
 	name := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.GatewayObjectName(g.options.Gateway.Name)}
@@ -115,7 +115,7 @@ func cidrs(whose string, c networkingv1beta1.ClusterConfigCIDR) (out gateway.CID
 	return out, err
 }
 
-// readHosts reads the hosts outside the cluster that the peer is allowed to reach.
+// readHosts reads the hosts outside of the cluster that the peer may reach.
 func (g *gatewayAgent) readHosts(ctx context.Context, in *gateway.Inputs) error {
 	var cm corev1.ConfigMap
 	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.HostsConfigMapName(g.options.Gateway.Name)}
@@ -132,7 +132,7 @@ func (g *gatewayAgent) readHosts(ctx context.Context, in *gateway.Inputs) error 
 	return nil
 }
 
-// readPublicKey finds the peer's key, and leaves it zero if there is none yet.
+// readPublicKey sets the peer's public key, if it is known.
 func (g *gatewayAgent) readPublicKey(ctx context.Context, peer *gateway.Peer) error {
 	var list networkingv1beta1.PublicKeyList
 	if err := g.client.List(ctx, &list, g.ofPeer()...); err != nil {
@@ -158,6 +158,7 @@ func (g *gatewayAgent) readPublicKey(ctx context.Context, peer *gateway.Peer) er
 	return nil
 }
 
+// ofPeer selects the objects of this gateway's peer.
 func (g *gatewayAgent) ofPeer() []client.ListOption {
 	return []client.ListOption{
 		client.InNamespace(g.options.Gateway.Tenant.Namespace),
@@ -165,8 +166,8 @@ func (g *gatewayAgent) ofPeer() []client.ListOption {
 	}
 }
 
-// readGateway reads this end's own object, and returns the addresses to dial: a client
-// dials its server, and a server its relay, if it has one.
+// readGateway reads this gateway's own object, and returns the addresses to dial. A client
+// dials its server. A server only dials its relay, if there is one.
 func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *setup) ([]netip.AddrPort, error) {
 	object := g.kind()
 	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: g.options.Gateway.Name}
@@ -197,8 +198,8 @@ func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *s
 	return nil, nil
 }
 
-// find returns the addresses to dial. If a name has no address now, it returns the last
-// ones: a tunnel that works must not end for that.
+// find returns the addresses to dial. If no name has an address now, it returns the last
+// known addresses, because a working tunnel must not end for this reason.
 func (g *gatewayAgent) find(ctx context.Context, e networkingv1beta1.EndpointStatus, peer *gateway.Peer, s *setup) []netip.AddrPort {
 	if len(e.Addresses) == 0 {
 		return nil
@@ -215,8 +216,9 @@ func (g *gatewayAgent) find(ctx context.Context, e networkingv1beta1.EndpointSta
 	return g.endpoints
 }
 
-// widths sets the MTU of a tunnel. With the largest possible MTU, the gateways measure
-// the path: until they have done so, they send packets that nearly every path carries.
+// widths sets the MTU of a tunnel. If it is the largest possible MTU, the gateways find the
+// longest packet of the path. Before they have found it, they send packets of a length that
+// nearly every path carries.
 func widths(p *gateway.Peer, mtu int) {
 	p.MTU = mtu
 	if mtu == wire.MaxMTU {
@@ -224,16 +226,17 @@ func widths(p *gateway.Peer, mtu int) {
 	}
 }
 
+// resolveTimeout is the time limit for all names of a gateway together.
 const resolveTimeout = 3 * time.Second
 
-// resolver looks up the IPv4 addresses of a name; net.Resolver is one.
+// resolver looks up the IP addresses of a name. net.Resolver is an implementation.
 type resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// resolve turns hosts, which are addresses or DNS names, into addresses to dial, in the
-// same order. The error names the hosts that gave no address. named says that at least
-// one host is a name: its addresses can change.
+// resolve returns the addresses to dial for hosts, which are IP addresses or DNS names, in the
+// same order. The error names the hosts without an address. named means that at least one
+// host is a name, so that the addresses can change.
 func resolve(ctx context.Context, r resolver, hosts []string, port uint16) (found []netip.AddrPort, named bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
@@ -258,7 +261,7 @@ func resolve(ctx context.Context, r resolver, hosts []string, port uint16) (foun
 			errs = append(errs, fmt.Errorf("resolve the server's address: %w", err))
 			continue
 		}
-		// DNS servers return addresses in a different order each time.
+		// DNS servers can return the same addresses in another order each time.
 		slices.SortFunc(ips, netip.Addr.Compare)
 		for _, ip := range ips {
 			add(ip)

@@ -23,15 +23,16 @@ import (
 )
 
 const (
-	// reportInterval is the longest time between two reports; Liqo's gateways
-	// use the same.
+	// reportInterval is the longest time between two reports. Liqo's gateways report at
+	// the same interval.
 	reportInterval = 10 * time.Second
-	// lookInterval is the time between two looks for a change of state.
+	// lookInterval is the interval at which report looks for changes of the tunnel's
+	// state.
 	lookInterval = 2 * time.Second
 )
 
-// report writes the Connection's status and annotation: at once when the state
-// changes, else every reportInterval.
+// report writes the Connection's status and annotation, until ctx ends. It writes them at
+// once after a change of state, and else every reportInterval.
 func (g *gatewayAgent) report(ctx context.Context) error {
 	timer := time.NewTimer(tunnel.UntilBeat(lookInterval))
 	defer timer.Stop()
@@ -45,7 +46,7 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 		case <-g.woken:
 		}
 		if g.standby.Load() {
-			continue // the pod that holds the tunnel reports
+			continue // only the pod that holds the tunnel writes reports
 		}
 		h.follow(g.earlier())
 		now := time.Now()
@@ -74,8 +75,9 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 	}
 }
 
-// refusedOf returns the number of the peer's packets to nodes or to the gateway itself; nil
-// if nothing counts them, for example before the gateway's rules are set.
+// refusedOf returns the number of the peer's packets that the gateway has refused because they
+// were for nodes or for the gateway itself. It returns nil if the counters do not exist, for
+// example before the gateway's rules are set.
 func refusedOf(counters map[string]linux.Counter) *uint64 {
 	nodes, ok := counters[gateway.DroppedNodes]
 	if !ok {
@@ -84,28 +86,28 @@ func refusedOf(counters map[string]linux.Counter) *uint64 {
 	return new(nodes.Packets + counters[gateway.DroppedInput].Packets)
 }
 
-// history is the memory of the last report.
+// history holds the last report, and what the next report needs of earlier ones.
 type history struct {
 	last    wire.Report
 	value   networkingv1beta1.ConnectionStatusValue
-	written time.Time // when this process last wrote a report; zero if it did not yet
-	term    int       // the past.term that this history follows
+	written time.Time // when this process last wrote a report; zero if it has written none
+	term    int       // the term of the past with which this history begins
 	pods    podTraffic
 	told    told
 }
 
-// podTraffic has the last values of the gateway's counters of answered flows.
+// podTraffic holds the last values of the counters gateway.PodsSent and gateway.PodsReceived.
 type podTraffic struct {
 	counted        bool
-	sent, received uint64     // the counters after packets last passed in both directions
-	passed         *time.Time // when this process last saw packets pass in both directions; nil if never
+	sent, received uint64     // the counters when this process last noted packets in both directions
+	passed         *time.Time // the time of that note; nil if there was none
 }
 
-// next compares the counters with their last values. The first values count as old: nobody
-// knows when packets passed before this process began.
+// next compares the counters with their last values. The first values don't count as new
+// packets, because these packets may have passed at any time before this process began.
 func (p podTraffic) next(now time.Time, sent, received uint64) podTraffic {
 	switch {
-	case !p.counted, sent < p.sent, received < p.received: // the counters began at 0 again, with a new table
+	case !p.counted, sent < p.sent, received < p.received: // a new table of the firewall has new counters
 		p.sent, p.received = sent, received
 	case sent > p.sent && received > p.received:
 		p.sent, p.received, p.passed = sent, received, &now
@@ -114,8 +116,8 @@ func (p podTraffic) next(now time.Time, sent, received uint64) podTraffic {
 	return p
 }
 
-// follow continues the reports of another process, if this process has read any after the
-// last call.
+// follow replaces the history by the last report of another process, if this process has read
+// such a report since the last call.
 func (h *history) follow(p past) {
 	if p.term != h.term {
 		*h = history{last: p.report, value: p.value, term: p.term}
@@ -125,10 +127,10 @@ func (h *history) follow(p past) {
 	}
 }
 
-// complete fills in the fields that depend on earlier reports.
+// complete returns the report r with the fields that depend on earlier reports.
 func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r wire.Report) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	if r.Generation == 0 {
-		r.Generation = h.last.Generation // no ping was answered after the generation changed, or the generation isn't in force
+		r.Generation = h.last.Generation // nothing proves yet that the peer answers with the settings of a newer generation
 	}
 	switch {
 	case value == h.value && h.last.Since != nil:
@@ -139,8 +141,9 @@ func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r wire
 	return value, r
 }
 
-// news reports whether r has changes that can't wait. A client's new address can wait a
-// little: a client that gets no answer dials from another port several times a second.
+// news reports whether r contains a change that has to be written at once. A new address of the
+// client waits for lookInterval: a client without an answer dials from another port several times
+// per second.
 func (h *history) news(now time.Time, value networkingv1beta1.ConnectionStatusValue, r wire.Report) bool {
 	return h.written.IsZero() || value != h.value || r.Reason != h.last.Reason || r.Message != h.last.Message ||
 		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 ||
@@ -149,12 +152,14 @@ func (h *history) news(now time.Time, value networkingv1beta1.ConnectionStatusVa
 		!slices.Equal(r.Also, h.last.Also)
 }
 
+// earlier returns the last report of another process.
 func (g *gatewayAgent) earlier() past {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.past
 }
 
+// observe returns the tunnel's present state and report.
 func (g *gatewayAgent) observe(now time.Time) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	g.mu.Lock()
 	s := g.setup
@@ -200,7 +205,8 @@ func reportOf(now time.Time, role gateway.Role, s setup, t tunnel.Status) (netwo
 	return value, r
 }
 
-// explain returns the reason why no ping is answered: the first thing that is missing.
+// explain returns the reason that no ping is answered. If there are several reasons, it returns the
+// one that has to be removed first.
 func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (wire.Reason, string) {
 	problem := cmp.Or(s.problem, t.Problem)
 	silent := t.Pings.Value == ping.Error
@@ -229,21 +235,22 @@ func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (wire.R
 	return wire.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: the port may be closed on the way, or the server may not have this gateway's key", s.endpoint)
 }
 
-// fewStrangers is the least number of unknown packets that counts: fewer may be a scan of
-// the port.
+// fewStrangers is the smallest number of packets with an unknown key that the report mentions. Fewer
+// packets may come from a scan of the port.
 const fewStrangers = 3
 
 const (
-	// unanswered is the longest time after the last answer in which packets can still come
-	// in, though the path is cut: pings are 2 s apart.
+	// unanswered is a time after the last answer to a ping. If the path is cut, no packet of the
+	// peer comes in later than that, because gateways send a ping every 2 s.
 	unanswered = 5 * time.Second
-	// lately is longer than the time between two keepalives, which is usually 25 s.
+	// lately is the time within which a packet of the peer counts as present. It is longer than the
+	// time between two keepalives, which is usually 25 s.
 	lately = 30 * time.Second
 )
 
-// since ends the sentence about a silent peer. It distinguishes three cases: the path is
-// cut; packets of the peer come in, but the peer gets none; WireGuard works, but the peer
-// answers no pings.
+// since returns the end of the sentence about a silent peer. There are three cases. The path is cut.
+// Or packets of the peer come in, but the peer gets none. Or WireGuard works, but the peer answers no
+// pings.
 func since(now time.Time, s setup, t tunnel.Status) string {
 	switch {
 	case t.Pings.Mute(now, t.Peer.Handshake):
@@ -256,7 +263,7 @@ func since(now time.Time, s setup, t tunnel.Status) string {
 	return ", and nothing comes in from it"
 }
 
-// remarks lists the problems that exist whether pings are answered or not.
+// remarks lists the problems that the report has to name in every state of the tunnel.
 func remarks(s setup, t tunnel.Status) string {
 	var text string
 	if s.problem != nil && t.Pings.Value == ping.Connected {
@@ -264,7 +271,7 @@ func remarks(s setup, t tunnel.Status) string {
 	} else if t.Problem != nil && t.Pings.Value == ping.Connected {
 		text += "; not all is as it should be: " + t.Problem.Error()
 	}
-	// Without an endpoint, s.resolve is already the report's reason.
+	// If no endpoint is known, explain has already returned s.resolve.
 	if s.resolve != nil && t.Peer.Endpoint.IsValid() {
 		if s.outdated {
 			text += "; the server's address is the one that was found before"
@@ -284,8 +291,8 @@ func remarks(s setup, t tunnel.Status) string {
 	return text
 }
 
-// write patches only the gateway's own parts of the Connection: status and annotation. It
-// returns the changed Connection.
+// write patches the status and one annotation of the Connection. Other programs own the rest of it.
+// It returns the changed Connection.
 func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.ConnectionStatusValue, r wire.Report) (*networkingv1beta1.Connection, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -296,15 +303,15 @@ func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.Connec
 	conn := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{
 		Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.GatewayObjectName(g.options.Gateway.Name),
 	}}
-	// The annotation first: a reader of the new status then finds its reason, too.
+	// The annotation is written first, so that a reader of the new status also finds the reason.
 	if err := patch(ctx, g.client, conn, annotation); err != nil {
 		return nil, err
 	}
 	return conn, patch(ctx, g.client.Status(), conn, status)
 }
 
-// connectionStatus is the status that Liqo's own programs read. It has the latency of the
-// last answer only while the peer answers.
+// connectionStatus returns the status that Liqo's programs read. The latency is that of the last
+// answer, or 0 if the peer does not answer now.
 func connectionStatus(value networkingv1beta1.ConnectionStatusValue, r wire.Report) networkingv1beta1.ConnectionStatus {
 	var latency time.Duration
 	if value == networkingv1beta1.Connected {

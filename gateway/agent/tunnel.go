@@ -33,27 +33,27 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// TunnelOptions of a gateway's pod.
+// TunnelOptions are the options of a gateway's pod.
 type TunnelOptions struct {
-	Gateway render.Gateway // without its Owner
+	Gateway render.Gateway // the field Owner is empty
 	Role    gateway.Role
-	KeysDir string // with the file privateKey: 32 raw bytes
+	KeysDir string // the folder with the file privateKey, which contains 32 raw bytes
 	PodIP   netip.Addr
-	NodeIP  netip.Addr // of the node that the pod is on
-	// NodeName is used to find the node's IPv4 address if NodeIP is an IPv6 address: the
-	// node's report has it.
+	NodeIP  netip.Addr // an address of the node on which the pod runs
+	// NodeName is the name of that node. If NodeIP is an IPv6 address, the gateway reads the node's
+	// IPv4 address from the report of this node.
 	NodeName string
 	Log      *slog.Logger
-	// MetricsAddress is where metrics are served, such as ":8082"; "0": nowhere.
+	// MetricsAddress is the address at which metrics are served, such as ":8082"; "0" to serve none.
 	MetricsAddress string
-	// Pod is the pod's name. Shared is set if several pods share the tunnel all the time: the
-	// pod with the Lease holds the tunnel.
+	// Pod is the pod's name. Shared is set if the gateway has several pods. The pod with the Lease
+	// then holds the tunnel, and the others stand by.
 	Pod    string
 	Shared bool
 }
 
-// RunTunnel keeps one end of a tunnel until ctx ends. It also runs on a machine that can't be
-// a gateway: then the Connection has the reason.
+// RunTunnel keeps one end of a tunnel working until ctx ends. If the machine can't be a gateway,
+// RunTunnel goes on without a tunnel, and writes the reason into the Connection.
 func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error {
 	key, err := readKey(o.KeysDir)
 	if err != nil {
@@ -132,8 +132,8 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	return mgr.Start(ctx)
 }
 
-// status returns the tunnel's status. An unfit machine has no tunnel: then the status has
-// only the reason.
+// status returns the tunnel's status. If the machine can't be a gateway, there is no tunnel, and the
+// status contains only the reason.
 func (g *gatewayAgent) status(now time.Time) tunnel.Status {
 	if g.tunnel == nil {
 		return tunnel.Status{Problem: g.unfit, Standby: g.standby.Load()}
@@ -141,8 +141,8 @@ func (g *gatewayAgent) status(now time.Time) tunnel.Status {
 	return g.tunnel.Status(now)
 }
 
-// statusWithSetup is status, but its problem can also be an error of the setup that never
-// reached the tunnel.
+// statusWithSetup returns the same as status, with one difference: if the tunnel could not be set up,
+// the problem is that error.
 func (g *gatewayAgent) statusWithSetup(now time.Time) tunnel.Status {
 	s := g.status(now)
 	g.mu.Lock()
@@ -151,34 +151,36 @@ func (g *gatewayAgent) statusWithSetup(now time.Time) tunnel.Status {
 	return s
 }
 
-// tunnelController is the name of the controller that sets the tunnel up. Its only request
-// has the same name.
+// tunnelController is the name of the controller that sets up the tunnel, and the name in its only
+// request.
 const tunnelController = "tunnel"
 
+// runnable makes a function a Runnable of a manager.
 type runnable func(context.Context) error
 
+// Start calls the function.
 func (r runnable) Start(ctx context.Context) error { return r(ctx) }
 
-// gatewayAgent sets a tunnel up as objects of the API want it, and reports the tunnel's state
-// to the API.
+// gatewayAgent sets up a tunnel as objects in the API server describe it, and writes reports about
+// the tunnel into the Connection.
 type gatewayAgent struct {
 	options TunnelOptions
 	client  client.Client
-	reader  client.Reader // not cached
+	reader  client.Reader // without a cache
 	names   resolver
 	nodes   *nodes
-	tunnel  *tunnel.Tunnel // nil on a machine that is unfit
-	// counters of the firewall
+	tunnel  *tunnel.Tunnel // nil on a machine that can't be a gateway
+	// counters reads the counters of the firewall.
 	counters func() (map[string]linux.Counter, error)
-	unfit    error
+	unfit    error // the reason that the machine can't be a gateway; nil if it can
 	events   recorder.EventRecorder
-	woken    chan struct{} // asks for a new report
-	holds    atomic.Bool   // this pod has the tunnel, if there are several
-	standby  atomic.Bool   // another pod reports
+	woken    chan struct{} // wakes the loop of report
+	holds    atomic.Bool   // this pod holds the tunnel; used if the gateway has several pods
+	standby  atomic.Bool   // another pod holds the tunnel, and reports
 
-	reading   sync.Mutex         // one Reconcile at a time
+	reading   sync.Mutex         // allows one Reconcile at a time
 	key       gateway.PrivateKey // the last key that was read
-	endpoints []netip.AddrPort   // the last endpoints that were found
+	endpoints []netip.AddrPort   // the last addresses to dial that were found
 
 	mu    sync.Mutex
 	setup setup
@@ -190,31 +192,31 @@ type past struct {
 	report wire.Report
 	value  networkingv1beta1.ConnectionStatusValue
 	seen   netip.AddrPort // the source of the peer's last packet
-	term   int            // counts how often past was read
+	term   int            // how often past was read
 }
 
-// setup is the progress of the tunnel's setup, for the report.
+// setup describes how far the tunnel is set up, for the report.
 type setup struct {
-	problem    error // why the tunnel is not set up
-	nodes      error // why it is not known on which nodes pods are
-	unfit      []gateway.UnfitNode
-	resolve    error // why a name of the server has no address
-	outdated   bool  // none of the server's names has an address: the last known addresses are dialled
-	named      bool  // the server has a name, not only addresses
-	hasKey     bool  // the peer's public key is known
+	problem    error               // the reason that the tunnel could not be set up; nil if it could
+	nodes      error               // the reason that the gateway does not know which node has which pods
+	unfit      []gateway.UnfitNode // nodes whose reports can't be used
+	resolve    error               // the reason that a name of the server has no address
+	outdated   bool                // no name of the server has an address, so the gateway dials the last known addresses
+	named      bool                // the server is given by a name, not only by addresses
+	hasKey     bool                // the peer's public key is known
 	endpoint   string
 	port       uint16         // the server's port
-	generation int64          // of the GatewayServer or GatewayClient
-	since      time.Time      // when generation came into force
-	also       []netip.Prefix // the peer's ranges in a renumbering
+	generation int64          // the generation of the GatewayServer or GatewayClient
+	since      time.Time      // when the settings of this generation came into force
+	also       []netip.Prefix // further ranges of the peer while its ranges change
 }
 
-// inForce reports whether the tunnel is set up as the generation says. If not, the peer may
-// still answer: to the former setup.
+// inForce reports whether the tunnel works with the settings of this generation. If not, the peer may
+// still answer, because the tunnel works with earlier settings.
 func (s setup) inForce() bool { return s.problem == nil && !s.outdated }
 
-// follow notes since when s has been in force, and reports whether that has changed. An
-// answer from before that time is an answer to another setup.
+// follow sets s.since, and reports whether s has come into force after the setup last. An answer of
+// the peer from before s.since says nothing about s.
 func (s *setup) follow(last setup, now time.Time) (changed bool) {
 	changed = s.generation != last.generation || s.inForce() && !last.inForce()
 	s.since = last.since
@@ -224,6 +226,7 @@ func (s *setup) follow(last setup, now time.Time) (changed bool) {
 	return changed
 }
 
+// kind returns an empty object of this gateway's kind.
 func (g *gatewayAgent) kind() client.Object {
 	if g.options.Role == gateway.Server {
 		return &networkingv1beta1.GatewayServer{}
@@ -231,6 +234,7 @@ func (g *gatewayAgent) kind() client.Object {
 	return &networkingv1beta1.GatewayClient{}
 }
 
+// readKey reads the gateway's private key from a folder.
 func readKey(dir string) (gateway.PrivateKey, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, wire.SecretPrivateKey))
 	if err != nil {
@@ -238,14 +242,14 @@ func readKey(dir string) (gateway.PrivateKey, error) {
 	}
 	key, err := wgtypes.NewKey(raw)
 	if err != nil {
-		// The error of NewKey has only the length, not the key.
+		// This error is safe to log: it contains the length of the key, not the key.
 		return gateway.PrivateKey{}, fmt.Errorf("read the gateway's key: %w", err)
 	}
 	return gateway.PrivateKey(key), nil
 }
 
-// remember reads the last report of the process before this one. It has the peer's last
-// address: so this process need not wait until the peer dials.
+// remember reads the last report, which an earlier process has written. The report contains the
+// peer's last address, so this process does not have to wait until the peer dials.
 func (g *gatewayAgent) remember(ctx context.Context) error {
 	var conn networkingv1beta1.Connection
 	key := client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: wire.GatewayObjectName(g.options.Gateway.Name)}
@@ -263,15 +267,15 @@ func (g *gatewayAgent) remember(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.past.report, g.past.value, g.past.term = report, conn.Status.Value, g.past.term+1
-	// A client's last packet may have come over IPv6. Gateways don't dial IPv6: the client has
-	// to dial again.
+	// The client's last packet may have come from an IPv6 address. Gateways don't dial such
+	// addresses, so the client has to dial again.
 	if seen, err := netip.ParseAddrPort(report.Endpoint); err == nil && seen.Addr().Unmap().Is4() {
 		g.past.seen = netip.AddrPortFrom(seen.Addr().Unmap(), seen.Port())
 	}
 	return nil
 }
 
-// Reconcile reads the objects, and sets the tunnel up accordingly.
+// Reconcile reads the objects, and sets up the tunnel as they describe it.
 func (g *gatewayAgent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	g.reading.Lock()
 	defer g.reading.Unlock()
@@ -295,11 +299,12 @@ func (g *gatewayAgent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resu
 	}
 	g.wake()
 	if g.unfit != nil {
-		return ctrl.Result{}, nil // no change of an object would help
+		return ctrl.Result{}, nil // another attempt would fail, too
 	}
 	return ctrl.Result{}, err
 }
 
+// wake starts the next round of report.
 func (g *gatewayAgent) wake() {
 	select {
 	case g.woken <- struct{}{}:
@@ -308,13 +313,13 @@ func (g *gatewayAgent) wake() {
 }
 
 const (
-	// lookUpInterval is how often a server's name is looked up again. While the server does
-	// not answer, lookUpUnanswered is used: perhaps its address has changed.
+	// lookUpInterval is the interval at which a server's name is looked up again. While the server
+	// does not answer, its address may have changed, so the interval is lookUpUnanswered.
 	lookUpInterval   = 30 * time.Second
 	lookUpUnanswered = time.Second
 )
 
-// lookUp notices when a server's name gets other addresses, and dials them.
+// lookUp looks up the server's name at intervals, and dials its new addresses, until ctx ends.
 func (g *gatewayAgent) lookUp(ctx context.Context) error {
 	timer := time.NewTimer(tunnel.UntilBeat(lookUpUnanswered))
 	defer timer.Stop()
@@ -336,6 +341,6 @@ func (g *gatewayAgent) lookUp(ctx context.Context) error {
 			continue
 		}
 		last, redials = now, dialled
-		_, _ = g.Reconcile(ctx, ctrl.Request{}) // reported by the Connection
+		_, _ = g.Reconcile(ctx, ctrl.Request{}) // the report contains an error
 	}
 }
