@@ -379,8 +379,8 @@ func withoutIPv4(side flows.Side, c flows.ClusterFacts) *flows.Step {
 }
 
 // foreign returns a failed step if an object of the installation exists, but another program made
-// it; else nil. CRDs, the namespace, and the objects with the cluster's ID and ranges may be of
-// another program: Liqo leaves them in the cluster when it is uninstalled, and we use them.
+// it; else nil. The installation uses existing CRDs, an existing namespace, and existing objects with
+// the cluster's ID and ranges, because Liqo leaves them in the cluster when it is uninstalled.
 func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	for _, o := range i.objects {
 		switch o.(type) {

@@ -116,7 +116,7 @@ func behind(steps []flows.Step, done bool) []flows.Step {
 		s := &steps[i]
 		s.Asks = nil
 		if s.Status == flows.Ready || s.Status == flows.Waiting {
-			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the lending to be removed", nil
+			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the lending to end", nil
 		}
 	}
 	return steps
@@ -263,7 +263,7 @@ func (r removal) leave() []flows.Step {
 	return steps
 }
 
-// maps returns the consumer's NamespaceMaps for the provider, without copies of other clusters' maps.
+// maps returns the NamespaceMaps that the consumer itself has for the provider.
 func (r removal) maps() []*offloadingv1beta1.NamespaceMap {
 	return in(r.tenant(r.con).Namespace, r.lending(r.con).Maps, func(m *offloadingv1beta1.NamespaceMap) bool {
 		return m.Labels[peering.LabelDestination] == string(r.tenant(r.con).Remote) && m.Labels[peering.LabelReplicated] == ""

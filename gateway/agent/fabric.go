@@ -360,8 +360,8 @@ func (o FabricOptions) mtuTo(target netip.Addr) int {
 	return mtu
 }
 
-// follow returns in with a replacement for each gateway in unfit, and for each gateway in in whose
-// settings conflict with others. The replacement is the gateway with its last usable settings,
+// follow handles gateways whose settings can't be used: those in unfit, and those in the inputs that
+// conflict with others. It replaces each of them by the same gateway with its last usable settings,
 // because the gateway itself also keeps these settings. If the node has seen no usable settings of a
 // gateway, it drops packets to the gateway's peer.
 func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.UnfitGateway) gateway.NodeInputs {

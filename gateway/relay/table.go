@@ -14,8 +14,8 @@ const (
 	// answerWithin is how long after an initiation an answer may come. WireGuard begins another
 	// handshake after 5 s (REKEY_TIMEOUT).
 	answerWithin = 5 * time.Second
-	// sessionLife is how long a session lives at most after its handshake. WireGuard stops to use
-	// keys after 180 s (REJECT_AFTER_TIME).
+	// sessionLife is how long a session lives at most after its handshake. WireGuard does not use
+	// keys for more than 180 s (REJECT_AFTER_TIME).
 	sessionLife = 190 * time.Second
 	// silentFor is the time without a packet from one of the two gateways after which a session
 	// ends. Gateways ping every 2 s. WireGuard without pings sends a keepalive every 25 s.
