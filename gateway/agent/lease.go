@@ -13,44 +13,51 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
-// If several pods share a tunnel all the time, the pod with the Lease holds the tunnel.
+// If a gateway has several pods, the pod with the Lease holds the tunnel.
 //
-// This is not client-go's leader election, for two reasons. client-go asks at intervals,
-// and counts from the time of its request: with a Lease of 2 s, more than 3 s pass until
-// another pod has it. And client-go's leader gives up if it can't renew the Lease: an API
-// server that is away for some seconds would cut clusters off from each other. Here, the
-// pod that holds the tunnel keeps it while it works. A pod that stands by takes the Lease
-// only if it could read the Lease during all the time in which nobody renewed it.
+// This program does not use the leader election of client-go, for two reasons. First,
+// client-go reads the Lease at intervals, and counts the Lease's duration from its own
+// read. With a duration of 2 s, more than 3 s pass before another pod has the Lease.
+// Second, a leader of client-go ends its work if it can't renew the Lease. An API server
+// that does not answer for some seconds would then interrupt all tunnels. In this program,
+// the pod that holds the tunnel goes on as long as the tunnel works. A pod that stands by
+// takes the Lease only if it could read the Lease during all the time in which nobody
+// renewed it.
 const (
-	// leaseDuration is how long a Lease that nobody renews is respected.
+	// leaseDuration is the time without a renewal after which another pod may take the
+	// Lease.
 	leaseDuration = 2 * time.Second
-	// newLease is used in place of leaseDuration until one pod has held the Lease for
-	// settled. On machines that are too busy to renew it in time, pods would otherwise
-	// take it from each other for ever, and no session would last.
+	// newLease is used instead of leaseDuration, until the holder of the Lease has held it
+	// for the time settled. Otherwise, on machines that are too busy to renew the Lease in
+	// time, the pods would take it from each other again and again, and no WireGuard
+	// session would last.
 	newLease = 8 * time.Second
 	settled  = 20 * time.Second
-	// renewEvery leaves room for two renewals that are late.
+	// renewEvery is the pause between two renewals. Even if two renewals in a row are late,
+	// the next one comes in time.
 	renewEvery = 600 * time.Millisecond
 	// leaseRetry is the pause after an error of the API server.
 	leaseRetry = 250 * time.Millisecond
-	// leaseTimeout ends a request that gets no answer: perhaps its API server has died.
+	// leaseTimeout is the time limit of one request. Perhaps the API server that got the
+	// request has ended, and another one answers the next request.
 	leaseTimeout = time.Second
-	// releaseTimeout is the time to release the Lease when the pod ends. The template
-	// gives the pod 5 s to end.
+	// releaseTimeout is the time limit to release the Lease when the pod ends. The gateway
+	// template gives the pod 5 s to end.
 	releaseTimeout = 4 * time.Second
 )
 
-// patience is the memory of a pod that stands by: since when nobody has renewed the Lease.
+// patience is what a pod that stands by remembers: since when nobody has renewed the Lease.
 type patience struct {
-	version string    // of the Lease that was seen last
-	since   time.Time // when it was new; zero: not known
+	version string    // the resource version of the Lease that was read last
+	since   time.Time // when this version was read first; zero if that is not known
 }
 
-// look judges a Lease, or the error of reading it. It returns whether to take the Lease
-// now, and otherwise the time until the next look.
+// look decides about a Lease that was read, or about the error of the read. It returns whether
+// this pod takes the Lease now, and otherwise the time until the next read.
 func (p *patience) look(now time.Time, lease *coordinationv1.Lease, err error, identity string) (take bool, again time.Duration) {
 	if err != nil {
-		// Perhaps the pod that holds the Lease could not reach the API server either.
+		// Perhaps the pod that holds the Lease could not reach the API server either, so the
+		// time begins again.
 		p.since = time.Time{}
 		return false, leaseRetry
 	}
@@ -64,8 +71,8 @@ func (p *patience) look(now time.Time, lease *coordinationv1.Lease, err error, i
 	return left <= 0, left
 }
 
-// respected is how long other pods respect a Lease that nobody renews. Both times in the
-// Lease are by the holder's clock.
+// respected returns the time without a renewal after which another pod may take the Lease. It
+// compares two times of the Lease, which are both by the holder's clock.
 func respected(l *coordinationv1.Lease) time.Duration {
 	acquired, renewed := l.Spec.AcquireTime, l.Spec.RenewTime
 	if acquired == nil || renewed == nil || renewed.Sub(acquired.Time) >= settled {
@@ -74,6 +81,7 @@ func respected(l *coordinationv1.Lease) time.Duration {
 	return newLease
 }
 
+// holderOf returns the name of the pod that has the Lease; "" if the Lease is free.
 func holderOf(l *coordinationv1.Lease) string {
 	if l.Spec.HolderIdentity == nil {
 		return ""
@@ -86,22 +94,23 @@ type competition struct {
 	key      client.ObjectKey
 	identity string
 	client   client.Client
-	reader   client.Reader // not cached
+	reader   client.Reader // without a cache
 	log      *slog.Logger
-	// news holds the newest Lease from the watch.
+	// news contains the newest Lease from the watch, if nobody has read it yet.
 	news chan *coordinationv1.Lease
-	// begin takes the tunnel over, end leaves it to other pods. failing reports whether
-	// the tunnel has ceased to work since a given time.
+	// begin makes this pod hold the tunnel, end makes it stand by. failing reports whether
+	// the tunnel has stopped working after the time since.
 	begin   func()
 	end     func()
 	failing func(since time.Time) bool
 }
 
-// run competes until ctx ends, and then gives the Lease back.
+// run tries to get the Lease, and keeps it as long as possible, until ctx ends. Then it releases
+// the Lease.
 func (c *competition) run(ctx context.Context) {
 	for {
 		lease := c.await(ctx)
-		if ctx.Err() != nil { // this pod may have got the Lease, if the answer to its write was lost
+		if ctx.Err() != nil { // this pod may have the Lease, if the answer to its last write was lost
 			ctx := context.WithoutCancel(ctx)
 			if now, err := c.read(ctx); err == nil {
 				c.release(ctx, now)
@@ -112,7 +121,7 @@ func (c *competition) run(ctx context.Context) {
 		c.begin()
 		lease, why := c.hold(ctx, lease)
 		if ctx.Err() != nil {
-			// Packets pass until the Lease is free, and until another pod has written it.
+			// Packets still pass through this pod until another pod has the Lease.
 			c.release(context.WithoutCancel(ctx), lease)
 		}
 		c.end()
@@ -123,7 +132,7 @@ func (c *competition) run(ctx context.Context) {
 	}
 }
 
-// await returns the Lease once this pod has it; nil if ctx ends first.
+// await returns the Lease as soon as this pod has it; nil if ctx ends first.
 func (c *competition) await(ctx context.Context) *coordinationv1.Lease {
 	var p patience
 	lease, err := c.read(ctx)
@@ -133,7 +142,7 @@ func (c *competition) await(ctx context.Context) *coordinationv1.Lease {
 			if err = c.write(ctx, lease, c.identity); err == nil {
 				return lease
 			}
-			again = leaseRetry // another pod was first, or the API server is away
+			again = leaseRetry // another pod was faster, or the API server does not answer
 		}
 		select {
 		case <-ctx.Done():
@@ -146,8 +155,8 @@ func (c *competition) await(ctx context.Context) *coordinationv1.Lease {
 	}
 }
 
-// hold renews the Lease until another pod has it, or until this pod must leave the tunnel
-// for another reason. It returns the reason and the last known Lease.
+// hold renews the Lease until another pod has it, or until this pod has to stand by for another
+// reason. It returns the last known Lease, and the reason.
 func (c *competition) hold(ctx context.Context, lease *coordinationv1.Lease) (last *coordinationv1.Lease, why string) {
 	ticker := time.NewTicker(renewEvery)
 	defer ticker.Stop()
@@ -156,11 +165,11 @@ func (c *competition) hold(ctx context.Context, lease *coordinationv1.Lease) (la
 		select {
 		case <-ctx.Done():
 			return lease, "it ends"
-		case told := <-c.news:
-			if holderOf(told) == c.identity {
+		case newest := <-c.news:
+			if holderOf(newest) == c.identity {
 				continue
 			}
-			// The watch can be late: only the API server knows the present Lease.
+			// The watch can be late, so the Lease is read from the API server below.
 		case <-ticker.C:
 			if c.write(ctx, lease, c.identity) == nil {
 				renewed = time.Now()
@@ -172,14 +181,15 @@ func (c *competition) hold(ctx context.Context, lease *coordinationv1.Lease) (la
 		case err == nil && holderOf(now) != c.identity && holderOf(now) != "":
 			return now, "pod " + holderOf(now) + " has the Lease"
 		case err == nil:
-			lease = now // somebody else wrote to it
+			lease = now // another program has changed the Lease, but not its holder
 		case time.Since(renewed) > leaseDuration && c.failing(renewed):
-			// Another pod may have the Lease, and our dialling cut it off.
+			// Another pod may have the Lease. Packets of this pod would then disturb its tunnel.
 			return lease, "the Lease can't be renewed, and the tunnel has ceased to work: " + err.Error()
 		}
 	}
 }
 
+// read reads the Lease from the API server.
 func (c *competition) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
@@ -188,9 +198,9 @@ func (c *competition) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, err
 }
 
-// write gives the Lease to holder, unless somebody has written it since it was read. If the
-// write succeeds, lease is the new Lease. The request goes on when ctx ends: a pod that
-// ends has to know whether it has a Lease to release.
+// write writes holder into the Lease, and renews it. It fails if another program has written the
+// Lease after it was read. If it succeeds, lease is the new Lease. The request goes on after the
+// end of ctx, because a pod that ends has to know whether it has to release the Lease.
 func (c *competition) write(ctx context.Context, lease *coordinationv1.Lease, holder string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTimeout)
 	defer cancel()
@@ -212,9 +222,9 @@ func (c *competition) write(ctx context.Context, lease *coordinationv1.Lease, ho
 	return nil
 }
 
-// release frees the Lease, so that another pod gets it at once. It tries until this pod
-// surely no longer has the Lease: if the Lease stays with a pod that is gone, packets are
-// lost for up to newLease.
+// release releases the Lease, so that another pod gets it at once. It tries again until this pod
+// certainly does not have the Lease, or until releaseTimeout. If a pod that has ended still had the
+// Lease, packets would be lost for up to the time newLease.
 func (c *competition) release(ctx context.Context, lease *coordinationv1.Lease) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
@@ -223,10 +233,10 @@ func (c *competition) release(ctx context.Context, lease *coordinationv1.Lease) 
 		switch {
 		case err == nil, apierrors.IsNotFound(err):
 			return
-		case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err): // the gateway's account is deleted before it
+		case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err): // when a gateway is deleted, its ServiceAccount is deleted before the pod ends
 			c.log.Info("the Lease was not given back", "lease", c.key.Name, "reason", err.Error())
 			return
-		case apierrors.IsConflict(err): // somebody else wrote it, or we did and the answer was lost
+		case apierrors.IsConflict(err): // another program has written the Lease, or this one has, and the answer was lost
 		case !sleep.For(ctx, leaseRetry):
 			c.log.Warn("the Lease could not be given back; another pod takes it when it is over", "lease", c.key.Name, "error", err)
 			return
@@ -237,7 +247,7 @@ func (c *competition) release(ctx context.Context, lease *coordinationv1.Lease) 
 	}
 }
 
-// tell puts a Lease into news. It replaces one that nobody has read yet.
+// tell puts a Lease into news. If an older Lease is still there, the new one replaces it.
 func (c *competition) tell(lease *coordinationv1.Lease) {
 	for {
 		select {

@@ -16,33 +16,35 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// known are the facts from which the state of the virtual node is computed.
+// known holds the facts from which the status of the Node is computed.
 type known struct {
-	of       string // version of the VirtualNode
+	of       string // the resource version of the VirtualNode
 	provider string
 	granted  corev1.ResourceList
-	arch     string // of all nodes of the provider; "" if they differ
+	arch     string // the architecture of the provider's nodes; "" if they have several
 	problem  string // the operator's reason that the node can't work; "" if there is none
-	// answer is the result of the last requests to the provider's API server: nil if it has answered.
+	// answer is the result of the last requests to the provider's API server. It is nil if the API server has
+	// answered and accepted the certificate.
 	answer error
-	waits  bool      // the provider is silent, but for less than the node's patience, and the node was ready
-	reach  *provider // nil if it does not answer
+	waits  bool      // the node stays ready, because the provider is silent for less than Patience
+	reach  *provider // the connections to the provider; nil if it does not answer
 	tunnel network.Tunnel
-	// mapped has the mapped namespace of each namespace that this virtual kubelet handles; "" if there is none.
+	// mapped contains each namespace that this virtual kubelet handles, with its mapped namespace; "" if the provider
+	// has none.
 	mapped map[string]string
-	// withdrawn are objects on the provider that an admin has withdrawn.
+	// withdrawn contains the objects on the provider that an admin has withdrawn.
 	withdrawn map[types.UID]bool
-	// left are objects on the provider without an object here; unseen is the reason that they are unknown.
+	// left lists the unowned objects on the provider. unseen is the reason if they are not known.
 	left   []peering.Leftover
 	unseen error
-	going  map[string]bool // namespaces that are not requested any more, and that the provider has not deleted yet
+	going  map[string]bool // namespaces that are not requested any more, but that the provider has not deleted yet
 	unsaid map[string]bool // namespaces for which the provider has not answered yet
-	ranges network.Ranges  // of the provider's pods
+	ranges network.Ranges  // the ranges of the provider's pods
 }
 
-// mapped returns the mapped namespaces that exist. As long as the NamespaceMap has no answer for a namespace,
-// the earlier answer counts: a deleted NamespaceMap is created again without answers, and gets them only when
-// the provider can be reached.
+// mapped returns the mapped namespaces that exist. before is its last result. If the NamespaceMap has no answer for
+// a namespace, the earlier answer counts. The reason: a deleted NamespaceMap is created again without answers, and
+// the answers only come when the provider can be reached.
 func mapped(before map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]string {
 	out := map[string]string{}
 	for name, asked := range m.Spec.DesiredMapping {
@@ -54,7 +56,7 @@ func mapped(before map[string]string, m *offloadingv1beta1.NamespaceMap) map[str
 	return out
 }
 
-// namespacesOf returns the namespaces of a virtual node with their mapped namespaces.
+// namespacesOf returns the namespaces that a virtual node handles, with their mapped namespaces.
 func namespacesOf(v *offloadingv1beta1.VirtualNode, mapped map[string]string) map[string]string {
 	out := map[string]string{}
 	for name := range strings.SplitSeq(v.Annotations[peering.AnnotationNamespaces], ",") {
@@ -65,8 +67,8 @@ func namespacesOf(v *offloadingv1beta1.VirtualNode, mapped map[string]string) ma
 	return out
 }
 
-// unsaid returns the namespaces of a virtual node for which the provider's answer is unknown. lost means that
-// the NamespaceMap may have been deleted and will be made again.
+// unsaid returns the namespaces of a virtual node for which the provider's answer is not known. lost means that
+// the NamespaceMap may have been deleted, and will be created again.
 func unsaid(mapped map[string]string, m *offloadingv1beta1.NamespaceMap, lost bool) map[string]bool {
 	out := map[string]bool{}
 	for name, there := range mapped {
@@ -77,7 +79,7 @@ func unsaid(mapped map[string]string, m *offloadingv1beta1.NamespaceMap, lost bo
 	return out
 }
 
-// withdrawn returns the objects that a NamespaceMap withdraws.
+// withdrawn returns the UIDs of the objects that an admin has withdrawn by the NamespaceMap.
 func withdrawn(m *offloadingv1beta1.NamespaceMap) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for text := range peering.Withdrawn(m) {
@@ -88,19 +90,20 @@ func withdrawn(m *offloadingv1beta1.NamespaceMap) map[types.UID]bool {
 	return out
 }
 
-// going returns the namespaces of a virtual node that the provider has not deleted yet.
+// going returns the namespaces of a virtual node that are not requested any more, but that the provider has not
+// deleted yet.
 func going(mapped map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]bool {
 	out := map[string]bool{}
 	for name, namespace := range mapped {
 		there, listed := m.Status.CurrentMapping[name]
-		if namespace == "" && listed && there.Phase != offloadingv1beta1.MappingCreationLoopBackOff { // such a namespace was never created
+		if namespace == "" && listed && there.Phase != offloadingv1beta1.MappingCreationLoopBackOff { // a namespace in this phase was never created
 			out[name] = true
 		}
 	}
 	return out
 }
 
-// offloaded reports whether there is a mapped namespace, in which pods can run.
+// offloaded reports whether there is a mapped namespace, so that pods can run on the node.
 func (k known) offloaded() bool {
 	for _, mapped := range k.mapped {
 		if mapped != "" {
@@ -150,7 +153,8 @@ func (k known) ready() corev1.NodeCondition {
 	return c
 }
 
-// conditions returns all measured conditions, each with its transition time.
+// conditions returns all conditions that this program measures. A condition whose status is the same as in before
+// keeps its transition time.
 func (k known) conditions(before []corev1.NodeCondition, now time.Time) []corev1.NodeCondition {
 	all := []corev1.NodeCondition{k.ready()}
 	if k.tunnel.There {
@@ -182,9 +186,9 @@ func (k known) conditions(before []corev1.NodeCondition, now time.Time) []corev1
 	return all
 }
 
-// allocatable is what pods may request: all granted resources. But while no namespace is offloaded, there is
-// no room for any pod. A taint is not enough for that: pods that tolerate every taint, such as those of some
-// DaemonSets, would still be bound.
+// allocatable returns the resources that pods may request: all granted resources. As long as no namespace is
+// offloaded, the number of pods is 0. A taint would not be enough to keep pods away, because some pods tolerate
+// every taint, such as those of some DaemonSets.
 func (k known) allocatable() corev1.ResourceList {
 	out := k.granted.DeepCopy()
 	if out == nil {
