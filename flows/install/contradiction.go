@@ -11,7 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// ownRange is a range that the cluster has, or will have by the installation's settings.
+// ownRange is a range that the cluster has, or that the installation's settings give it.
 type ownRange struct {
 	use    string
 	prefix netip.Prefix
@@ -19,6 +19,7 @@ type ownRange struct {
 
 func (r ownRange) String() string { return r.use + " " + r.prefix.String() }
 
+// rangesOf returns the ranges of the valid texts among cidrs. use says what the ranges are for.
 func rangesOf[S ~string](use string, cidrs ...S) (out []ownRange) {
 	for _, c := range cidrs {
 		if p, err := netip.ParsePrefix(string(c)); err == nil {
@@ -28,10 +29,11 @@ func rangesOf[S ~string](use string, cidrs ...S) (out []ownRange) {
 	return out
 }
 
-// contradiction refuses settings that exclude each other, or what the cluster has: a gateway can't set
-// its tunnel up if an address is of the external range and of another one. Pods may share addresses
-// with Services and nodes, as where a pod network has all of 10.0.0.0/8: both are reached without a
-// gateway, and it takes no peer there. Nothing is known yet of ranges that the operator will find.
+// contradiction returns a failed step if a range in the settings overlaps another range in the settings
+// or of the cluster; else nil. A gateway can't set up its tunnel if an address belongs to the external
+// range and to another range. The ranges of pods, Services and nodes may overlap, for example if the pod
+// network has all of 10.0.0.0/8: packets inside of the cluster pass no gateway, and no peer gets these
+// ranges. The ranges that the operator will find later are not known here.
 func (i *Installation) contradiction(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	pods := rangesOf("pod range", i.params.PodCIDRs...)
 	if len(pods) == 0 {
@@ -71,7 +73,7 @@ func (i *Installation) contradiction(side flows.Side, c flows.ClusterFacts) *flo
 	return nil
 }
 
-// elsewhere is the command that chooses another external range, which is free.
+// elsewhere returns the advice to install with an external range that is free.
 func (i *Installation) elsewhere(c flows.ClusterFacts, external ownRange, others []ownRange) command.Hint {
 	var taken []ipam.Reservation
 	for _, o := range others {

@@ -14,9 +14,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// OthersDefinition judges a live definition of another program in the place of the
-// wanted one; nil if it is ours. If others have changed one of ours, it counts as
-// theirs as long as our programs can use it.
+// OthersDefinition returns the facts about the CRD live, if another program made it; nil
+// if it is ours. A CRD of ours that another program has changed counts as the other
+// program's, as long as our programs can use it.
 func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts {
 	d := &flows.DefinitionFacts{Name: live.Name, Unusable: render.Unusable(live, wanted)}
 	who := flows.Managers(live)
@@ -30,7 +30,7 @@ func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *f
 	return d
 }
 
-// others are the definitions that another program has installed.
+// others returns the facts about the CRDs that another program has installed.
 func (i *Installation) others(c flows.ClusterFacts) (all []flows.DefinitionFacts) {
 	if c.Installation.Value() == nil {
 		return c.Definitions
@@ -49,8 +49,8 @@ func (i *Installation) others(c flows.ClusterFacts) (all []flows.DefinitionFacts
 	return all
 }
 
-// keptDefinitions is the note that another program's definitions are used as they
-// are.
+// keptDefinitions says that our programs use the CRDs of another program, and don't
+// change them.
 func keptDefinitions(others []flows.DefinitionFacts) string {
 	if len(others) == 1 {
 		return fmt.Sprintf("%s is %s and stays as it is", others[0].Name, owner(others[0]))
@@ -65,10 +65,9 @@ func owner(d flows.DefinitionFacts) string {
 	return d.Manager + "'s"
 }
 
-// UnusableDefinition refuses a cluster whose definitions of Liqo's kinds are
-// another program's and not those that our programs need, as a failed step; nil
-// if there is none. They are not replaced: what was made of them may still be in
-// use.
+// UnusableDefinition returns a failed step if another program has installed a CRD that our
+// programs can't use; else nil. The installation does not replace such a CRD, because
+// objects of its kind may still be in use.
 func UnusableDefinition(side flows.Side, c flows.ClusterFacts, others []flows.DefinitionFacts) *flows.Step {
 	i := slices.IndexFunc(others, func(d flows.DefinitionFacts) bool { return d.Unusable != "" })
 	if i < 0 {
@@ -77,6 +76,6 @@ func UnusableDefinition(side flows.Side, c flows.ClusterFacts, others []flows.De
 	d := others[i]
 	return new(flows.Refuse(side, flows.CodeSoftware, "the definitions of Liqo's API", flows.FailedPreflight,
 		fmt.Sprintf("definition %s is %s: %s", d.Name, owner(d), d.Unusable),
-		command.Text("bring it to that of Liqo v1.2 with the program that made it"),
+		command.Text("upgrade it to the definition of Liqo v1.2 with the program that installed it"),
 		command.Hintf("or, if nothing uses it any more, delete it and all objects of its kind: %s", c.Kubectl("delete", "crd", d.Name))))
 }

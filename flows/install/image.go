@@ -12,10 +12,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// ImageStep is the step that waits until a node has pulled the image.
+// ImageStep is the ID of the step that waits until a node has pulled the image.
 func ImageStep(side flows.Side) flows.StepID { return flows.IDOf(side, "image") }
 
-// kinds are the nodes that can run our programs, by architecture.
+// kinds returns the nodes that can run our programs, by architecture.
 func kinds(c flows.ClusterFacts) (all []trial.Kind) {
 	for _, n := range c.Nodes {
 		if n.Arch == "" || n.Unable() != "" {
@@ -30,8 +30,8 @@ func kinds(c flows.ClusterFacts) (all []trial.Kind) {
 	return all
 }
 
-// tryImage returns a step in which a node of each kind pulls the image, before steps change
-// anything. There is none if a program with that image runs already.
+// tryImage returns a step in which one node of each architecture pulls the image, before other steps
+// change anything. It returns no step if the operator already runs with that image.
 func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []flows.Step) []flows.Step {
 	changes := slices.ContainsFunc(steps, func(s flows.Step) bool {
 		return (s.Status == flows.Ready || s.Status == flows.Blocked) && (s.ID == flows.IDOf(side, stepOperator) || s.ID == flows.IDOf(side, stepFabric))
@@ -55,7 +55,7 @@ func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []f
 	case unknown != "":
 		s.Status, s.Reason, s.Code = flows.Done, trial.NotTried+unknown, ""
 	case t.Refused != "" && object(c, "Deployment", wire.OperatorName) != nil && strings.Contains(t.Refused, "exceeded quota"):
-		s.Status, s.Reason, s.Code = flows.Done, trial.NotTried+t.Refused, "" // the running pods end first
+		s.Status, s.Reason, s.Code = flows.Done, trial.NotTried+t.Refused, "" // an upgrade has enough quota, because the running pods end first
 	case t.Failed != "" || t.Refused != "":
 		s.Fail(flows.FailedPreflight, flows.CodeImage, t.Text(), t.Fix(c.Flags())...)
 	default:

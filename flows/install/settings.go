@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Settings are all settings of an installation.
+// Settings returns all settings of an installation.
 func Settings() []setting.Setting[render.InstallParams] {
 	type params = render.InstallParams
 	return []setting.Setting[params]{
@@ -45,7 +45,8 @@ func validAmount(text string) error {
 	return err
 }
 
-// validImage refuses a name that no registry can have. Nodes try the rest.
+// validImage refuses only names that no image can have. Whether an image exists is found out
+// when a node pulls it.
 func validImage(text string) error {
 	if strings.ContainsFunc(text, unicode.IsSpace) {
 		return errors.New("an image's name has no spaces")
@@ -99,7 +100,7 @@ func ImageSetting() flows.ConnectionSetting {
 					}
 					params := i.params
 					params.Image = text
-					if changed, err := New(params); err == nil { // unchanged, except the image
+					if changed, err := New(params); err == nil { // if the image is not valid, the former installation stays
 						p.Install[side] = changed
 					}
 				}
@@ -108,14 +109,15 @@ func ImageSetting() flows.ConnectionSetting {
 	}
 }
 
-// noImage is the reason that a build without a release can't install anything by
-// itself.
+// noImage is the reason that a build that is no release has no default image.
 const noImage = "this build of liqo-tui has no published image"
 
-// maxGatewayReplicas is more than needed, because only one replica works.
+// maxGatewayReplicas is the largest number of pods of a gateway. More are of no use, because only
+// one pod holds the tunnel.
 const maxGatewayReplicas = 5
 
-// maxOperatorReplicas is more than needed, too: a standby takes over within 2 s.
+// maxOperatorReplicas is the largest number of pods of the operator. More are of no use, because
+// one pod that stands by takes over within 2 s.
 const maxOperatorReplicas = 5
 
 const rangePattern = `^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$`

@@ -8,10 +8,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// PlanRemoval removes our operator from cluster A: all its objects that have our
-// label. Others' objects of the same names stay. The definitions stay, too: their
-// deletion would delete all objects of these kinds, and others may share the
-// cluster.
+// PlanRemoval returns the plan that removes our operator from cluster A, with all objects
+// of the installation that have our label. Objects of the same names without our label
+// stay. The CRDs stay, too: their deletion would delete all objects of their kinds, and
+// other programs in the cluster may use these objects.
 func PlanRemoval(f flows.Facts) flows.Plan {
 	c := f.Sides[flows.A]
 	plan := flows.Plan{A: c.Name()}
@@ -30,7 +30,7 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 		return plan
 	}
 	if peers := c.KnownPeers(); len(peers) > 0 {
-		// Without the operator nobody would clean the nodes up after a gateway.
+		// Without the operator, the routes to a deleted gateway would stay on the nodes.
 		return refuse(flows.FailedPreflight, flows.CodeUnfit, "it still has peers: "+flows.Some(peers), command.Hintf("run %s for each; %s lists them", c.Ours("network", "reset"), c.Ours("info")))
 	}
 	if s := flows.InstalledElsewhere(flows.A, c); s != nil {
@@ -48,8 +48,8 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 		return refuse(flows.FailedPreflight, flows.CodeUnfit, why, command.Hintf("run %s for each", c.Ours("unpeer")))
 	}
 	rest := c.Installation.Value() == nil
-	// The rights are deleted before the objects that the programs write, because
-	// the programs may still be ending.
+	// The rights are deleted before the objects that the programs write. Otherwise a
+	// program that has not ended yet could write them again.
 	for _, id := range []string{stepOperator, stepFabric, stepRights, stepTemplates, stepSettings} {
 		s := removePart(c, id)
 		rest = rest || s.Status != flows.Done
@@ -57,13 +57,13 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 	}
 	home := flows.RemoveNamespace(flows.A, stepHome, c.FindNamespace(c.Namespace), render.Tenant{Namespace: c.Namespace}, f.Contents[flows.A], rest)
 	if c.Installation.Value() == nil {
-		home.Asks = nil // the next observation shows whether anything else is there
+		home.Asks = nil // after the next observation, the plan asks what the namespace contains
 	}
 	plan.Steps = append(plan.Steps, home)
 	return plan
 }
 
-// removePart removes our objects of one part of the installation.
+// removePart returns the step that removes our objects of one part of the installation.
 func removePart(c flows.ClusterFacts, id string) flows.Step {
 	if c.Installation.Value() == nil {
 		return flows.Step{ID: flows.IDOf(flows.A, id), Side: flows.A, Action: flows.Delete, Title: titleOf(id), Status: flows.Blocked, Reason: "needs to be looked for"}
@@ -82,8 +82,8 @@ func removePart(c flows.ClusterFacts, id string) flows.Step {
 	return s
 }
 
-// KeptNamespace returns the reason that a plan's installation keeps its
-// namespace; "" if it does not.
+// KeptNamespace returns the reason that a removal by this plan keeps the namespace of the
+// installation; "" if it deletes the namespace.
 func KeptNamespace(p flows.Plan) string {
 	s, _ := p.Step(flows.IDOf(flows.A, stepHome))
 	why, _ := strings.CutPrefix(s.Reason, flows.KeptBecause)
@@ -93,6 +93,7 @@ func KeptNamespace(p flows.Plan) string {
 	return why
 }
 
+// titleOf returns the title of a part of the installation.
 func titleOf(id string) string {
 	for _, p := range parts {
 		if p.id == id {

@@ -14,21 +14,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// newer refuses an installation that a newer release of this program has made: this one
-// can't read its annotations and fields. nil if this program knows all of them.
+// newer returns a failed step if a newer release of this program made the installation, with
+// annotations or fields that this release does not know; else nil.
 func (i *Installation) newer(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil {
 		return nil
 	}
-	fix := command.Text("use the release of liqo-tui that installed it, or a newer one; to go back, run its uninstall first, and install again with this one")
+	fix := command.Text("use the release of liqo-tui that installed it, or a newer one; to go back to this release, first uninstall with that release, then install with this one")
 	level := wire.InstalledLevel(d)
 	if level > wire.Level {
 		return new(flows.Refuse(side, flows.CodeSoftware, "the installation is no newer than this program", flows.FailedPreflight,
-			fmt.Sprintf("a newer release of liqo-tui made the installation, with annotations of level %d, and this one knows level %d: a downgrade would leave what nobody reads", level, wire.Level), fix))
+			fmt.Sprintf("a newer release of liqo-tui made the installation, with annotations of level %d, and this release knows level %d: after a downgrade, no program would read some of them", level, wire.Level), fix))
 	}
 	if level < wire.Level {
-		return nil // an upgrade may leave fields out
+		return nil // an older installation may have fields that this release does not use any more
 	}
 	for _, o := range i.objects {
 		wanted, ok := o.(*apiextensionsv1.CustomResourceDefinition)
@@ -41,13 +41,13 @@ func (i *Installation) newer(side flows.Side, c flows.ClusterFacts) *flows.Step 
 		}
 		if more := render.Newer(live, wanted); more != "" {
 			return new(flows.Refuse(side, flows.CodeSoftware, "the definitions are no newer than this program", flows.FailedPreflight,
-				fmt.Sprintf("definition %s is of a newer release of liqo-tui: %s, which this one would remove", live.Name, more), fix))
+				fmt.Sprintf("definition %s is of a newer release of liqo-tui: %s, which this release would remove", live.Name, more), fix))
 		}
 	}
 	return nil
 }
 
-// images describes a program's present image, and the wanted one.
+// images names a program's present image, if it is another one, and the wanted image.
 func images(containers []corev1.Container, wanted string) string {
 	if len(containers) == 0 || slices.ContainsFunc(containers, func(c corev1.Container) bool { return c.Image == wanted }) {
 		return "image " + wanted
@@ -55,8 +55,8 @@ func images(containers []corev1.Container, wanted string) string {
 	return "image " + containers[0].Image + " → " + wanted
 }
 
-// installedContainers are the containers of the operator's pod or the agents', as a step's
-// ID says; none if there is no pod template yet.
+// installedContainers returns the containers in the pod template of the operator or of the node
+// agents. id is the ID of the part. It returns none if there is no such template yet.
 func installedContainers(c flows.ClusterFacts, id string) []corev1.Container {
 	if d := installed[appsv1.Deployment](c, wire.OperatorName); id == stepOperator && d != nil {
 		return d.Spec.Template.Spec.Containers
@@ -67,8 +67,8 @@ func installedContainers(c flows.ClusterFacts, id string) []corev1.Container {
 	return nil
 }
 
-// blocked is the reason that a part can't be applied yet, with its images if they will
-// change.
+// blocked returns the reason why a part can't be applied yet. It adds the present and the wanted
+// image, if the image will change.
 func (i *Installation) blocked(c flows.ClusterFacts, id, why string) string {
 	has := installedContainers(c, id)
 	if len(has) == 0 || slices.ContainsFunc(has, func(c corev1.Container) bool { return c.Image == i.params.Image }) {

@@ -16,7 +16,7 @@ import (
 
 // TestUpgrades installs v1, has another release change objects of it, and plans v2.
 func TestUpgrades(t *testing.T) {
-	const newerField = "its version v1beta1 has field .spec.fromTheFuture, which this one would remove"
+	const newerField = "its version v1beta1 has field .spec.fromTheFuture, which this release would remove"
 	addField := func(o wire.Object) {
 		if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok && d.Name == "gatewayservers.networking.liqo.io" {
 			spec := d.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
@@ -41,7 +41,7 @@ func TestUpgrades(t *testing.T) {
 		"an installation from before there were levels": {[]func(wire.Object){level("")}, ""},
 		"a level that is no number":                     {[]func(wire.Object){level("x")}, ""},
 		"a former release's definition had more":        {[]func(wire.Object){level("0"), addField}, ""},
-		"a newer release's annotations":                 {[]func(wire.Object){level("2")}, "annotations of level 2, and this one knows level 1"},
+		"a newer release's annotations":                 {[]func(wire.Object){level("2")}, "annotations of level 2, and this release knows level 1"},
 		"a newer release's definitions":                 {[]func(wire.Object){addField}, newerField},
 		"both":                                          {[]func(wire.Object){level("7"), addField}, "annotations of level 7"},
 		"a version that is unknown": {[]func(wire.Object){func(o wire.Object) {

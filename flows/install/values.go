@@ -10,9 +10,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// ReadValues reads an installation from the values of the Helm chart: settings by
-// their keys, and settings of pods. p keeps the settings that the text leaves out
-// or leaves empty. The settings of pods are replaced as a whole.
+// ReadValues reads values of the Helm chart into p: the settings, by their keys, and
+// the settings of pods. p keeps each setting that the text leaves out or leaves empty.
+// The settings of pods are replaced as a whole.
 func ReadValues(text []byte, p *render.InstallParams) error {
 	values := map[string]any{}
 	if err := yaml.UnmarshalStrict(text, &values); err != nil {
