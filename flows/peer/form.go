@@ -70,20 +70,21 @@ func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 	return form
 }
 
-// canUse reports whether the consumer's program can use resources that the provider's lends.
+// canUse reports whether the consumer can use resources of the provider, with their present programs.
 func canUse(consumer, provider flows.ClusterFacts) bool {
 	return consumer.Can().Consume && provider.Can().Provide && accepts(provider, consumer)
 }
 
+// consumerSetting is the setting that chooses the consumer.
 func consumerSetting() Setting { return Settings()[0] }
 
-// of is the lending that p wants besides the connection; nil if there is none.
+// of returns the parameters of the lending in p; nil if p wants only a connection.
 func of(p flows.Params) *Params {
 	own, _ := p.Lending.(*Params)
 	return own
 }
 
-// change edits a copy, because drafts share their pointers.
+// change edits a copy of the parameters of lending, because several drafts point to the same parameters.
 func change(p *flows.Params, edit func(*Params)) {
 	var own Params
 	if was := of(*p); was != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// chooseWay decides how the consumer reaches the provider's API server, if the admin left the
-// choice open: through the tunnel, if a pod of the consumer gets no answer otherwise. The step is
-// nil if there is no choice.
+// chooseWay decides how the consumer reaches the provider's API server, if the admin has not decided:
+// through the tunnel, if a pod of the consumer gets no answer without the tunnel. The step is nil if
+// there is nothing to decide.
 func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 	tried, url := p.Facts.Sides[p.con].APITrial, ""
 	if l := p.lending(p.pro); p.params.InBand == "" && p.params.ProxyURL == "" && len(l.Proxies) > 0 && (tried.Asked() || p.accepted() == nil) {
@@ -43,8 +43,9 @@ func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 	return &s, notes
 }
 
-// apiServer is the URL that the provider will tell the consumer; "" if unknown. A provider that
-// finds it itself says only what an admin has set instead.
+// apiServer returns the URL of the API server that the provider will give to the consumer; "" if it is
+// not known. If the provider's operator finds the URL itself, the URL is known only if an admin has set
+// another one.
 func (p pair) apiServer() string {
 	if p.can(p.pro).FindAPIServer {
 		return p.Facts.Sides[p.pro].Operator.APIServer
@@ -53,17 +54,18 @@ func (p pair) apiServer() string {
 	return l.APIServer()
 }
 
-// unfitProxy refuses access through the tunnel if the provider has no proxy for it.
+// unfitProxy returns the reason that the provider's proxy can't be used for access through the tunnel;
+// "" if it can be, or is not needed.
 func (p pair) unfitProxy() (reason string, hint command.Hint) {
 	if p.params.InBand != yes || p.params.ProxyURL != "" {
 		return "", command.Hint{}
 	}
 	l, name := p.lending(p.pro), fmt.Sprintf("IP %s in namespace %s", peering.ProxyIPName, p.Facts.Sides[p.pro].Namespace)
-	hint = command.Text("switch Liqo's proxy on there (Helm value proxy.enabled), or name another one: --proxy-url")
+	hint = command.Text("enable Liqo's proxy there (Helm value proxy.enabled), or name another proxy with --proxy-url")
 	switch {
 	case len(l.Proxies) > 0:
 	case p.can(p.pro).MakeProxy:
-		return "", command.Hint{} // the operator creates it shortly after its installation
+		return "", command.Hint{} // the operator creates the proxy's IP a short time after the installation
 	default:
 		return fmt.Sprintf("%s has no proxy for --in-band: there is no %s, or it may not be read", p.id(p.pro), name), hint
 	}
@@ -75,8 +77,8 @@ func (p pair) unfitProxy() (reason string, hint command.Hint) {
 	return fmt.Sprintf("the proxy of %s has no address in its external range: %s", p.id(p.pro), name), p.readLog(p.pro, manager)
 }
 
-// proxy is the proxy through which the consumer reaches the provider's API server; "" means without
-// one. missing names the object that has to exist first.
+// proxy returns the URL of the proxy through which the consumer reaches the provider's API server; ""
+// if it uses none. missing names an object that has to exist before the URL is known.
 func (p pair) proxy() (url, missing string) {
 	live := p.accepted()
 	switch {
@@ -110,7 +112,7 @@ func (p pair) proxy() (url, missing string) {
 	}
 	missing = fmt.Sprintf("needs the address of %s's proxy: IP %s in its namespace %s", p.id(p.pro), peering.ProxyIPName, p.Facts.Sides[p.pro].Namespace)
 	if p.runsOurs(p.pro) {
-		missing += fmt.Sprintf(", which the operator makes; one of a former release does not: %s", p.Facts.Sides[p.pro].Ours("install"))
+		missing += fmt.Sprintf(", which the operator makes; if the operator is of an older release, upgrade it: %s", p.Facts.Sides[p.pro].Ours("install"))
 	}
 	return "", missing
 }

@@ -15,27 +15,30 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 )
 
-// Params are the admin's choices for lending, without those of the connection.
+// Params are the admin's settings for lending, without those for the connection.
 type Params struct {
 	// Consumer is the side that gets the virtual node.
 	Consumer flows.Side
-	// CPU, Memory and Pods are quantities. Other has quantities of other resources, such as
-	// "nvidia.com/gpu=2". "" keeps the present value; at first, the provider decides.
+	// CPU, Memory and Pods are the requested quantities. Other lists quantities of other resources,
+	// such as "nvidia.com/gpu=2". An empty value keeps the present value. If there is no present
+	// value, the provider decides.
 	CPU, Memory, Pods string
 	Other             []string
 	Class             string
-	// Slice and VirtualNode are "true", "false", or "" to keep what exists; at first true.
+	// Slice and VirtualNode say whether the plan makes a ResourceSlice and a virtual node: "true",
+	// "false", or "" to keep the present value. If there is no present value, "" means true.
 	Slice, VirtualNode string
-	// InBand is "true" if the consumer reaches the provider's API server through the tunnel,
-	// "false" if it does not, or "" to keep what exists; at first "false".
+	// InBand is "true" if the consumer reaches the provider's API server through the tunnel, and
+	// "false" if it does not. "" keeps the present way. If there is none, the plan chooses it, see
+	// [pair.chooseWay].
 	InBand   string
-	ProxyURL string // used instead of the provider's own proxy
+	ProxyURL string // the URL of a proxy that is used instead of the provider's own proxy
 }
 
-// Setting is a setting of lending.
+// Setting describes one setting of lending.
 type Setting = setting.Setting[Params]
 
-// Settings lists all settings of lending, without those of the connection.
+// Settings returns all settings of lending, without those of the connection.
 func Settings() []Setting {
 	quantity := func(name, help string, at func(*Params) *string) Setting {
 		return Setting{Name: name, Help: help + " (default: unchanged, at first the provider decides)", Empty: "unchanged", Valid: validQuantity, Store: setting.TextAt(at)}
@@ -100,19 +103,19 @@ func validProxy(text string) error {
 	return nil
 }
 
-// Validate reports all problems of p, joined.
+// Validate returns all problems of p as one error; nil if there are none.
 func (p Params) Validate() error {
 	err := setting.Check(Settings(), p)
 	if p.Slice == no && (p.CPU+p.Memory+p.Pods+p.Class != "" || len(p.Other) > 0) {
-		err = errors.Join(err, errors.New("--create-resource-slice false: resources are asked for by a ResourceSlice; leave the one or the other out"))
+		err = errors.Join(err, errors.New("--create-resource-slice false: only a ResourceSlice can request resources; omit this flag, or the flags for resources"))
 	}
 	if p.InBand == no && p.ProxyURL != "" {
-		err = errors.Join(err, fmt.Errorf("--proxy-url %q: leave --in-band out", p.ProxyURL))
+		err = errors.Join(err, fmt.Errorf("--proxy-url %q: omit --in-band", p.ProxyURL))
 	}
 	return err
 }
 
-// resources are the requested resources: those in p, and the present ones for the rest.
+// resources returns the resources to request: those in p, and those in were that p leaves out.
 func (p Params) resources(were corev1.ResourceList) corev1.ResourceList {
 	all := were.DeepCopy()
 	if all == nil {

@@ -9,13 +9,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 )
 
-// Whole implements [flows.Lending].
+// Whole returns the plan for the connection and the lending together. flows plans connections
+// without lending, and calls this method if the admin also wants lending.
 func (p *Params) Whole(network func(flows.Facts) flows.Plan, namespaces [2]string, f flows.Facts) flows.Plan {
 	return Plan(*p, network, namespaces, f)
 }
 
-// Plan is one plan for the connection and lending of two clusters. network plans their connection;
-// nil leaves it alone.
+// Plan returns one plan for the connection and the lending of two clusters. network plans the
+// connection. If network is nil, the plan does not change the connection.
 func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if network != nil {
@@ -59,9 +60,9 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 	return plan
 }
 
-// ToObserve lists the rights to observe the objects of such plans on a side, besides the
-// network's. If a cluster has a problem, there is no plan to create the tenant namespace. Then
-// rights in it are listed only if it exists.
+// ToObserve returns the rights that a user needs on a side to read the objects of lending, in addition
+// to those of the connection. If one of the clusters can't be used, no plan creates the tenant
+// namespace. So the rights in the tenant namespace are included only if the namespace exists.
 func ToObserve(namespaces [2]string, f flows.Facts, side flows.Side) []rights.Permission {
 	c, tenant := f.Sides[side], ""
 	if f.Sides[flows.A].ID != "" && f.Sides[flows.B].ID != "" {
@@ -73,7 +74,7 @@ func ToObserve(namespaces [2]string, f flows.Facts, side flows.Side) []rights.Pe
 	return rights.ToPeer(c.Namespace, tenant)
 }
 
-// Peered describes the result, in a sentence or two.
+// Peered describes the result of the plan, in one or two sentences.
 func Peered(p Params, f flows.Facts) string {
 	pair := newPair(p, [2]string{}, f)
 	switch s := pair.ready(); {
@@ -85,7 +86,7 @@ func Peered(p Params, f flows.Facts) string {
 	return fmt.Sprintf("%s has access to %s.", pair.id(pair.con), pair.id(pair.pro))
 }
 
-// TakesPods reports whether the virtual node is ready to run pods of namespaces.
+// TakesPods reports whether the virtual node is ready, so that pods can run on it.
 func TakesPods(p Params, f flows.Facts) bool {
 	pair := newPair(p, [2]string{}, f)
 	return pair.ready().Status == flows.Done
