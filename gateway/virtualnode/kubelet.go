@@ -31,10 +31,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// kubelet serves the part of a kubelet's API by which API servers get logs and streams of pods. It passes the
-// requests on to the provider. Paths and parameters are those of k8s.io/kubernetes/pkg/kubelet/server. Like a
-// real kubelet, it requires a client certificate of the cluster, and asks the API server whether the
-// certificate's owner may send the request.
+// kubelet serves the part of a kubelet's API that API servers use for logs and streams of pods. It passes the
+// requests on to the provider. The paths and parameters are the same as in k8s.io/kubernetes/pkg/kubelet/server.
+// Like a real kubelet, it requires a client certificate of the cluster. Then it asks the API server whether the
+// user in the certificate may send the request.
 type kubelet struct {
 	*mirror
 
@@ -42,7 +42,7 @@ type kubelet struct {
 
 	mu    sync.Mutex
 	pool  *x509.CertPool
-	until time.Time // when the pool is read again
+	until time.Time // after this time, the pool is read again
 
 	handshakes sync.Mutex
 	serving    *tls.Certificate // nil until there is one
@@ -50,15 +50,17 @@ type kubelet struct {
 }
 
 const (
-	// callers is the ConfigMap in which an API server publishes the CAs of its own clients.
+	// callers is the ConfigMap in which the API server publishes the CAs of its clients. callersKey is the key of
+	// the CAs in it.
 	callers    = "extension-apiserver-authentication"
 	callersKey = "client-ca-file"
-	// callersAge is how long these CAs are used until they are read again.
+	// callersAge is the time after which these CAs are read again.
 	callersAge = time.Minute
-	// certificateLife is longer than any pod lives. The self-signed certificate is for API servers that
-	// don't verify kubelets, and only until there is a signed one.
+	// certificateLife is the lifetime of the self-signed certificate. No pod lives longer. This certificate is
+	// used until there is a signed one. Only API servers that don't verify kubelets accept it.
 	certificateLife = 10 * 365 * 24 * time.Hour
-	// servingAge is how long a certificate is used until it is read again: a new pod has another certificate.
+	// servingAge is the time after which the signed certificate is read again, because each new pod gets its own
+	// certificate.
 	servingAge = 5 * time.Second
 )
 
@@ -80,7 +82,7 @@ func (k *kubelet) serve(ctx context.Context, at string) error {
 	}
 	server := &http.Server{
 		Handler: k.handler(), ReadHeaderTimeout: writeWithin, IdleTimeout: callersAge, ErrorLog: slog.NewLogLogger(k.Log.Handler(), slog.LevelDebug),
-		// Streams upgrade their connection, and HTTP/2 has no upgrades.
+		// An empty map turns HTTP/2 off, because streams upgrade their connection, and HTTP/2 has no upgrades.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return k.certificate(ctx, &itself, time.Now()), nil
@@ -100,7 +102,7 @@ func (k *kubelet) certificate(ctx context.Context, other *tls.Certificate, now t
 	defer cancel()
 	k.handshakes.Lock()
 	defer k.handshakes.Unlock()
-	if now.Sub(k.age) > servingAge { // also after a failure: anybody may begin a handshake, and each read is a request
+	if now.Sub(k.age) > servingAge { // this also limits reads after failures, because anybody may begin a TLS handshake
 		k.age = now
 		s := &corev1.Secret{}
 		err := k.client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: peering.ServingName(k.Name)}, s)
@@ -150,8 +152,8 @@ func (k *kubelet) handler() http.Handler {
 	return mux
 }
 
-// to passes requests on to a subresource of the remote pod. switches are parameters whose names differ
-// between kubelets and API servers.
+// to returns a handler that passes requests on to a subresource of the remote pod. switches maps the names of
+// parameters of kubelets to the names that API servers have for them.
 func (k *kubelet) to(subresource string, switches map[string]string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, err := k.admit(r); err != nil {
@@ -184,7 +186,7 @@ func (k *kubelet) to(subresource string, switches map[string]string) http.Handle
 		(&httputil.ReverseProxy{
 			Rewrite: func(out *httputil.ProxyRequest) {
 				out.Out.URL, out.Out.Host = to, to.Host
-				maps.DeleteFunc(out.Out.Header, func(name string, _ []string) bool { // the provider must see this node as the client
+				maps.DeleteFunc(out.Out.Header, func(name string, _ []string) bool { // the provider must take this node for the client, not the sender of the request
 					return name == "Authorization" || strings.HasPrefix(name, "Impersonate-")
 				})
 			},
@@ -196,7 +198,8 @@ func (k *kubelet) to(subresource string, switches map[string]string) http.Handle
 	})
 }
 
-// locate returns the provider of a pod of this node, and the mapped namespace in which the pod runs.
+// locate returns the connections to the provider that runs a pod of this node, and the mapped namespace. With an
+// error, it also returns the HTTP status for the client.
 func (k *kubelet) locate(ctx context.Context, namespace, name string) (p *provider, mapped string, status int, err error) {
 	s, _ := k.view(namespace)
 	if s == nil || !s.here.synced(ctx, &corev1.Pod{}) {
@@ -213,7 +216,8 @@ func (k *kubelet) locate(ctx context.Context, namespace, name string) (p *provid
 	return s.reach, s.mapped, 0, nil
 }
 
-// admit returns nil if the client may send this request, and otherwise the reason.
+// admit returns nil if the client may send this request. Otherwise it returns the reason, and the HTTP status for
+// the client.
 func (k *kubelet) admit(r *http.Request) (status int, err error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return http.StatusUnauthorized, errors.New("a client certificate of the cluster is needed")
@@ -247,7 +251,7 @@ func (k *kubelet) admit(r *http.Request) (status int, err error) {
 	return 0, nil
 }
 
-// callers returns the CAs that sign the certificates of this cluster's clients.
+// callers returns the CAs that sign client certificates of this cluster.
 func (k *kubelet) callers(ctx context.Context, now time.Time) (*x509.CertPool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -19,23 +19,24 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// space is one namespace whose pods may be bound to the node. Its fields are set before other goroutines see it.
+// space is one namespace whose pods may be bound to the node. Its fields are set before other goroutines get it.
 type space struct {
 	name, mapped string
-	here         *side
-	there        *side // on the provider; nil while the provider can't be asked
-	direct       client.Client
-	reach        *provider         // the connections that side there uses
-	said         map[thing]refusal // used by [mirror.reflect], which never handles a namespace twice at a time
+	here         *side             // the watch on this cluster
+	there        *side             // the watch on the provider; nil while the provider does not answer
+	direct       client.Client     // for the provider, without a cache
+	reach        *provider         // the connections that there and direct use
+	said         map[thing]refusal // only [mirror.reflect] uses it, and only one call at a time for a namespace
 }
 
-// side is a watch of a namespace in one API server.
+// side is a watch of one namespace on one cluster.
 type side struct {
 	cache cache.Cache
 	end   context.CancelFunc
 }
 
-// slimShadow drops most of a ShadowPod's spec: it is long, and the pod here has the same.
+// slimShadow drops most of a ShadowPod's spec from the cache. The spec is long, and the pod on this cluster has the
+// same content.
 func slimShadow(o any) (any, error) {
 	if s, is := o.(*offloadingv1beta1.ShadowPod); is {
 		s.ManagedFields, s.Spec = nil, offloadingv1beta1.ShadowPodSpec{Pod: decide.Changeable(&s.Spec.Pod)}
@@ -54,7 +55,7 @@ func (m *mirror) watchHere(ctx context.Context, name string) (*side, error) {
 // watchThere watches the node's objects in a mapped namespace of the provider.
 func (m *mirror) watchThere(ctx context.Context, name, mapped string, p *provider) (*side, error) {
 	ofNode := labels.SelectorFromSet(labels.Set{peering.LabelPodNode: m.Name})
-	// The managers of a copy's fields show which nodes need it.
+	// The cache keeps the managed fields of copies, because the field managers show which virtual nodes need a copy.
 	ofCluster := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelPodOrigin: m.Consumer}), Transform: func(o any) (any, error) { return o, nil }}
 	by := map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: ofNode}, &offloadingv1beta1.ShadowPod{}: {Label: ofNode, Transform: slimShadow}}
 	kinds := []client.Object{&corev1.Pod{}, &offloadingv1beta1.ShadowPod{}}
@@ -65,8 +66,8 @@ func (m *mirror) watchThere(ctx context.Context, name, mapped string, p *provide
 	return m.watch(ctx, name, cache.Options{DefaultNamespaces: map[string]cache.Config{mapped: {}}, ByObject: by}, p, kinds...)
 }
 
-// watch queues a pod at each change of an object with the pod's name. Once the first lists are complete, it
-// queues all pods of the namespace.
+// watch starts a watch. After each change of an object, the watch queues the pod with the object's name. When the
+// first lists are complete, it queues all pods of the namespace. p is nil for a watch on this cluster.
 func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *provider, kinds ...client.Object) (*side, error) {
 	config := m.config
 	if o.Scheme, o.Mapper, o.DefaultTransform = m.client.Scheme(), m.client.RESTMapper(), cache.TransformStripManagedFields(); p != nil {
@@ -98,7 +99,8 @@ func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *pro
 	}
 	s := &side{kept, end}
 	m.group.Go(func() { _ = kept.Start(ctx) }) // Start returns no error
-	// Pods don't wait for the other kinds: an older provider gives no rights to these.
+	// The pods don't wait for the first lists of other kinds, because an older provider gives no rights for these
+	// kinds.
 	for _, all := range [][]toolscache.InformerSynced{pods, others} {
 		m.group.Go(func() {
 			if toolscache.WaitForCacheSync(ctx.Done(), all...) {
@@ -109,8 +111,9 @@ func (m *mirror) watch(ctx context.Context, name string, o cache.Options, p *pro
 	return s, nil
 }
 
-// handler queues a pod when the pod, or an object with its name, changes. A pod that appears or disappears
-// may change which ConfigMaps are copied, so this queues the whole namespace. Deletions here are remembered.
+// handler queues a pod after a change of the pod, or of its ShadowPod. If a pod comes or goes, other objects may have
+// to be copied, so handler also queues the namespace. It does the same after changes of other kinds. atHome means
+// that the objects are on this cluster: then their deletions are remembered.
 func (m *mirror) handler(namespace string, kind client.Object, atHome bool) toolscache.ResourceEventHandlerFuncs {
 	all := client.ObjectKey{Namespace: namespace}
 	add := func(o any, comes bool) {
@@ -158,6 +161,7 @@ func (s *side) pod(ctx context.Context, namespace, name string) (*corev1.Pod, er
 	return pod, nil
 }
 
+// shadow returns the ShadowPod with a name; nil if there is none.
 func (s *side) shadow(ctx context.Context, namespace, name string) (*decide.Shadow, error) {
 	o := &offloadingv1beta1.ShadowPod{}
 	if err := s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o); err != nil {
@@ -166,8 +170,8 @@ func (s *side) shadow(ctx context.Context, namespace, name string) (*decide.Shad
 	return decide.ShadowOf(o), nil
 }
 
-// gone asks the provider's API server whether ShadowPod and remote pod of a pod are gone: the cache may lack
-// the last request.
+// gone asks the provider's API server whether the ShadowPod and the remote pod of a pod do not exist any more. The
+// cache is not enough, because it may not have the result of the last request yet.
 func (s *space) gone(ctx context.Context, pod *corev1.Pod, node string) (bool, error) {
 	o, key := &offloadingv1beta1.ShadowPod{}, client.ObjectKey{Namespace: s.mapped, Name: pod.Name}
 	switch err := s.direct.Get(ctx, key, o); {
@@ -184,9 +188,10 @@ func (s *space) gone(ctx context.Context, pod *corev1.Pod, node string) (bool, e
 		}
 		return true, nil
 	}
-	return copied.Labels[peering.LabelPodNode] != node, nil // a pod of this name for another node does not count
+	return copied.Labels[peering.LabelPodNode] != node, nil // a remote pod of another virtual node does not count
 }
 
+// withdraw deletes a ShadowPod. It is no error if the ShadowPod was deleted or replaced before.
 func (s *space) withdraw(ctx context.Context, name string, uid types.UID) error {
 	o := &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: s.mapped, Name: name}}
 	err := s.direct.Delete(ctx, o, preconditions(uid), client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -196,7 +201,8 @@ func (s *space) withdraw(ctx context.Context, name string, uid types.UID) error 
 	return nil
 }
 
-// relabel gives a ShadowPod the labels that its pod has now. refused says that the provider does not let it.
+// relabel writes the present labels of a pod into its ShadowPod. refused is the reason if the provider refuses the
+// labels; else "".
 func (s *space) relabel(ctx context.Context, name string, shadow *decide.Shadow, labels map[string]string) (refused string, err error) {
 	was := &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: s.mapped, Name: name, Labels: shadow.Labels}}
 	o := was.DeepCopy()
