@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	// nodesPause is the pause after a node's write, to handle the writes of several nodes
-	// together.
+	// nodesPause is the pause after a report of a node, before the gateway uses it. So several
+	// reports are handled together.
 	nodesPause = 200 * time.Millisecond
-	// nodesAtMost is the least time between two changes of the tunnel for nodes' writes: in
-	// a large cluster, some node writes at any time. With 10,000 pods, a change and the look
-	// that follows it took 130 ms in a measurement.
+	// nodesAtMost is the shortest time between two changes of the tunnel because of reports. In a
+	// large cluster, there are new reports all the time. With 10,000 pods, a change and the check
+	// after it took 130 ms in a measurement.
 	nodesAtMost = time.Second
-	// nodesPatience is how long a starting gateway waits for the nodes' reports. Perhaps it
-	// lacks the right to read them; most of a tunnel works without them.
+	// nodesPatience is how long a gateway waits for the nodes' reports after its start. Perhaps it
+	// does not have the right to read them. Most functions of a tunnel do not need them.
 	nodesPatience = 10 * time.Second
 )
 
@@ -41,20 +41,20 @@ var (
 	errNodesUnknown = fmt.Errorf("the nodes' InternalNodes can't be read (ClusterRoleBinding %s grants the right): packets to pods go through this gateway's own node", wire.GatewayAccessName)
 )
 
-// nodes has the reports of the cluster's nodes. A report is parsed once after each write.
+// nodes holds the reports of the cluster's nodes. It parses each report once.
 type nodes struct {
 	informer cache.Informer
 	began    time.Time
 
 	mu     sync.Mutex
-	read   func() bool // reports whether all nodes were read once
-	due    time.Time   // the time of the last request, which may still be to come
+	read   func() bool // reports whether the first list of all nodes is complete
+	due    time.Time   // the time for which the last request was queued; it may be in the future
 	known  map[string]gateway.Node
-	broken map[string]error // by node, the parts of its report that can't be read
+	broken map[string]error // by node name: the parts of the report that can't be read
 }
 
-// newNodes watches InternalNodes with a cache of its own: a gateway without the right to
-// read them works all the same.
+// newNodes watches InternalNodes. It uses a separate cache, so that a gateway without the right to
+// read them works, too.
 func newNodes(ctx context.Context, mgr ctrl.Manager, config *rest.Config) (*nodes, error) {
 	c, err := cache.New(config, cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: cache.TransformStripManagedFields(),
@@ -69,7 +69,8 @@ func newNodes(ctx context.Context, mgr ctrl.Manager, config *rest.Config) (*node
 	return n, mgr.Add(runnable(c.Start))
 }
 
-// Start makes nodes a source of requests of a controller.
+// Start queues a request of the tunnel's controller after each change of a report. With this method,
+// nodes is a source of a controller.
 func (n *nodes) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	request := func() {
 		if wait := n.wait(time.Now()); wait > 0 {
@@ -102,8 +103,8 @@ func (n *nodes) Start(_ context.Context, queue workqueue.TypedRateLimitingInterf
 	return nil
 }
 
-// wait returns the delay of the request for a write that happens now; 0 if an earlier
-// request is still to come, and serves this write, too.
+// wait returns the delay of the request for a report that comes now. It returns 0 if an earlier
+// request has not started yet, because that request also handles this report.
 func (n *nodes) wait(now time.Time) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,12 +116,12 @@ func (n *nodes) wait(now time.Time) time.Duration {
 	return wait
 }
 
-// put stores a node's report. It reports whether a part that gateways use has changed.
-// Nodes also report things that gateways don't use, such as the number of refused packets:
-// peers decide how often that changes.
+// put stores a node's report, and reports whether a part has changed that gateways use. Other parts
+// must not cause work: peers can change the number of refused packets as often as they like, for
+// example.
 func (n *nodes) put(o *networkingv1beta1.InternalNode) (changed bool) {
 	r, err := wire.ParseNode(o)
-	// Resource versions of one kind are numbers that only grow.
+	// The resource versions of a kind are numbers, and a later change has a larger number.
 	revision, _ := strconv.ParseUint(o.ResourceVersion, 10, 64)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -138,6 +139,7 @@ func (n *nodes) put(o *networkingv1beta1.InternalNode) (changed bool) {
 	return !reflect.DeepEqual(was, now) || fmt.Sprint(broken) != fmt.Sprint(err)
 }
 
+// drop removes the report of a deleted node.
 func (n *nodes) drop(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,9 +147,9 @@ func (n *nodes) drop(name string) {
 	delete(n.broken, name)
 }
 
-// list returns the nodes, and the parts of their reports that can't be read. Until the nodes
-// were read, it returns an error; after nodesPatience, it returns the nodes known so far,
-// and missing says why others may be missing.
+// list returns the nodes, and the parts of their reports that can't be read. As long as the first
+// list of nodes is not complete, it returns an error. After nodesPatience, it returns the nodes that
+// are known, and missing says why others may be missing.
 func (n *nodes) list(now time.Time) (known []gateway.Node, broken []gateway.UnfitNode, missing, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -167,11 +169,12 @@ func (n *nodes) list(now time.Time) (known []gateway.Node, broken []gateway.Unfi
 	return known, broken, missing, nil
 }
 
-// unfitShown is the largest number of nodes that a report names: the report is one sentence.
+// unfitShown is the largest number of nodes that a gateway's report names, so that its message stays
+// short.
 const unfitShown = 3
 
-// unfitText names the nodes whose reports can't be used completely: pods there may not be
-// reached.
+// unfitText returns the end of a message that names the nodes whose reports can't be used completely.
+// Peers may not reach pods on these nodes.
 func unfitText(unfit []gateway.UnfitNode) string {
 	var text string
 	for i, u := range unfit {

@@ -25,18 +25,18 @@ import (
 type rangesKind struct {
 	schema.GroupVersionKind
 
-	own  bool // the object has the node's name
+	own  bool // there is one object for each node, with the node's name
 	read func(o *unstructured.Unstructured, node string) []string
 }
 
-// rangesKinds returns the known kinds. A kind is read if the cluster defines it. Other pod
-// networks use the Node's ranges, or give pods single addresses.
+// rangesKinds returns the known kinds. An agent watches a kind if the cluster has its CRD. Other
+// pod networks use the ranges in the Node, or give single addresses to pods.
 func rangesKinds() []rangesKind {
 	return []rangesKind{
 		{
 			GroupVersionKind: schema.GroupVersionKind{Group: "crd.projectcalico.org", Version: "v1", Kind: "BlockAffinity"},
-			// There is one object for each block of addresses, of all nodes. Calico uses a
-			// block once it is confirmed. Other types are for load balancers.
+			// There is one object for each block of addresses on each node. Calico uses only
+			// confirmed blocks. Blocks of other types than "host" are for load balancers.
 			read: func(o *unstructured.Unstructured, node string) []string {
 				spec, _, _ := unstructured.NestedMap(o.Object, "spec")
 				if spec["node"] != node || spec["state"] != "confirmed" || spec["deleted"] == "true" {
@@ -65,15 +65,16 @@ func rangesKinds() []rangesKind {
 	}
 }
 
-// findAgain is the time between two questions whether the API server knows a kind by now.
+// findAgain is the interval at which an agent asks the API server for kinds that it did not
+// serve before.
 const findAgain = 10 * time.Minute
 
-// givenRanges has the ranges that the pod network has given to a node.
+// givenRanges holds the ranges that the pod network has given to a node.
 type givenRanges struct {
 	node    string
 	changed func()
-	// follow starts a watch that calls put for each object of a kind; false if the API server
-	// does not know the kind.
+	// follow starts a watch that calls put for each object of a kind. It returns false if the API
+	// server does not serve the kind.
 	follow   func(context.Context, rangesKind) (bool, error)
 	followed map[schema.GroupVersionKind]bool
 	asked    time.Time
@@ -89,7 +90,7 @@ func newGivenRanges(node string, changed func()) *givenRanges {
 	}
 }
 
-// find follows the kinds that the API server knows by now.
+// find starts watches of the kinds that the API server serves, if they are not watched yet.
 func (g *givenRanges) find(ctx context.Context, log *slog.Logger) {
 	if time.Since(g.asked) < findAgain {
 		return
@@ -107,6 +108,7 @@ func (g *givenRanges) find(ctx context.Context, log *slog.Logger) {
 	}
 }
 
+// list returns all ranges of the node.
 func (g *givenRanges) list() []gateway.Range {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -117,7 +119,7 @@ func (g *givenRanges) list() []gateway.Range {
 	return out
 }
 
-// put notes the ranges in an object. The parameter there is false if the object is gone.
+// put notes the node's ranges in an object. The parameter there is false if the object was deleted.
 func (g *givenRanges) put(k rangesKind, o *unstructured.Unstructured, there bool) {
 	var ranges []gateway.Range
 	if there {
@@ -134,13 +136,13 @@ func (g *givenRanges) put(k rangesKind, o *unstructured.Unstructured, there bool
 		g.known[key] = ranges
 	}
 	g.mu.Unlock()
-	if had+len(ranges) > 0 { // most objects are other nodes'
+	if had+len(ranges) > 0 { // most objects belong to other nodes, and change nothing here
 		g.changed()
 	}
 }
 
-// followKind watches a kind of the pod network with a cache of its own: the manager's cache
-// would not start while the API server does not know the kind.
+// followKind watches a kind of the pod network. It uses a separate cache, because the manager's cache
+// would not start as long as the API server does not serve the kind.
 func followKind(ctx context.Context, mgr ctrl.Manager, config *rest.Config, k rangesKind, g *givenRanges) (bool, error) {
 	if _, err := mgr.GetRESTMapper().RESTMapping(k.GroupKind(), k.Version); meta.IsNoMatchError(err) {
 		return false, nil
@@ -186,7 +188,7 @@ func followKind(ctx context.Context, mgr ctrl.Manager, config *rest.Config, k ra
 		return false, err
 	}
 	go func() { _ = c.Start(ctx) }() // it ends with ctx
-	// The present objects should be known before the node's first report.
+	// It waits for the first list, so that the node's first report contains these ranges.
 	wait, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	toolscache.WaitForCacheSync(wait.Done(), registered.HasSynced)

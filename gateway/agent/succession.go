@@ -19,28 +19,28 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// A gateway whose template has one replica has two pods while its pod is replaced. The new
-// pod starts before the old one ends, and takes the tunnel over when the old one ends. So
-// packets wait for a handshake, not for a container. There is no Lease: nearly always there
-// is only one pod, and nothing has to be renewed.
+// While the pod of a gateway with one replica is replaced, the gateway has two pods. The new pod
+// starts before the old one ends, and then takes over the tunnel. So packets wait only for a
+// handshake, not for the start of a container. Such a gateway has no Lease, because it nearly
+// always has only one pod, which would renew the Lease for nothing.
 
 const (
-	// lookAgain is the time until the pods are read again if the watch reports nothing.
+	// lookAgain is the time after which the pods are read again, if the watch reports no change.
 	lookAgain = time.Second
-	// firstLook is how long a starting pod tries to find other pods.
+	// firstLook is how long a pod tries to find other pods after its start.
 	firstLook = 3 * time.Second
 )
 
-// succession is a pod's wait for the one before it.
+// succession lets a pod wait for the end of the pod before it.
 type succession struct {
 	api    client.WithWatch
-	of     []client.ListOption // the gateway's pods
-	me     string
-	before string // the pod that it waits for
+	of     []client.ListOption // selects the gateway's pods
+	me     string              // the name of this pod
+	before string              // the name of the pod for which it waits
 }
 
-// preceded returns the wait for the gateway's other pod that holds the tunnel; nil if there
-// is no such pod, or if this pod lacks the rights to find it.
+// preceded returns a succession if another pod of the gateway holds the tunnel. It returns nil if
+// there is no such pod, or if this pod may not read pods.
 func (g *gatewayAgent) preceded(ctx context.Context, config *rest.Config, mgr ctrl.Manager) (*succession, error) {
 	api, err := client.NewWithWatch(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
@@ -62,7 +62,7 @@ func (g *gatewayAgent) preceded(ctx context.Context, config *rest.Config, mgr ct
 	return s, nil
 }
 
-// succeed takes the tunnel over when the pod before this one ends.
+// succeed makes this pod take over the tunnel when the pod before it ends.
 func (g *gatewayAgent) succeed(mgr ctrl.Manager, s *succession) error {
 	all := make(claims, 1)
 	return errors.Join(
@@ -70,7 +70,7 @@ func (g *gatewayAgent) succeed(mgr ctrl.Manager, s *succession) error {
 		mgr.Add(runnable(func(ctx context.Context) error {
 			switch s.wait(ctx); {
 			case ctx.Err() != nil:
-			case g.unfit != nil: // this pod reports that: no other pod does
+			case g.unfit != nil: // this pod reports the reason, because there is no other pod
 				g.standby.Store(false)
 				g.wake()
 			default:
@@ -78,7 +78,7 @@ func (g *gatewayAgent) succeed(mgr ctrl.Manager, s *succession) error {
 				g.begin(all)
 			}
 			<-ctx.Done()
-			return nil //nolint:nilerr // why it could not be taken over, the report says
+			return nil //nolint:nilerr // the report contains the reason if this pod can't take over the tunnel
 		})),
 	)
 }
@@ -91,8 +91,8 @@ func (g *gatewayAgent) pods() []client.ListOption {
 	}
 }
 
-// waitsFor returns the name of the pod that holds the tunnel; "" if this pod may hold it. If
-// another pod took the tunnel over while this pod's containers restarted, it keeps it.
+// waitsFor returns the name of the pod that holds the tunnel; "" if this pod may hold it. If another
+// pod took over the tunnel while the containers of this pod restarted, the other pod keeps it.
 func (s *succession) waitsFor(ctx context.Context) (string, error) {
 	var pods corev1.PodList
 	if err := s.api.List(ctx, &pods, s.of...); err != nil {
@@ -110,8 +110,8 @@ func (s *succession) waitsFor(ctx context.Context) (string, error) {
 	return s.before, nil
 }
 
-// wait returns when the pod before this one is gone, or when ctx has ended. While the API
-// server does not answer, it waits: the pod before may still exist.
+// wait returns when the pod before this one has ended, or when ctx has ended. As long as the API
+// server does not answer, it waits, because the other pod may still exist.
 func (s *succession) wait(ctx context.Context) {
 	for ctx.Err() == nil {
 		// The watch begins before the pods are read, so that no change in between is missed.
@@ -130,8 +130,8 @@ func (s *succession) wait(ctx context.Context) {
 	}
 }
 
-// watch reports the next change of the gateway's pods. If they can't be watched, it reports
-// nothing.
+// watch closes the channel told after the next change of the gateway's pods. If it can't watch the
+// pods, told is nil.
 func (s *succession) watch(ctx context.Context) (told <-chan struct{}, stop func()) {
 	changed := make(chan struct{})
 	w, err := s.api.Watch(ctx, &corev1.PodList{}, s.of...)
@@ -141,7 +141,7 @@ func (s *succession) watch(ctx context.Context) (told <-chan struct{}, stop func
 	go func() {
 		defer close(changed)
 		for e := range w.ResultChan() {
-			// The watch begins with all existing pods, as new ones.
+			// A watch begins with an event of type Added for each existing pod.
 			if e.Type != watch.Added {
 				return
 			}
