@@ -19,9 +19,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// claims are requests to run claim. The pod that holds the tunnel sends them.
+// claims is a queue of requests to claim the tunnel, see [gatewayAgent.claim]. It holds one request at
+// most.
 type claims chan struct{}
 
+// make adds a request, if there is none.
 func (c claims) make() {
 	select {
 	case c <- struct{}{}:
@@ -29,14 +31,15 @@ func (c claims) make() {
 	}
 }
 
-// begin takes the tunnel over.
+// begin makes this pod hold the tunnel.
 func (g *gatewayAgent) begin(all claims) {
 	g.holds.Store(true)
 	all.make()
 	g.lead(true)
 }
 
-// compete makes this pod share the tunnel with others.
+// compete makes this pod share the tunnel with the gateway's other pods: the pod with the Lease holds
+// the tunnel.
 func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
 	all := make(claims, 1)
 	c := &competition{
@@ -46,7 +49,7 @@ func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
 		begin: func() { g.begin(all) },
 	}
 	compete := func(ctx context.Context) error {
-		if g.unfit == nil { // otherwise other pods may be fit
+		if g.unfit == nil { // if this machine can't be a gateway, other pods may run on machines that can
 			c.run(ctx)
 		}
 		<-ctx.Done()
@@ -58,7 +61,7 @@ func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 		if g.unfit != nil {
-			g.standby.Store(holderOf(&lease) != "") // this pod reports as long as no other pod does
+			g.standby.Store(holderOf(&lease) != "") // this pod reports as long as no pod has the Lease
 			g.wake()
 		}
 		c.tell(&lease)
@@ -76,7 +79,7 @@ func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
 	)
 }
 
-// standBy leaves the tunnel to another pod.
+// standBy makes this pod leave the tunnel to another pod.
 func (g *gatewayAgent) standBy() {
 	g.mu.Lock()
 	g.holds.Store(false)
@@ -85,6 +88,7 @@ func (g *gatewayAgent) standBy() {
 	g.lead(false)
 }
 
+// lead tells the tunnel whether this pod holds it.
 func (g *gatewayAgent) lead(lead bool) {
 	if err := g.tunnel.Lead(lead); err != nil {
 		g.options.Log.Error("change who holds the tunnel", "error", err)
@@ -92,8 +96,8 @@ func (g *gatewayAgent) lead(lead bool) {
 	g.wake()
 }
 
-// failing reports whether the tunnel has ceased to work: the peer had to be dialled again
-// since the given time, or it no longer answers pings.
+// failing reports whether the tunnel has stopped working: the gateway had to dial the peer again after
+// the time since, or the peer does not answer pings any more.
 func (g *gatewayAgent) failing(since time.Time) bool {
 	s := g.tunnel.Status(time.Now())
 	return s.Redialled.After(since) || time.Since(s.Pings.LastReply) > ping.DefaultInterval+leaseDuration
@@ -102,16 +106,16 @@ func (g *gatewayAgent) failing(since time.Time) bool {
 // claimRetry is the pause after a failed claim.
 const claimRetry = 300 * time.Millisecond
 
-// claimRights is how long a pod that follows another one tries to claim although it lacks the
-// rights. The operator removes the rights when there is only one pod, and then publishes
-// itself that this pod holds the tunnel.
+// claimRights is how long a pod without the rights for a claim tries again, after it has taken over the
+// tunnel from the pod before it. If a gateway has only one pod, the operator removes these rights, and
+// itself publishes that this pod holds the tunnel.
 const claimRights = 10 * time.Second
 
-// claim publishes that this pod holds the tunnel, once for each request in all, and takes over
-// the reports. The Lease is renewed meanwhile.
+// claim publishes that this pod holds the tunnel, once for each request in all. It also takes over the
+// reports. Another goroutine renews the Lease at the same time.
 func (g *gatewayAgent) claim(ctx context.Context, all claims) error {
 	var retry <-chan time.Time
-	var began time.Time // of a claim
+	var began time.Time // when the request for this claim came
 	for {
 		select {
 		case <-ctx.Done():
@@ -124,7 +128,7 @@ func (g *gatewayAgent) claim(ctx context.Context, all claims) error {
 		if !g.holds.Load() {
 			continue
 		}
-		var w errgroup.Group // without its context: one failure must not cancel the other
+		var w errgroup.Group // without a common context, because a failure of one must not cancel the others
 		w.Go(func() error { return g.claimService(ctx) })
 		w.Go(func() error { return g.claimNodes(ctx) })
 		w.Go(func() error { return g.takeReports(ctx) })
@@ -140,8 +144,9 @@ func (g *gatewayAgent) claim(ctx context.Context, all claims) error {
 	}
 }
 
-// takeReports continues the reports of the pod that held the tunnel before: they have the
-// peer's last address. Without it, a server has to wait until the peer dials.
+// takeReports makes this pod continue the reports of the pod that held the tunnel before. The last
+// report contains the peer's address. Without this address, a server would have to wait until the peer
+// dials.
 func (g *gatewayAgent) takeReports(ctx context.Context) error {
 	if !g.standby.Load() {
 		return nil
@@ -152,12 +157,12 @@ func (g *gatewayAgent) takeReports(ctx context.Context) error {
 	g.mu.Lock()
 	g.standby.Store(!g.holds.Load()) // this pod may have lost the tunnel meanwhile
 	g.mu.Unlock()
-	_, _ = g.Reconcile(ctx, ctrl.Request{}) // reported by the Connection
+	_, _ = g.Reconcile(ctx, ctrl.Request{}) // the report contains an error
 	return nil
 }
 
-// claimService makes the gateway's Service lead to this pod: only this pod gets the label
-// "active".
+// claimService makes the gateway's Service lead to this pod: it gives the label "active" to this pod
+// alone.
 func (g *gatewayAgent) claimService(ctx context.Context) error {
 	var pods corev1.PodList
 	if err := g.reader.List(ctx, &pods, g.pods()...); err != nil {
@@ -166,7 +171,7 @@ func (g *gatewayAgent) claimService(ctx context.Context) error {
 	var errs []error
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		var value any // none, unless
+		var value any // nil removes the label
 		if p.Name == g.options.Pod {
 			value = "true"
 		}
@@ -186,7 +191,7 @@ func (g *gatewayAgent) claimNodes(ctx context.Context) error {
 	var f networkingv1beta1.InternalFabric
 	err := g.reader.Get(ctx, client.ObjectKey{Namespace: g.options.Gateway.Tenant.Namespace, Name: g.options.Gateway.Name}, &f)
 	if err != nil {
-		return client.IgnoreNotFound(err) // its creation is an event
+		return client.IgnoreNotFound(err) // the creation of the InternalFabric causes another claim
 	}
 	ip := networkingv1beta1.IP(g.options.PodIP.String())
 	if f.Spec.GatewayIP == ip && f.Spec.Interface.Gateway.IP == ip {
