@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// askInterval is the time between two questions of a node to a gateway. A random part of up
-	// to a half is added, so that not all nodes ask at the same time. A question is a packet of
-	// 28 bytes; the gateway's kernel answers it: 5,000 nodes ask it 670 times a second.
+	// askInterval is the pause between two requests of a node to a gateway. A random time of up to
+	// 3 s is added, so that not all nodes send at the same time. A request is a packet of 28 bytes,
+	// which the gateway's kernel answers. 5,000 nodes send 670 requests per second.
 	askInterval = 6 * time.Second
-	// askAgain is the time before a question is repeated that got no answer: after three in a
-	// row the gateway counts as lost, 15 s at most after the last packet that came through.
+	// askAgain is the pause after a request without an answer. After three such requests in a row,
+	// the gateway counts as lost. This is 15 s at most after the last answer.
 	askAgain = time.Second
 )
 
-// paths asks again and again whether this node reaches each gateway, on the path of pods'
-// packets.
+// paths checks at intervals whether each gateway answers this node over the fabric, on the path that
+// the packets of pods take.
 type paths struct {
 	log   *slog.Logger
 	own   netip.Addr
 	ask   func(own netip.Addr, members []netip.Addr) (map[netip.Addr]bool, error)
-	asked func() []gateway.Gateway // the gateways to ask
+	asked func() []gateway.Gateway // returns the gateways to ask
 	told  func(lost []string)
 	noted gateway.Paths
 }
@@ -60,7 +60,7 @@ func (p *paths) pause() time.Duration {
 	return askInterval + rand.N(askInterval/2)
 }
 
-// round asks all gateways once.
+// round sends one request to each gateway, and notes which ones have answered.
 func (p *paths) round() error {
 	all := p.asked()
 	var members []netip.Addr
@@ -78,8 +78,8 @@ func (p *paths) round() error {
 	return nil
 }
 
-// present returns the gateways that this node has routes to now, without gateways whose pod
-// is gone.
+// present returns the gateways to which this node has routes now. It leaves out gateways whose pod does
+// not exist any more.
 func (f *fabric) present() []gateway.Gateway {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *fabric) present() []gateway.Gateway {
 	return slices.Clone(f.reached)
 }
 
-// lost notes the names of the gateways that this node can't reach.
+// lost notes the names of the gateways that do not answer this node.
 func (a *announcer) lost(names []string) {
 	a.mu.Lock()
 	changed := !slices.Equal(a.unreached, names)
