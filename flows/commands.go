@@ -20,7 +20,7 @@ func (r ContextRef) Flags() (c command.Cluster) {
 // Flags are the flags by which commands find the cluster as this run did.
 func (c ClusterFacts) Flags() command.Cluster {
 	out := c.Context.Flags()
-	out.Cluster, out.User = c.Instead.Cluster, c.Instead.User
+	out.Instead = c.Instead
 	if c.Namespace != wire.DefaultNamespace {
 		out.Namespace = c.Namespace
 	}

@@ -60,9 +60,9 @@ type Facts struct {
 // observation of the cluster serves all of its connections.
 type ClusterFacts struct {
 	Context ContextRef
-	// Instead names the cluster and the user of the kubeconfig that the admin chose in place of those
-	// of the context. "" means the context's cluster or user.
-	Instead struct{ Cluster, User string }
+	// Instead is what the admin chose in place of the context's own: a cluster and a user of the
+	// kubeconfig, or a user to impersonate.
+	Instead command.Instead
 	Server  string // URL of the API server
 	// Described is set if the facts come from a file or flags, and not from the cluster itself.
 	Described bool

@@ -24,6 +24,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/kinds"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube/clock"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
@@ -33,11 +34,10 @@ import (
 
 // Options choose a cluster the way kubectl's flags do.
 type Options struct {
-	Context   flows.ContextRef
-	Files     []string // kubeconfigs to find the context in, if it names no file; nil for kubectl's own
-	Cluster   string   // overrides the context's cluster
-	User      string   // overrides the context's user
-	Namespace string   // of Liqo or our operator; default wire.DefaultNamespace
+	Context flows.ContextRef
+	Files   []string // kubeconfigs to find the context in, if it names no file; nil for kubectl's own
+	command.Instead
+	Namespace string // of Liqo or our operator; default wire.DefaultNamespace
 	// Tenant is the namespace of one connection, for a user who may not see other namespaces. The
 	// default for a peering user is the tenant namespace for which the user was made.
 	Tenant string
@@ -51,8 +51,8 @@ type Options struct {
 	Lending Lending
 }
 
-// requestTimeout is how long an API server may be silent within one request. It is longer than API
-// servers take that are far away or overloaded.
+// requestTimeout is how long an API server may be silent within one request, unless the admin has said
+// it. It is longer than API servers take that are far away or overloaded.
 const requestTimeout = 15 * time.Second
 
 // Lending selects the objects of lending that Observe reads.
@@ -106,7 +106,7 @@ var _ engine.Cluster = (*Cluster)(nil)
 // Open reads the kubeconfig and prepares a client. It sends nothing yet: Observe reports a
 // cluster that does not answer.
 func Open(o Options) (*Cluster, error) {
-	choice := kubeconfig.Choice{Context: o.Context, Files: o.Files, Cluster: o.Cluster, User: o.User}
+	choice := kubeconfig.Choice{Context: o.Context, Files: o.Files, Instead: o.Instead}
 	config, found, err := kubeconfig.Load(choice)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,9 @@ func ForConfig(config *rest.Config, o Options) (*Cluster, error) {
 func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, error)) (*Cluster, error) {
 	// The default of 5 requests a second is for controllers; a person waits here.
 	config.QPS, config.Burst = 200, 400
-	config.Timeout = requestTimeout
+	if o.RequestTimeout == "" {
+		config.Timeout = requestTimeout
+	}
 	config.WarningHandler = rest.NoWarnings{}
 	scheme, err := scheme()
 	if err != nil {
@@ -147,6 +149,9 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	transport, err := credentials.NewTransport(config, reload)
 	if err != nil {
 		return nil, err
+	}
+	if o.RequestTimeout != "" {
+		transport.Login = &config.Timeout
 	}
 	timing := &clock.Clock{}
 	httpClient := &http.Client{Transport: timing.Through(transport)}
@@ -172,7 +177,10 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 		c.namespace = wire.DefaultNamespace
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.pulse = pulse{ask: c.askVersion, notify: c.notify}
+	c.pulse = pulse{ask: c.askVersion, notify: c.notify, within: pulseTimeout}
+	if o.RequestTimeout != "" {
+		c.pulse.within = config.Timeout
+	}
 	c.warnings = warnings{ctx: c.ctx, client: cl, notify: c.notify, clock: c.clock}
 	c.mirrored = c.stores("")
 	if o.Delegation {

@@ -87,6 +87,10 @@ func (c *Cluster) problem(operation string, err error) *flows.Problem {
 		p.Kind = flows.Unauthorized
 		p.Message = fmt.Sprintf("%s does not accept the credentials of context %s", c.server, c.options.Context)
 		p.Fix = command.Text("log in to the cluster again")
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot impersonate"):
+		p.Kind = flows.Forbidden
+		p.Message = fmt.Sprintf("%s: %v", operation, err)
+		p.Fix = command.Text("ask the cluster's administrator for the right to impersonate, or go on as yourself: without --as, and without \"as\" in the kubeconfig")
 	case apierrors.IsForbidden(err):
 		p.Kind = flows.Forbidden
 		p.Message = fmt.Sprintf("%s: %v", operation, err)

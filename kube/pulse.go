@@ -16,6 +16,7 @@ import (
 type pulse struct {
 	ask    func(context.Context) error
 	notify func()
+	within time.Duration // for the answer; 0: no bound
 
 	mu  sync.Mutex
 	err error // of the last question; nil when it was answered
@@ -35,7 +36,10 @@ func (c *Cluster) askVersion(ctx context.Context) error {
 func (p *pulse) run(ctx context.Context) {
 	next := pulseInterval
 	for sleep.For(ctx, next) {
-		asking, cancel := context.WithTimeout(ctx, pulseTimeout)
+		asking, cancel := context.WithCancel(ctx)
+		if p.within > 0 {
+			asking, cancel = context.WithTimeout(ctx, p.within)
+		}
 		err := p.ask(asking)
 		cancel()
 		var answer apierrors.APIStatus

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
@@ -21,13 +25,16 @@ type backend struct {
 	// flags are further flags for single clusters besides their context: another
 	// user, another namespace of Liqo.
 	flags map[flows.ContextRef]clusterFlags
-	image string // of our operator, for an installation
+	// others are the flags of all other contexts.
+	others command.Instead
+	image  string // of our operator, for an installation
 }
 
 // newBackend finds the contexts that the command line names for A and B. A zero
 // value means that the admin will choose.
 func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) {
-	b = &backend{image: o.image, flags: map[flows.ContextRef]clusterFlags{}}
+	b = &backend{image: o.image, flags: map[flows.ContextRef]clusterFlags{}, others: o.others}
+	b.others.RequestTimeout = cmp.Or(o.others.RequestTimeout, o.local.RequestTimeout)
 	for side, c := range []clusterFlags{o.local, o.remote} {
 		for _, file := range c.files {
 			if !slices.Contains(b.files, file) {
@@ -35,7 +42,11 @@ func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) 
 			}
 		}
 		if c.context == "" && (o.local.kubeconfig == "" || o.remote.kubeconfig == "") {
-			continue // one file is a list to choose from; of two files, the current contexts are the choice
+			// One file is a list to choose from; of two files, the current contexts are the choice.
+			if c.Cluster != "" || c.User != "" || c.As != "" || c.AsUID != "" || len(c.AsGroups) > 0 {
+				return nil, refs, exit.UsageError{Err: fmt.Errorf("another cluster or user is of one context: name it, too, by --%scontext", [...]string{"", "remote-"}[side])}
+			}
+			continue
 		}
 		if refs[side], err = b.resolve(c); err != nil {
 			return nil, refs, err
@@ -107,7 +118,7 @@ func (b *backend) Open(ref flows.ContextRef) (engine.Cluster, error) {
 func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 	c, ok := b.flags[ref]
 	if !ok {
-		c.namespace = wire.DefaultNamespace
+		c.namespace, c.Instead = wire.DefaultNamespace, b.others
 	}
 	c.kubeconfig, c.context, c.lending = ref.File, ref.Name, kube.LendingOffered
 	return c

@@ -85,7 +85,7 @@ func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Complet
 func completePeers(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	c := clusterFlags{context: cmd.Flag("context").Value.String(), namespace: cmd.Flag("liqo-namespace").Value.String()}
 	files := cmd.Flag("kubeconfig").Value.(*kubeconfigs)
-	c.files, c.kubeconfig = files.files, files.kubeconfig
+	c.files, c.kubeconfig, c.Instead = files.files, files.kubeconfig, files.Instead
 	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 	defer cancel()
 	cluster, err := c.open()

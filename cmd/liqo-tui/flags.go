@@ -10,11 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
@@ -26,7 +28,8 @@ var connectionSettings = flows.Settings()
 
 // clusterFlags choose one cluster, as kubectl's flags do.
 type clusterFlags struct {
-	kubeconfig, context, cluster, user, namespace string
+	kubeconfig, context, namespace string
+	command.Instead
 	// files are all values of --kubeconfig. kubeconfig is the only one; "" if there are
 	// several.
 	files []string
@@ -41,15 +44,39 @@ type clusterFlags struct {
 func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
 	f.Var((*kubeconfigs)(c), prefix+"kubeconfig", "kubeconfig file of "+whose+"; of several, the one that has the context (default: as kubectl finds it)")
 	f.StringVar(&c.context, prefix+"context", "", "kubeconfig context of "+whose+" (default: the current one)")
-	f.StringVar(&c.cluster, prefix+"cluster", "", "kubeconfig cluster to use instead of the context's")
-	f.StringVar(&c.user, prefix+"user", "", "kubeconfig user to use instead of the context's")
+	f.StringVar(&c.Cluster, prefix+"cluster", "", "kubeconfig cluster to use instead of the context's")
+	f.StringVar(&c.User, prefix+"user", "", "kubeconfig user to use instead of the context's")
+	addRequests(f, prefix, &c.Instead)
 	f.StringVar(&c.namespace, prefix+"liqo-namespace", wire.DefaultNamespace, "namespace of Liqo or the operator on "+whose)
+}
+
+// addRequests adds the flags that apply to each request, and to any cluster.
+func addRequests(f *pflag.FlagSet, prefix string, to *command.Instead) {
+	f.StringVar(&to.As, prefix+"as", "", "user to impersonate, as with kubectl")
+	f.StringArrayVar(&to.AsGroups, prefix+"as-group", nil, "group to impersonate; may be repeated")
+	f.StringVar(&to.AsUID, prefix+"as-uid", "", "UID to impersonate")
+	f.Var((*requestTimeout)(&to.RequestTimeout), prefix+"request-timeout", "how long the API server may be silent within a request; 0: no limit (default: 15s)")
+}
+
+// requestTimeout is the value of --request-timeout, as kubectl takes it.
+type requestTimeout string
+
+func (r *requestTimeout) String() string { return string(*r) }
+func (*requestTimeout) Type() string     { return "duration" }
+
+// Set implements [pflag.Value].
+func (r *requestTimeout) Set(text string) error {
+	if within, err := clientcmd.ParseTimeout(text); err != nil || within < 0 {
+		return errors.New("want seconds, or a number with its unit, such as 30s or 2m")
+	}
+	*r = requestTimeout(text)
+	return nil
 }
 
 func (c *clusterFlags) options() kube.Options {
 	return kube.Options{
 		Context: flows.ContextRef{File: c.kubeconfig, Name: c.context}, Files: c.files,
-		Cluster: c.cluster, User: c.user, Namespace: c.namespace, Tenant: c.tenant, Delegation: c.delegation, Lending: c.lending, Image: cmp.Or(c.image, releasedImage),
+		Instead: c.Instead, Namespace: c.namespace, Tenant: c.tenant, Delegation: c.delegation, Lending: c.lending, Image: cmp.Or(c.image, releasedImage),
 	}
 }
 
@@ -81,10 +108,18 @@ func (c *clusterFlags) named() bool { return len(c.files) > 0 || c.context != ""
 
 func (c *clusterFlags) open() (*kube.Cluster, error) { return kube.Open(c.options()) }
 
+// everywhere returns the flags of requests: they apply to clusters that the context does not name, too.
+func (c *clusterFlags) everywhere() command.Instead {
+	i := c.Instead
+	i.Cluster, i.User = "", ""
+	return i
+}
+
 // pairFlags choose the two clusters: A is local, B is remote.
 type pairFlags struct {
 	local, remote clusterFlags
-	image         string // of our operator, for an installation, and of test pods
+	others        command.Instead // of screens: flags of the other contexts
+	image         string          // of our operator, for an installation, and of test pods
 }
 
 func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {

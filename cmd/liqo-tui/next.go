@@ -24,7 +24,7 @@ func (c clusterFlags) command(words ...string) command.Command {
 
 // where returns the flags by which commands find the cluster, without defaults.
 func (c clusterFlags) where() command.Cluster {
-	out := command.Cluster{Kubeconfigs: c.files, Context: c.context, Cluster: c.cluster, User: c.user, Namespace: c.namespace}
+	out := command.Cluster{Kubeconfigs: c.files, Context: c.context, Instead: c.Instead, Namespace: c.namespace}
 	if len(c.files) == 0 && c.kubeconfig != "" {
 		out.Kubeconfigs = []string{c.kubeconfig}
 	}

@@ -51,6 +51,9 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		all, err = files.ReadPairs(file, given, newPeering)
 	} else if found, err = shortcutsOf(ctx, local); err == nil {
 		all, err = files.PairsOf("--shortcuts", found.rows(local.namespace), given, newPeering)
+		for _, p := range all {
+			p.pair.local.Instead, p.pair.remote.Instead = local.everywhere(), local.everywhere()
+		}
 	}
 	if err != nil {
 		return err
@@ -82,7 +85,7 @@ func shortcutsOf(ctx context.Context, local clusterFlags) (foundShortcuts, error
 	}
 	contexts, problems := kubeconfig.Contexts(local.files)
 	return findShortcuts(ctx, hub, contexts, problems, func(ctx context.Context, c flows.ContextRef) (flows.ClusterFacts, error) {
-		return look(ctx, clusterFlags{kubeconfig: c.File, files: local.files, context: c.Name, namespace: local.namespace})
+		return look(ctx, clusterFlags{kubeconfig: c.File, files: local.files, context: c.Name, namespace: local.namespace, Instead: local.everywhere()})
 	}), context.Cause(ctx)
 }
 

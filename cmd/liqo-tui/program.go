@@ -127,6 +127,7 @@ func dashboardCommand(io streams, g *flags.Global) *cobra.Command {
 	}
 	o := &pairFlags{image: releasedImage}
 	cmd.Flags().Var((*kubeconfigs)(&o.local), "kubeconfig", "kubeconfig file; may be repeated (default: as kubectl finds it)")
+	addRequests(cmd.Flags(), "", &o.others)
 	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "kubeconfig contexts to watch, separated by commas (default: all)")
 	cmd.Flags().BoolVar(&all, "all-contexts", false, "watch all contexts of the kubeconfig (the default)")
 	cmd.MarkFlagsMutuallyExclusive("contexts", "all-contexts")

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
@@ -55,6 +58,10 @@ func TestTheCommandLineOfAConnection(t *testing.T) {
 		"lending, with the server on the consumer": {pair(rome, milan), params(func(p *flows.Params) {
 			p.Lending, p.Server = &peer.Params{}, flows.A
 		}), "liqo-tui peer --context rome --remote-context milan --server-location Local"},
+		"as another user": {
+			pair(rome, clusterFlags{context: "milan", namespace: wire.DefaultNamespace, Instead: command.Instead{As: "bob", AsGroups: []string{"dev"}, RequestTimeout: "1m"}}), flows.Defaults(),
+			plain + " --remote-as bob --remote-as-group dev --remote-request-timeout 1m",
+		},
 		"words that a shell would break": {
 			pair(rome, elsewhere), flows.Defaults(),
 			`liqo-tui network connect --context rome --remote-kubeconfig '/home/ada/my config' --remote-context 'it'\''s' --remote-liqo-namespace liqo-two`,
@@ -62,6 +69,28 @@ func TestTheCommandLineOfAConnection(t *testing.T) {
 	} {
 		if got := connectCommandLine(test.pair, test.p).String(); got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, test.want)
+		}
+	}
+}
+
+// A screen on which the admin chooses clusters does not know which one another user is for.
+func TestAnotherUserIsOfANamedContext(t *testing.T) {
+	t.Setenv("KUBECONFIG", kubeconfigOf(t, "https://127.0.0.1:1"))
+	instead := command.Instead{As: "bob", RequestTimeout: "1m"}
+	for name, o := range map[string]*pairFlags{
+		"user": {local: clusterFlags{Instead: command.Instead{User: "ada"}}}, "impersonated": {remote: clusterFlags{Instead: instead}},
+	} {
+		if _, _, err := newBackend(o); exit.Code(err) != exit.Usage {
+			t.Errorf("%s: got %v, want an error", name, err)
+		}
+	}
+	b, refs, err := newBackend(&pairFlags{local: clusterFlags{context: "home", Instead: instead}, others: command.Instead{As: "eve"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[flows.ContextRef]command.Instead{refs[flows.A]: instead, {Name: "milan"}: {As: "eve", RequestTimeout: "1m"}} {
+		if got := b.cluster(ref).Instead; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", ref, got, want)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,5 +139,27 @@ func TestTheSchemaOfPeeringsKnowsTheirKeys(t *testing.T) {
 		if _, err := files.ReadPairs(path, flags, newPeering); (err == nil) != good {
 			t.Errorf("the program says of %q: %v", file, err)
 		}
+	}
+}
+
+// Flags that can be repeated reach the rows of a file as they were given.
+func TestRepeatedFlagsAreThoseOfEachPair(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "many.yaml")
+	if err := os.WriteFile(path, []byte("peerings:\n- {context: rome, remote-context: milan}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	given, flags, _ := newPeering()
+	for _, words := range [][2]string{{"kubeconfig", "a"}, {"kubeconfig", "b"}, {"as", "bob"}, {"as-group", "dev"}, {"as-group", "ops"}} {
+		if err := flags.Set(words[0], words[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := files.ReadPairs(path, flags, newPeering)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("got %v, %v", all, err)
+	}
+	if got, want := all[0].pair.local, given.pair.local; !slices.Equal(got.files, want.files) || !reflect.DeepEqual(got.Instead, want.Instead) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -91,7 +91,7 @@ func (f foundShortcuts) rows(namespace string) (rows []map[string]string) {
 	for _, pair := range f.Pairs {
 		row := map[string]string{}
 		for i, prefix := range []string{"", "remote-"} {
-			row[prefix+"context"], row[prefix+"liqo-namespace"], row[prefix+"cluster"], row[prefix+"user"] = pair[i].Name, namespace, "", ""
+			row[prefix+"context"], row[prefix+"liqo-namespace"] = pair[i].Name, namespace
 			if pair[i].File != "" {
 				row[prefix+"kubeconfig"] = pair[i].File
 			}

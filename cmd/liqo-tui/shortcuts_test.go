@@ -97,8 +97,8 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 func TestRowsChooseBothClusters(t *testing.T) {
 	rows := foundShortcuts{Pairs: [][2]flows.ContextRef{{{Name: "m", File: "f"}, {Name: "n"}}}}.rows("liqo-2")
 	want := map[string]string{
-		"context": "m", "kubeconfig": "f", "cluster": "", "user": "", "liqo-namespace": "liqo-2",
-		"remote-context": "n", "remote-cluster": "", "remote-user": "", "remote-liqo-namespace": "liqo-2",
+		"context": "m", "kubeconfig": "f", "liqo-namespace": "liqo-2",
+		"remote-context": "n", "remote-liqo-namespace": "liqo-2",
 	}
 	if len(rows) != 1 || !maps.Equal(rows[0], want) {
 		t.Errorf("got %v, want %v", rows, want)

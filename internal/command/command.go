@@ -24,10 +24,22 @@ type Command struct {
 // Cluster holds the values of the flags by which the admin reaches a cluster. A command contains no
 // flag for an empty value.
 type Cluster struct {
-	Kubeconfigs            []string
-	Context, Cluster, User string
+	Kubeconfigs []string
+	Context     string
+	Instead
 	// Namespace is the namespace of Liqo or our operator; "" for the default namespace.
 	Namespace string
+}
+
+// Instead has the flags that replace what the kubeconfig's context says.
+type Instead struct {
+	Cluster, User string
+	// As, AsUID and AsGroups are the user whom the API server is asked to take us for.
+	As, AsUID string
+	AsGroups  []string
+	// RequestTimeout is how long the API server may be silent. It is for our program alone: kubectl
+	// would also end logs and watches by it.
+	RequestTimeout string
 }
 
 // Ours returns a command of this program. words are its subcommands, arguments and flags.
@@ -35,7 +47,7 @@ func Ours(words ...string) Command { return Of(Program, words...) }
 
 // Kubectl returns a kubectl command for the cluster.
 func Kubectl(c Cluster, words ...string) Command {
-	c.Namespace = ""
+	c.Namespace, c.RequestTimeout = "", ""
 	return Of("kubectl", c.flags("")...).Add(words...)
 }
 
@@ -47,6 +59,12 @@ func Helm(c Cluster, words ...string) Command {
 	}
 	if c.Context != "" {
 		run = run.Flag("--kube-context", c.Context)
+	}
+	if c.As != "" {
+		run = run.Flag("--kube-as-user", c.As)
+	}
+	for _, group := range c.AsGroups {
+		run = run.Flag("--kube-as-group", group)
 	}
 	return run
 }
@@ -78,6 +96,12 @@ func (c Cluster) flags(prefix string) (words []string) {
 	add("context", c.Context)
 	add("cluster", c.Cluster)
 	add("user", c.User)
+	add("as", c.As)
+	for _, group := range c.AsGroups {
+		add("as-group", group)
+	}
+	add("as-uid", c.AsUID)
+	add("request-timeout", c.RequestTimeout)
 	add("liqo-namespace", c.Namespace)
 	return words
 }

@@ -13,7 +13,8 @@ import (
 
 func TestCommandNamesWhatTheAdminHasNamed(t *testing.T) {
 	rome := command.Cluster{Kubeconfigs: []string{"my configs/kc"}, Context: "rome (prod)", Namespace: "liqo-sys"}
-	milan := command.Cluster{Context: "milan", Cluster: "m2", User: "ada"}
+	milan := command.Cluster{Context: "milan", Instead: command.Instead{Cluster: "m2", User: "ada"}}
+	turin := command.Cluster{Context: "turin", Instead: command.Instead{As: "bob b", AsGroups: []string{"dev", "ops"}, AsUID: "7", RequestTimeout: "1m"}}
 	for _, c := range []struct {
 		name string
 		got  command.Command
@@ -23,6 +24,12 @@ func TestCommandNamesWhatTheAdminHasNamed(t *testing.T) {
 			"of two clusters", command.Ours("network", "verify").On(rome, milan).Flag("--mtu", "1340"),
 			"liqo-tui network verify --kubeconfig 'my configs/kc' --context 'rome (prod)' --liqo-namespace liqo-sys --remote-context milan --remote-cluster m2 --remote-user ada --mtu 1340",
 		},
+		{
+			"as another user", command.Ours("network", "reset").On(turin, turin),
+			"liqo-tui network reset --context turin --as 'bob b' --as-group dev --as-group ops --as-uid 7 --request-timeout 1m --remote-context turin --remote-as 'bob b' --remote-as-group dev --remote-as-group ops --remote-as-uid 7 --remote-request-timeout 1m",
+		},
+		{"of kubectl as another user", command.Kubectl(turin, "get", "pods"), "kubectl --context turin --as 'bob b' --as-group dev --as-group ops --as-uid 7 get pods"},
+		{"of Helm as another user", command.Helm(turin, "list"), "helm list --kube-context turin --kube-as-user 'bob b' --kube-as-group dev --kube-as-group ops"},
 		{
 			"of kubectl, which knows no namespace of Liqo", command.Kubectl(rome, "-n", "liqo", "get", "pods"),
 			"kubectl --kubeconfig 'my configs/kc' --context 'rome (prod)' -n liqo get pods",

@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -466,6 +465,9 @@ func (p *plugin) parse(stdout []byte) (*credential, error) {
 // certificate is not trusted, Transport reads the kubeconfig again: a login elsewhere, or a cluster's new
 // certificate authority, changes that file, and this program goes on without a restart.
 type Transport struct {
+	// Login is how long a login may take where nobody can log in, in place of [OnWait]'s bound; 0 for no
+	// bound, nil for that of OnWait.
+	Login  *time.Duration
 	reload func() (*rest.Config, error)
 
 	mu     sync.Mutex
@@ -495,10 +497,17 @@ func NewTransport(config *rest.Config, reload func() (*rest.Config, error)) (*Tr
 // used, it returns at once.
 func (r *Transport) Ready(ctx context.Context) error {
 	if plugin := r.usesPlugin(); plugin != nil {
-		_, err := plugin.plugin.credential(ctx, nil)
+		_, err := plugin.plugin.credential(r.onWait(ctx), nil)
 		return err
 	}
 	return nil
+}
+
+func (r *Transport) onWait(ctx context.Context) context.Context {
+	if w, _ := ctx.Value(waitKey{}).(wait); w.most > 0 && r.Login != nil {
+		return OnWait(ctx, *r.Login, w.tell)
+	}
+	return ctx
 }
 
 // LogsIn reports whether the credentials come from a plug-in.
@@ -536,7 +545,7 @@ func (r *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	rt := r.rt
 	r.mu.Unlock()
-	response, err := rt.RoundTrip(request)
+	response, err := rt.RoundTrip(request.WithContext(r.onWait(request.Context())))
 	_, nothing := errors.AsType[*PluginError](err)
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	if nothing || untrusted || err == nil && response.StatusCode == http.StatusUnauthorized {
@@ -566,5 +575,5 @@ func (r *Transport) renew(refused http.RoundTripper) {
 func sameCredentials(a, b *rest.Config) bool {
 	return a.Username == b.Username && a.Password == b.Password && a.BearerToken == b.BearerToken && a.BearerTokenFile == b.BearerTokenFile &&
 		reflect.DeepEqual(a.TLSClientConfig, b.TLSClientConfig) && reflect.DeepEqual(a.ExecProvider, b.ExecProvider) &&
-		reflect.DeepEqual(a.AuthProvider, b.AuthProvider) && slices.Equal(a.Impersonate.Groups, b.Impersonate.Groups) && a.Impersonate.UserName == b.Impersonate.UserName
+		reflect.DeepEqual(a.AuthProvider, b.AuthProvider) && reflect.DeepEqual(a.Impersonate, b.Impersonate)
 }

@@ -27,6 +27,7 @@ import (
 type Guard struct {
 	*httptest.Server
 	token atomic.Value // string
+	taken atomic.Value // string: the user whom the last request has impersonated
 }
 
 func NewGuard(t *testing.T, token string) *Guard {
@@ -34,6 +35,7 @@ func NewGuard(t *testing.T, token string) *Guard {
 	g.token.Store(token)
 	g.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status := http.StatusNotFound
+		g.taken.Store(r.Header.Get("Impersonate-User"))
 		if r.Header.Get("Authorization") != "Bearer "+g.token.Load().(string) {
 			status = http.StatusUnauthorized
 		}
@@ -141,6 +143,35 @@ func TestContextsOfOneUserShareTheLogin(t *testing.T) {
 	}
 }
 
+// The login is the same, the user is not.
+func TestContextsOfOneLoginImpersonateTheirOwnUsers(t *testing.T) {
+	e, runs := counting(t, answer(`{"token": "x"}`))
+	g := NewGuard(t, "x")
+	users := []string{"bob", "", "eve"}
+	all := make([]*Transport, len(users))
+	for i, user := range users {
+		config := &rest.Config{Host: g.URL, ExecProvider: e, TLSClientConfig: rest.TLSClientConfig{CAData: g.ca()}}
+		config.Impersonate.UserName = user
+		var err error
+		if all[i], err = NewTransport(config, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		for i, rt := range all {
+			if status, err := get(t, rt, g.URL); status != http.StatusNotFound || err != nil {
+				t.Errorf("got %d, %v; want to be let in", status, err)
+			}
+			if got := g.taken.Load(); got != users[i] {
+				t.Errorf("the API server took %q for %q", users[i], got)
+			}
+		}
+	}
+	if runs() != 1 {
+		t.Errorf("the plug-in ran %d times, want once", runs())
+	}
+}
+
 // A program that fails may have opened a window or counted a wrong password.
 func TestPluginThatFailedRunsAgainAfterAPauseThatGrows(t *testing.T) {
 	e, runs := counting(t, "echo log in first >&2; exit 1")
@@ -229,6 +260,11 @@ func TestPluginIsNotWaitedForLongerThanAllowed(t *testing.T) {
 	err := rt.Ready(OnWait(t.Context(), time.Second, nil))
 	if failed, ok := errors.AsType[*PluginError](err); !ok || failed.Reason != "it has been running for 1s, and may have opened a browser" {
 		t.Errorf("got %v, want that it is not waited for any longer", err)
+	}
+	rt.Login = new(1500 * time.Millisecond) // as the admin has said
+	err = rt.Ready(OnWait(t.Context(), time.Minute, nil))
+	if failed, ok := errors.AsType[*PluginError](err); !ok || failed.Word != "plug-in waits" {
+		t.Errorf("got %v, want that it is not waited for any longer than the admin has said", err)
 	}
 }
 

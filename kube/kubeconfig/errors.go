@@ -53,6 +53,16 @@ func (e *ContextError) Hint() command.Hint {
 	return hint
 }
 
+// noUserError is the error of groups or a UID without a user.
+type noUserError struct{}
+
+func (noUserError) Error() string { return "a group or UID is given to impersonate, and no user" }
+
+// Hint is the advice.
+func (noUserError) Hint() command.Hint {
+	return command.Text("name the user, too: --as, or --remote-as for the remote cluster")
+}
+
 // fewContexts is the largest number of contexts in a hint.
 const fewContexts = 10
 

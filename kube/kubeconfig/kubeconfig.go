@@ -19,6 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // Context is a context of a kubeconfig file, with the cluster that it leads to.
@@ -272,8 +273,7 @@ func (k kubeconfigs) part(f kubeconfig, name string, o Choice) (*clientcmdapi.Co
 type Choice struct {
 	Context flows.ContextRef
 	Files   []string // to find the context in, if it names no file; nil for kubectl's own
-	Cluster string   // overrides the context's cluster
-	User    string   // overrides the context's user
+	command.Instead
 }
 
 // Load finds the chosen context, and returns the configuration for its API server.
@@ -296,7 +296,14 @@ func Load(o Choice) (*rest.Config, Context, error) {
 	if origin := part.AuthInfos[part.Contexts[name].AuthInfo].LocationOfOrigin; origin != "" {
 		user = &clientcmd.ClientConfigLoadingRules{ExplicitPath: origin}
 	}
-	config, err := clientcmd.NewNonInteractiveClientConfig(*part, name, &clientcmd.ConfigOverrides{}, user).ClientConfig()
+	if (o.AsUID != "" || len(o.AsGroups) > 0) && o.As == "" && part.AuthInfos[part.Contexts[name].AuthInfo].Impersonate == "" {
+		return nil, found, &Error{File: f.path, Cause: fmt.Errorf("context %q: %w", name, noUserError{})}
+	}
+	overrides := &clientcmd.ConfigOverrides{
+		AuthInfo: clientcmdapi.AuthInfo{Impersonate: o.As, ImpersonateUID: o.AsUID, ImpersonateGroups: o.AsGroups},
+		Timeout:  o.RequestTimeout,
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*part, name, overrides, user).ClientConfig()
 	if err != nil {
 		return nil, found, &Error{File: f.path, Cause: fmt.Errorf("context %q: %w", name, err)}
 	}

@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/client-go/rest"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/command"
@@ -154,6 +157,44 @@ func TestContextIsFoundOrExplained(t *testing.T) {
 				t.Errorf("got hint %v, want %s", hinted, c.hint)
 			}
 		})
+	}
+}
+
+// Flags win over the kubeconfig's user, as with kubectl: what they leave out stays.
+func TestAnotherUserIsImpersonated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	text := `{apiVersion: v1, kind: Config, clusters: [{name: k8s, cluster: {server: "https://rome:6443"}}],
+contexts: [{name: plain, context: {cluster: k8s, user: plain}}, {name: bob, context: {cluster: k8s, user: bob}}],
+users: [{name: plain, user: {token: x}}, {name: bob, user: {token: x, as: bob, as-groups: [ops]}}]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		context string
+		instead command.Instead
+		want    rest.ImpersonationConfig
+		timeout time.Duration
+		problem string
+	}{
+		"nobody":                   {"plain", command.Instead{}, rest.ImpersonationConfig{}, 0, ""},
+		"of the kubeconfig":        {"bob", command.Instead{}, rest.ImpersonationConfig{UserName: "bob", Groups: []string{"ops"}}, 0, ""},
+		"of flags":                 {"plain", command.Instead{As: "eve", AsGroups: []string{"dev", "qa"}, AsUID: "7", RequestTimeout: "2m"}, rest.ImpersonationConfig{UserName: "eve", Groups: []string{"dev", "qa"}, UID: "7"}, 2 * time.Minute, ""},
+		"of both":                  {"bob", command.Instead{As: "eve", RequestTimeout: "7"}, rest.ImpersonationConfig{UserName: "eve", Groups: []string{"ops"}}, 7 * time.Second, ""},
+		"another group":            {"bob", command.Instead{AsGroups: []string{"dev"}, RequestTimeout: "0"}, rest.ImpersonationConfig{UserName: "bob", Groups: []string{"dev"}}, 0, ""},
+		"a group without its user": {"plain", command.Instead{AsGroups: []string{"dev"}}, rest.ImpersonationConfig{}, 0, "a group or UID is given to impersonate, and no user"},
+		"a UID without its user":   {"plain", command.Instead{AsUID: "7"}, rest.ImpersonationConfig{}, 0, "a group or UID is given to impersonate, and no user"},
+	} {
+		config, _, err := Load(Choice{Context: flows.ContextRef{File: path, Name: c.context}, Instead: c.instead})
+		if c.problem != "" {
+			file, ok := errors.AsType[*Error](err)
+			if !ok || !strings.HasSuffix(err.Error(), c.problem) || !strings.Contains(file.Hint().String(), "--as") {
+				t.Errorf("%s: got %v, want %s", name, err, c.problem)
+			}
+			continue
+		}
+		if err != nil || cmp.Diff(c.want, config.Impersonate, cmpopts.EquateEmpty()) != "" || config.Timeout != c.timeout {
+			t.Errorf("%s: got %+v within %s, %v; want %+v within %s", name, config.Impersonate, config.Timeout, err, c.want, c.timeout)
+		}
 	}
 }
 

@@ -129,7 +129,13 @@ func readRow[T any](file string, given *pflag.FlagSet, row PairRow[T], defaults,
 			if flags.IsPreset(flag) {
 				set = func(f *pflag.FlagSet, name, text string) error { return flags.Preset(f, name, text) }
 			}
-			errs = append(errs, set(f, flag.Name, flag.Value.String()))
+			values := []string{flag.Value.String()}
+			if several, ok := flag.Value.(interface{ GetSlice() []string }); ok {
+				values = several.GetSlice()
+			}
+			for _, value := range values {
+				errs = append(errs, set(f, flag.Name, value))
+			}
 		}
 	})
 	line := 0
