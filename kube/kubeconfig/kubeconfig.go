@@ -233,6 +233,7 @@ func (k kubeconfigs) same(a, b kubeconfig, name string) bool {
 		}
 		cluster, user = *part.Clusters[part.Contexts[name].Cluster], *part.AuthInfos[part.Contexts[name].AuthInfo]
 		cluster.LocationOfOrigin, user.LocationOfOrigin = "", ""
+		cluster.Extensions, user.Extensions = nil, nil // notes of programs, such as minikube's time of the last change
 		return cluster, user, true
 	}
 	clusterA, userA, okA := plain(a)

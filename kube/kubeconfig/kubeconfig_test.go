@@ -198,6 +198,23 @@ users: [{name: plain, user: {token: x}}, {name: bob, user: {token: x, as: bob, a
 	}
 }
 
+// minikube notes in the cluster when it has changed it last.
+func TestNotesOfProgramsMakeNoOtherContext(t *testing.T) {
+	var files []string
+	for _, noted := range []string{"Mon", "Tue"} {
+		path := filepath.Join(t.TempDir(), "config")
+		text := `{apiVersion: v1, kind: Config, clusters: [{name: k8s, cluster: {server: "https://rome:6443", extensions: [{name: cluster_info, extension: {last-update: ` + noted + `}}]}}],
+contexts: [{name: rome, context: {cluster: k8s, user: ada}}], users: [{name: ada, user: {token: x}}]}`
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, path)
+	}
+	if _, found, err := Load(Choice{Files: files, Context: flows.ContextRef{Name: "rome"}}); err != nil || found.File != files[0] {
+		t.Errorf("got %s, %v; want the first file's", found.File, err)
+	}
+}
+
 // KUBECONFIG may name a file that is not there: where there is nothing else, that is what is wrong.
 func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
