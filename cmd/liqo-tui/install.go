@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
@@ -42,15 +44,17 @@ a flag stay as they are. network connect --install does this while connecting.`,
   liqo-tui install --context rome -f values.yaml
 
   # as manifests, for another tool to apply
-  liqo-tui install --context rome --cluster-id rome -o yaml`,
+  liqo-tui install --context rome --cluster-id rome --print`,
 		Args: noArguments,
 	}
 	r.add(cmd)
 	f := cmd.Flags()
 	pair.local.add(f, "", "the cluster")
-	f.Lookup("output").Usage = "text; json: one document at the end; ndjson: one JSON object a line; yaml: print the objects instead of applying them"
 	settings := flags.Add(f, &p, install.Settings()...)
 	var file, podsFile string
+	var prints bool
+	f.BoolVar(&prints, "print", false, "print the objects as YAML instead of applying them")
+	config.OnCommandLine(f, "print")
 	f.StringVarP(&file, "filename", "f", "", "YAML file with settings: values of the Helm chart liqo-tui. Flags count more")
 	f.StringVar(&podsFile, "pod-settings", "", "YAML file with pull secrets, node selector, tolerations and more of all pods, or those of operator, fabric and gateway (default: unchanged)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -68,7 +72,10 @@ a flag stay as they are. network connect --install does this while connecting.`,
 			p.ClusterID = cmp.Or(p.ClusterID, f.Sides[flows.A].ID, idFrom(f.Sides[flows.A].Context.Name))
 			return install.Plan(p, f)
 		}
-		if r.output == report.YAML {
+		if prints && r.output != report.Text && r.output != report.YAML {
+			return exit.UsageError{Err: errors.New("--print: the objects are YAML; leave out --output")}
+		}
+		if prints {
 			return printInstallation(cmd.Context(), io, pair.local, plan)
 		}
 		op := operation{
