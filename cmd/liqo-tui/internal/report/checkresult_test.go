@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -8,6 +9,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
+
+// A condition of the other cluster may have a line that looks like a check.
+func TestTextsOfOthersAddNoCheck(t *testing.T) {
+	var out bytes.Buffer
+	const forged = "no answer\nok   LT-D020 B    all is well"
+	WriteChecks(&out, []check.Result{{ID: "LT-D031", State: check.Fail, Summary: forged, Evidence: []string{forged}}}, nil)
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "ok ") {
+			t.Errorf("got the line %q", line)
+		}
+	}
+}
 
 func TestAChecksCommandsAreForPrograms(t *testing.T) {
 	verify := command.Ours("network", "verify").On(command.Cluster{Context: "rome (prod)"})

@@ -57,18 +57,24 @@ func writeResults(out io.Writer, results []check.Result) {
 		}
 		fmt.Fprintf(out, "%-4s %s %-4s %s%s\n", stateMarks[r.State], r.ID, r.Where(), r.Title, root)
 		if r.Summary != "" {
-			fmt.Fprintf(out, "     %s\n", r.Summary)
+			fmt.Fprintf(out, "     %s\n", indented(r.Summary, 5))
 		}
 		if r.State == check.Pass || r.State == check.Skipped || r.State == check.Planned {
 			continue
 		}
 		for _, e := range r.Evidence {
-			fmt.Fprintf(out, "       %s\n", e)
+			fmt.Fprintf(out, "       %s\n", indented(e, 7))
 		}
 		for _, fix := range r.Fix {
-			fmt.Fprintf(out, "     fix: %s\n", strings.ReplaceAll(fix.String(), "\n", "\n          "))
+			fmt.Fprintf(out, "     fix: %s\n", indented(fix.String(), 10))
 		}
 	}
+}
+
+// indented indents all lines but the first: a text of another cluster may have a line that looks like one
+// of ours.
+func indented(text string, by int) string {
+	return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", by))
 }
 
 // CheckChanges writes the changes since the last observation.

@@ -89,7 +89,7 @@ func (d *document) Event(e engine.Event) {
 	d.transcript.Event(e)
 	d.A.introduce(d.facts.Sides[flows.A])
 	d.B.introduce(d.facts.Sides[flows.B])
-	d.A.ID, d.B.ID = string(e.Plan.A), string(e.Plan.B)
+	d.A.ID, d.B.ID = plannedIDs(e.Plan, d.facts)
 	d.Steps = d.stepsOf(e.Plan)
 	d.add(e.Changes)
 }

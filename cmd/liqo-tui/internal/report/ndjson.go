@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // EventsSchema describes the lines, as a JSON Schema.
@@ -115,8 +117,21 @@ type cluster struct {
 	UID     string `json:"uid,omitempty"` // of the cluster, however it is reached
 }
 
-// introduce sets the cluster's IDs once it was observed.
-func (c *cluster) introduce(f flows.ClusterFacts) { c.ID, c.UID = string(f.ID), f.UID }
+// introduce sets the cluster's IDs once it was observed, and the context if no flag has named it.
+func (c *cluster) introduce(f flows.ClusterFacts) {
+	c.ID, c.UID, c.Context = string(f.ID), f.UID, cmp.Or(c.Context, f.Context.Name)
+}
+
+// plannedIDs are the IDs of a plan's clusters. For a cluster without one, a plan has the context's name.
+func plannedIDs(p flows.Plan, f flows.Facts) (a, b string) {
+	of := func(id wire.ClusterID, c flows.ClusterFacts) string {
+		if c.ID == "" && id == c.Name() {
+			return ""
+		}
+		return string(id)
+	}
+	return of(p.A, f.Sides[flows.A]), of(p.B, f.Sides[flows.B])
+}
 
 type summary struct {
 	Create  int `json:"create"`
@@ -240,9 +255,10 @@ func (n *NDJSON) changes(changes []flows.Change) {
 func (n *NDJSON) record(e engine.Event, r engine.Record) {
 	if r.Type == engine.RecordPlan {
 		sum := e.Plan.Changes()
+		a, b := plannedIDs(e.Plan, n.facts)
 		n.write(line{
 			Type: string(r.Type), Summary: &summary{sum.Create, sum.Update, sum.Replace, sum.Delete},
-			A: &cluster{ID: string(e.Plan.A)}, B: &cluster{ID: string(e.Plan.B)},
+			A: &cluster{ID: a}, B: &cluster{ID: b},
 			Kept: e.Plan.Kept, Interrupts: e.Plan.Interrupts(), Owed: texts(e.Plan.Owed), OwedCommands: e.Plan.Owed,
 		})
 		return

@@ -67,7 +67,7 @@ func (t *transcript) record(p flows.Plan, r engine.Record) {
 }
 
 func (t *transcript) line(out io.Writer, at time.Time, elapsed time.Duration, side flows.Side, id wire.ClusterID, text string) {
-	fmt.Fprintf(out, "%6.1fs  %s %-12s %s\n", elapsed.Seconds(), side, id, text)
+	fmt.Fprintf(out, "%6.1fs  %s %-12s %s\n", elapsed.Seconds(), side, id, indented(text, 9))
 	slog.Info(text, "side", side.String(), "cluster", id)
 	t.spoken = at
 }

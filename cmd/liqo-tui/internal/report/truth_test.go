@@ -93,6 +93,28 @@ func TestNoRunTellsMoreThanWasSeen(t *testing.T) {
 	}
 }
 
+// A context's name is no ID, and the current context has a name.
+func TestAClusterWithoutAnIDHasNoneForPrograms(t *testing.T) {
+	p := flowtest.NewPair()
+	p.A.Be(func(f *flows.ClusterFacts) { f.ID, f.HasCRDs, f.Software = "", false, flows.NoSoftware })
+	for _, format := range []string{JSON, EventStream} {
+		var out, progress bytes.Buffer
+		var r Reporter = &NDJSON{Out: &out, Now: p.Now}
+		if format == JSON {
+			var err error
+			if r, err = New(&out, &progress, format); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.Begin("connect", flows.ContextRef{}, flows.ContextRef{})
+		plan := func(f flows.Facts) flows.Plan { r.Observed(f); return flows.PlanConnect(flowtest.NodePort(), f) }
+		r.End(engine.Run(t.Context(), plan, p.A, p.B, r.Event, engine.Options{Now: p.Now}), Achieved{})
+		if strings.Contains(out.String(), `"id":"kind-rome"`) || strings.Contains(out.String(), `"id": "kind-rome"`) || strings.Count(out.String(), `kind-rome"`) == 0 {
+			t.Errorf("%s: got %s", format, out.String())
+		}
+	}
+}
+
 // A step that is done says what it did, not what a plan would do with it now.
 func TestADocumentSaysWhatStepsHaveDone(t *testing.T) {
 	p := flowtest.NewPair()
