@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -163,7 +164,7 @@ func (t *reachTrial) expose(ctx context.Context, side flows.Side) {
 		hosts = nodeAddresses(t.facts.Sides[side])
 	}
 	if p := t.params; side == p.Server && p.ClientAddress != "" {
-		hosts = []string{p.ClientAddress}
+		hosts = strings.Split(p.ClientAddress, ",")
 	}
 	if p := t.params; side == p.Server && p.ClientPort != 0 {
 		port = int32(p.ClientPort)

@@ -66,6 +66,10 @@ func TestBothWaysAreTriedBeforeThereIsAConnection(t *testing.T) {
 			"UDP gw.example.org:4500: 10 of 10 packets were answered, round trip 0.9 ms, largest packet 1500 bytes; 10 packets arrived there, from 172.18.0.10",
 			"UDP 203.0.113.7:30999: 10 of 10 packets were answered, round trip 0.9 ms, largest packet 1500 bytes; 10 packets arrived there, from 172.18.0.20",
 		}},
+		"several addresses of the admin's": {params: func(p *flows.Params) { p.ClientAddress = "a.example.org,192.0.2.7" }, want: [2]string{
+			"UDP a.example.org:30999: 10 of 10 packets were answered, round trip 0.9 ms, largest packet 1500 bytes; UDP 192.0.2.7:30999: 10 of 10 packets were answered, round trip 0.9 ms, largest packet 1500 bytes; 10 packets arrived there, from 172.18.0.10",
+			"UDP 203.0.113.7:30999: 10 of 10 packets were answered, round trip 0.9 ms, largest packet 1500 bytes; 10 packets arrived there, from 172.18.0.20",
+		}},
 		"no pods on A": {a: flowtest.Behaviour{NoPods: "you may not create jobs"}, want: [2]string{
 			"not tried: on rome: you may not create jobs", "not tried: on rome: you may not create jobs",
 		}},
