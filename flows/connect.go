@@ -118,10 +118,11 @@ func NewHalf(p Params, f Facts) (Plan, Connection) {
 		return plan, Connection{}
 	}
 	var s Step
+	same, _ := SameCluster(f.Sides[A], f.Sides[B])
 	switch err := f.Sides[B].ID.Validate(); {
 	case err != nil:
 		s = Refuse(B, CodeClusterID, "cluster ID", FailedPreflight, err.Error(), command.Hintf("its admin finds it with: %s", command.Ours("info", "--get", "clusterid")))
-	case f.Sides[B].UID == f.Sides[A].UID && f.Sides[A].UID != "":
+	case same:
 		s = Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,
 			fmt.Sprintf("%s is this cluster itself", f.Sides[B].ID), command.Text("choose the other cluster's context"))
 	case f.Sides[B].ID == f.Sides[A].ID:

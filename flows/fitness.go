@@ -25,7 +25,7 @@ func obstacles(f Facts) []Step {
 	if steps := NoAnswer(f, A, B); len(steps) > 0 {
 		return steps
 	}
-	if s := SameCluster(f); s != nil {
+	if s := OneCluster(f); s != nil {
 		return []Step{*s}
 	}
 	var steps []Step
@@ -40,10 +40,22 @@ func obstacles(f Facts) []Step {
 	return steps
 }
 
-// SameCluster refuses two contexts of one cluster, as a failed step; nil if the
-// clusters differ.
-func SameCluster(f Facts) *Step {
-	if f.Sides[A].UID != f.Sides[B].UID {
+// SameCluster reports whether two contexts lead to one cluster. known is false if that can't be told: a
+// user may read neither the UID nor the ID, and then both are empty.
+func SameCluster(a, b ClusterFacts) (same, known bool) {
+	switch {
+	case a.UID != "" && a.UID == b.UID:
+		return true, true
+	case a.Identity() != "" && b.Identity() != "", a.ID != "" && b.ID != "" && a.ID != b.ID:
+		return false, true
+	}
+	return false, false
+}
+
+// OneCluster refuses two contexts of one cluster, as a failed step; nil if the
+// clusters differ, or that can't be told.
+func OneCluster(f Facts) *Step {
+	if same, _ := SameCluster(f.Sides[A], f.Sides[B]); !same {
 		return nil
 	}
 	return new(Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,

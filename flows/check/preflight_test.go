@@ -202,6 +202,7 @@ func TestThePlanRefusesWhatFails(t *testing.T) {
 			f.Problem = &flows.Problem{Kind: flows.Unreachable, Message: "it does not answer"}
 		},
 		"same cluster":      func(f *flows.ClusterFacts) { f.UID = "uid-of-rome" },
+		"no UID":            func(f *flows.ClusterFacts) { f.UID = "" },
 		"same ID":           func(f *flows.ClusterFacts) { f.ID = "rome" },
 		"numeric ID":        func(f *flows.ClusterFacts) { f.ID = "007" },
 		"no ID":             func(f *flows.ClusterFacts) { f.ID = "" },

@@ -94,7 +94,7 @@ func (w *wizard) chooseCluster(ctx context.Context, side flows.Side, named flows
 			return w.forget(ctx)
 		}
 		c := ready[n-1]
-		if other := w.sides[flows.A]; side == flows.B && other.facts.UID == c.facts.UID {
+		if same, _ := flows.SameCluster(w.sides[flows.A].facts, c.facts); side == flows.B && same {
 			w.say("%s is the same cluster as A. Choose another one.", c.name())
 			continue
 		}

@@ -166,7 +166,7 @@ func misplaced(c session.Member) string {
 	if s == nil || c.Good.Can().Connect {
 		return ""
 	}
-	where := c.Ref.Flags()
+	where := c.Good.Flags()
 	where.Namespace = c.Good.Elsewhere.Namespace
 	return s.Reason + withHint(command.Hintf("start %s", command.Ours().On(where)))
 }
@@ -182,6 +182,7 @@ func withHint(hint command.Hint) string {
 func (c scene) refusal(k session.Member) string {
 	other := c.choosing().Other()
 	taken := c.on(other).Good
+	same, _ := flows.SameCluster(taken, k.Good)
 	switch {
 	case c.paired(k.Ref):
 		return fmt.Sprintf("it is %s already", other)
@@ -193,7 +194,7 @@ func (c scene) refusal(k session.Member) string {
 		return k.Latest.Problem.Message
 	case misplaced(k) != "":
 		return misplaced(k)
-	case c.chosen(other) && taken.UID == k.Good.UID:
+	case c.chosen(other) && same:
 		return fmt.Sprintf("it is the same cluster as %s, seen through another context: both have the UID %s", other, k.Good.UID)
 	case c.chosen(other) && k.Good.ID != "" && taken.ID == k.Good.ID:
 		return fmt.Sprintf("it calls itself %q, as %s does: one of them needs another cluster ID", k.Good.ID, other)
