@@ -224,7 +224,7 @@ func (in diagnosis) gateways(flows.Side) Result {
 		if p.Client != nil {
 			has = append(has, "a GatewayClient")
 		}
-		return fmt.Sprintf("%s has %s", in.cluster(side).ID, cmp.Or(strings.Join(has, " and "), "none"))
+		return fmt.Sprintf("%s has %s", in.cluster(side).Name(), cmp.Or(strings.Join(has, " and "), "none"))
 	}
 	if (a.Server != nil) != (a.Client != nil) && (b.Server != nil) != (b.Client != nil) && (a.Server != nil) == (b.Client != nil) {
 		return pass(describe(flows.A, a) + ", " + describe(flows.B, b))

@@ -57,9 +57,9 @@ func Openings(f flows.Facts) (open []Opening, failed []Result) {
 func nodesOf(c flows.ClusterFacts, text func([]netip.Addr) string) string {
 	switch external, internal := nodeAddresses(c); {
 	case len(external) > 0:
-		return fmt.Sprintf("%s, %s", c.ID, text(external))
+		return fmt.Sprintf("%s, %s", c.Name(), text(external))
 	case len(internal) > 0:
-		return fmt.Sprintf("%s, %s; behind NAT, its public address", c.ID, text(internal))
+		return fmt.Sprintf("%s, %s; behind NAT, its public address", c.Name(), text(internal))
 	}
-	return "the nodes of " + string(c.ID)
+	return "the nodes of " + string(c.Name())
 }
