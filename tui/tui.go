@@ -306,6 +306,9 @@ func (m Model) Summary() string {
 	for i, line := range lines {
 		lines[i] = m.theme.Plain(line)
 	}
+	if m.wizard.Measures() { // its removal has no time any more
+		lines = append(lines, "A measurement was under way: Kubernetes deletes its test pods within 3 minutes.")
+	}
 	if m.options.Demo != nil { // contexts of these names may exist
 		lines = append([]string{"This was a demonstration: nothing is real, and commands are examples."}, lines...)
 	}

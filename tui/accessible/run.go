@@ -50,7 +50,7 @@ func (w *wizard) runOnce(ctx context.Context) error {
 	var last engine.Event
 	spoken := began
 	emit := func(e engine.Event) {
-		w.plan, w.changed = e.Plan, w.changed || len(e.Changes) > 0
+		w.plan, w.changed = e.Plan, w.changed || flows.Changed(e.Changes)
 		for _, r := range engine.Narrate(last, e) {
 			before := last.Started.IsZero() && r.Step.Status == flows.Done // what was so already
 			if r.Type == engine.RecordPlan || r.Type == engine.RecordStart || before {

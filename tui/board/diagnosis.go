@@ -154,7 +154,7 @@ func skippedLines(t draw.Theme, results []check.Result, width int) []string {
 	var facts []string
 	for _, r := range results {
 		if r.State == check.Skipped && r.Summary == results[0].Summary {
-			facts = append(facts, t.Faint.Render(string(r.ID)+" "+r.Where()+" ")+t.Plain(r.Title))
+			facts = append(facts, t.Faint.Render(string(r.ID)+" "+t.Plain(r.Where())+" ")+t.Plain(r.Title))
 		}
 	}
 	mark := draw.CheckMarks[check.Skipped]

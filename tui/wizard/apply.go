@@ -41,7 +41,8 @@ type applyScreen struct {
 	event        engine.Event // the latest
 	times        map[flows.StepID]stepTime
 	log          []engine.Record
-	changed      bool // something, by this run or one before
+	changed      bool // something on these clusters, by this run or one before
+	before       bool // something on other clusters, by runs before
 	leave        bool // end the program when the run has ended
 	choice       int  // of what to do after it
 	err          error
@@ -65,7 +66,7 @@ func (s applyScreen) take(e engine.Event) applyScreen {
 		}
 	}
 	s.log = s.log[max(0, len(s.log)-maxLog):]
-	s.changed = s.changed || len(e.Changes) > 0
+	s.changed = s.changed || flows.Changed(e.Changes)
 	s.began, s.times = e.Started, maps.Clone(s.times)
 	if s.times == nil {
 		s.times = map[flows.StepID]stepTime{}
@@ -458,9 +459,14 @@ func (s applyScreen) row(c scene, step flows.Step) string {
 func (s applyScreen) start(c scene, approved flows.Plan) (applyScreen, tea.Cmd) {
 	a, b := c.on(flows.A).Cluster, c.on(flows.B).Cluster
 	r := newRun(c.Ctx, s.run.id+1, c.Clock)
+	same, changed, log := s.of.pair == c.pair, s.changed, s.log
+	before := s.before || changed && !same
 	s = applyScreen{
 		run: r, of: c.task, goal: c.goal, phase: phaseRunning, approved: approved, began: c.Now, timeout: c.options.Timeout,
-		changed: s.changed, log: s.log,
+		before: before,
+	}
+	if same {
+		s.changed, s.log = changed, log
 	}
 	o := engine.Options{
 		Timeout: c.options.Timeout, Now: c.Clock,

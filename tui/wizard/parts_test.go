@@ -1,6 +1,7 @@
 package wizard
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -66,6 +68,33 @@ func TestWhatAYesCovers(t *testing.T) {
 	} {
 		if got := covers(approved, test.now); got != test.want {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// A run tells of runs on the same clusters, and not of those on others.
+func TestARunOnOtherClustersBeginsAnew(t *testing.T) {
+	e, pair, _ := around(120, 40)
+	e.Ctx, e.Clock = t.Context(), func() time.Time { return e.Now }
+	w := New(session.Options{A: pair[flows.A], B: pair[flows.B], Params: flows.Defaults()}).Replan(e)
+	changed, unchanged := []flows.Change{{Verb: flows.Created}}, []flows.Change{{Verb: flows.Unchanged}}
+	for name, test := range map[string]struct {
+		of                  [2]flows.ContextRef
+		changes             []flows.Change
+		says, changedBefore bool
+	}{
+		"the same clusters": {pair, changed, true, true},
+		"nothing was to do": {pair, unchanged, false, false},
+		"other clusters":    {[2]flows.ContextRef{pair[flows.A], {Name: "turin"}}, changed, false, true},
+	} {
+		before := applyScreen{of: task{pair: test.of}, log: []engine.Record{{}}}.take(engine.Event{Changes: test.changes})
+		s, _ := before.start(w.scene(e), flows.Plan{})
+		s.phase, s.err = phaseFailed, errors.New("refused")
+		if got := strings.Contains(ansi.Strip(strings.Join(s.card(w.scene(e)), "\n")), "What was applied is kept."); got != test.says || (len(s.log) > 0) != (test.of == pair) {
+			t.Errorf("%s: got %v with a log of %d lines, want %v", name, got, len(s.log), test.says)
+		}
+		if got := (Wizard{apply: s}).Changed(); got != test.changedBefore {
+			t.Errorf("%s: changed %v, want %v", name, got, test.changedBefore)
 		}
 	}
 }

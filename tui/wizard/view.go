@@ -10,7 +10,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
-	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -178,8 +177,11 @@ func (w Wizard) Works(ref flows.ContextRef) bool { return w.paired(ref) }
 // Verified is the latest measurement with packets.
 func (w Wizard) Verified() session.Verification { return w.live.verify }
 
+// Measures reports whether a measurement is under way, which has test pods on both clusters.
+func (w Wizard) Measures() bool { return w.live.verify.Running() }
+
 // Changed reports whether anything was changed on a cluster.
-func (w Wizard) Changed() bool { return w.apply.changed }
+func (w Wizard) Changed() bool { return w.apply.changed || w.apply.before }
 
 // CommandLine does the same without this program; "" while no pair is chosen.
 func (w Wizard) CommandLine(e session.Env) string {
@@ -195,7 +197,7 @@ func (w Wizard) undo(c scene) string {
 	commands := []string{c.commandFor(session.Reset)}
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		if w.apply.changed && c.wanted.Install[s] != nil {
-			commands = append(commands, fmt.Sprintf("Remove the operator, too: %s", command.Ours("uninstall").On(c.pair[s].Flags())))
+			commands = append(commands, fmt.Sprintf("Remove the operator, too: %s", c.on(s).Good.Ours("uninstall")))
 		}
 	}
 	return strings.Join(commands, "\n")
