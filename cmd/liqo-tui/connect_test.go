@@ -128,6 +128,20 @@ func TestManifestsHoldWhatIsKnown(t *testing.T) {
 	}
 }
 
+func TestRolesOfTwoUsersHaveTwoNames(t *testing.T) {
+	known := map[string]string{}
+	for _, user := range []string{"a@b", "a-b", "A-b", "a:b", "admin"} {
+		name := rights.Roles(user, []rights.Permission{{Verb: "list", Resource: "pods"}})[0].GetName()
+		if other, ok := known[name]; ok {
+			t.Errorf("%s and %s have the role %s", user, other, name)
+		}
+		known[name] = user
+	}
+	if known["liqo-tui-admin"] != "admin" || known["liqo-tui-a-b"] != "a-b" {
+		t.Errorf("got %v, want plain names as they are", known)
+	}
+}
+
 func TestRolesAreTheSmallest(t *testing.T) {
 	objects := rights.Roles("ada@example.org", []rights.Permission{
 		{Verb: "list", Resource: "pods"},

@@ -321,6 +321,7 @@ func TestAPeerFileWithErrorsIsRefused(t *testing.T) {
 		"an absurd MTU":    {strings.Replace(text(answer), "mtu: 1340", "mtu: 9", 1), "from.mtu: 9"},
 		"an ID that is no": {strings.Replace(text(answer), "for: rome", "for: Rome!", 1), "for: cluster ID"},
 		"nothing to dial":  {strings.Replace(text(answer), "kind: Answer", "kind: Invitation", 1), "from.endpoint: missing"},
+		"no host":          {strings.Replace(text(invitation), "addresses:\n    - ", "addresses:\n    - a b", 1), "from.endpoint.addresses"},
 		"who is dialled":   {strings.Replace(text(invitation), "kind: Invitation", "kind: Answer", 1), "from.endpoint: an answer has none"},
 	} {
 		if _, err := peerfile.Parse([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.says) {

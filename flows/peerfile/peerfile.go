@@ -17,6 +17,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/liqo-tui/liqo-tui/flows/setting"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -125,6 +126,8 @@ func Parse(text []byte) (File, error) {
 	switch e := l.From.Endpoint; {
 	case l.Kind == Invitation && (e == nil || len(e.Addresses) == 0 || e.Port == 0):
 		errs = append(errs, errors.New("from.endpoint: missing: there is no address to dial"))
+	case l.Kind == Invitation && setting.Hosts(strings.Join(e.Addresses, ",")) != nil:
+		errs = append(errs, fmt.Errorf("from.endpoint.addresses: %w", setting.Hosts(strings.Join(e.Addresses, ","))))
 	case l.Kind == Answer && e != nil:
 		errs = append(errs, errors.New("from.endpoint: an answer has none: the inviting cluster is dialled"))
 	}

@@ -2,6 +2,8 @@ package rights
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,9 +16,15 @@ import (
 
 var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// roleName is the name of the roles and bindings for a user.
+// roleName is the name of the roles and bindings for a user. Users whose names differ in characters
+// that an object's name can't have get different names by a hash.
 func roleName(user string) string {
-	return "liqo-tui-" + strings.Trim(notInName.ReplaceAllString(strings.ToLower(user), "-"), "-")
+	name := strings.Trim(notInName.ReplaceAllString(strings.ToLower(user), "-"), "-")
+	if name != user {
+		sum := sha256.Sum256([]byte(user))
+		name += "-" + hex.EncodeToString(sum[:4])
+	}
+	return "liqo-tui-" + name
 }
 
 // Roles grant the permissions to the user: one Role for each namespace, and one
