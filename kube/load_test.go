@@ -90,10 +90,12 @@ func TestAListOfManyPagesTakesItsTime(t *testing.T) {
 func TestListsAreRepeatedWithAPause(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuses error
-		most    int // lists within a minute
+		fails   bool // each watch, by an error
+		most    int  // lists within a minute
 	}{
-		"lists are refused":       {errors.New("too many requests"), 70},
-		"watches end immediately": {nil, 600},
+		"lists are refused":       {errors.New("too many requests"), false, 70},
+		"watches fail at once":    {nil, true, 70},
+		"watches end immediately": {nil, false, 600},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -108,7 +110,10 @@ func TestListsAreRepeatedWithAPause(t *testing.T) {
 						return c.refuses
 					},
 					Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
-						w := watch.NewFake()
+						w := watch.NewFakeWithChanSize(1, false)
+						if c.fails {
+							w.Error(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError})
+						}
 						w.Stop()
 						return w, nil
 					},

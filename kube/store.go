@@ -3,6 +3,7 @@ package kube
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -78,7 +79,9 @@ func (s *store) run(ctx context.Context, c client.WithWatch) {
 		if err == nil {
 			pause, backoff = minBackoff, minBackoff // each watch ends after some minutes
 		} else {
-			s.fail(err)
+			if !errors.Is(err, errWatch) { // the mirror is true until the next list says otherwise
+				s.fail(err)
+			}
 			backoff = min(backoff*2, maxBackoff)
 		}
 		// If an API server ends, all watches of all programs end at the same moment. A random pause keeps
@@ -88,6 +91,10 @@ func (s *store) run(ctx context.Context, c client.WithWatch) {
 		}
 	}
 }
+
+// errWatch is the error of a watch that the API server has ended by an error. The next one may end as
+// soon.
+var errWatch = errors.New("the watch failed")
 
 // mirror lists the objects, and then watches them until the watch ends. The error is nil if the watch ended
 // as usual, or if this user may not list or watch the kind.
@@ -115,7 +122,10 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 	defer w.Stop()
 	for event := range w.ResultChan() {
 		if event.Type == watch.Error {
-			return nil // most often "too old resource version": the next list has all objects again
+			if err := apierrors.FromObject(event.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+				return errWatch
+			}
+			return nil // "too old resource version": the next list has all objects again
 		}
 		s.take(event)
 	}
