@@ -69,15 +69,16 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	}
 	list := func(list client.ObjectList, keep func(client.Object), options ...client.ListOption) {
 		g.Go(func() error {
-			err := c.client.List(ctx, list, options...)
-			if err == nil {
-				err = meta.EachListItem(list, func(o runtime.Object) error {
+			var wrong error
+			err := eachPage(ctx, c.client, list, func(list client.ObjectList) {
+				wrong = errors.Join(wrong, meta.EachListItem(list, func(o runtime.Object) error {
 					gvk, err := c.client.GroupVersionKindFor(o)
 					o.GetObjectKind().SetGroupVersionKind(gvk) // typed clients drop it
 					keep(o.(client.Object))
 					return err
-				})
-			}
+				}))
+			}, options...)
+			err = cmp.Or(err, wrong)
 			return c.unlessMissing("list what the installation has made", err)
 		})
 	}
@@ -153,21 +154,25 @@ func unserved(err error) bool {
 // podsWait returns the reason that the pods of a program don't run, or are not made; "" if there is
 // none: Kubernetes has not made or not counted the pods yet.
 func (c *Cluster) podsWait(ctx context.Context, program string) string {
-	var pods corev1.PodList
-	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace), client.MatchingLabels{wire.LabelAppName: program}); err != nil {
+	var unready *corev1.Pod
+	err := eachPage(ctx, c.client, &corev1.PodList{}, func(list *corev1.PodList) {
+		if i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return !collect.Pod(&p).Ready }); i >= 0 && unready == nil {
+			unready = &list.Items[i]
+		}
+	}, client.InNamespace(c.namespace), client.MatchingLabels{wire.LabelAppName: program})
+	if err != nil {
 		return err.Error()
 	}
-	for i := range pods.Items {
-		if f := collect.Pod(&pods.Items[i]); !f.Ready {
-			if f.Waiting == "" {
-				return "pod " + f.Name + " is " + strings.ToLower(string(pods.Items[i].Status.Phase))
-			}
-			pulling := ""
-			if f.Waiting == "ContainerCreating" { // a kubelet also reports this about a pull that never ends
-				pulling = waiting.ToBePulled(ctx, c.client, []*corev1.Pod{&pods.Items[i]}, time.Now().Add(c.clock.Difference()))
-			}
-			return "pod " + f.Name + ": " + cmp.Or(pulling, f.Waiting)
+	if unready != nil {
+		f := collect.Pod(unready)
+		if f.Waiting == "" {
+			return "pod " + f.Name + " is " + strings.ToLower(string(unready.Status.Phase))
 		}
+		pulling := ""
+		if f.Waiting == "ContainerCreating" { // a kubelet also reports this about a pull that never ends
+			pulling = waiting.ToBePulled(ctx, c.client, []*corev1.Pod{unready}, time.Now().Add(c.clock.Difference()))
+		}
+		return "pod " + f.Name + ": " + cmp.Or(pulling, f.Waiting)
 	}
 	return waiting.NotMade(ctx, c.client, client.ObjectKey{Namespace: c.namespace, Name: program})
 }

@@ -188,8 +188,9 @@ func (c *Cluster) hasPolicies(ctx context.Context, version string) bool {
 
 // eachPage lists in pages, so that each request costs the API server of a large cluster little.
 func eachPage[L client.ObjectList](ctx context.Context, c client.Reader, list L, do func(L), options ...client.ListOption) error {
-	next := ""
+	next, empty := "", list
 	for {
+		list := empty.DeepCopyObject().(L) // a list that has objects would be merged with the next ones
 		if err := c.List(ctx, list, append(slices.Clone(options), client.Limit(inspectPage), client.Continue(next))...); err != nil {
 			return err
 		}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/bundle"
+	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/kube/support"
 )
 
@@ -63,16 +65,13 @@ func bundleOf(ctx context.Context, clusters []clusterFlags) (data []byte, missin
 	files := support.Files{}
 	for i, c := range clusters {
 		name := [...]string{"A", "B"}[i]
-		of, err := versionsOn(ctx, c) // it lists the parts that could not be read
+		var parts support.Files
+		of, err := versionsOn(ctx, c, func(cluster *kube.Cluster, f flows.ClusterFacts) { parts = support.Collect(ctx, cluster, f) })
 		v.Clusters = append(v.Clusters, of)
 		if err != nil {
-			files[name+"/problems.txt"] = []byte(bundle.Text(err.Error()) + "\n")
+			files.Add(name+"/problems.txt", bundle.Text(err.Error())+"\n")
 			missing = append(missing, name+"/problems.txt")
 			continue
-		}
-		parts, err := collect(ctx, c)
-		if err != nil {
-			return nil, nil, err
 		}
 		for path, text := range parts {
 			files[name+"/"+path] = text
@@ -85,20 +84,7 @@ func bundleOf(ctx context.Context, clusters []clusterFlags) (data []byte, missin
 	if err := report.WriteDocument(&text, report.JSON, v); err != nil {
 		return nil, nil, err
 	}
-	files["versions.json"] = []byte(bundle.Text(text.String()))
+	files.Add("versions.json", bundle.Text(text.String()))
 	data, err = files.Archive()
 	return data, missing, err
-}
-
-func collect(ctx context.Context, c clusterFlags) (support.Files, error) {
-	cluster, err := c.open()
-	if err != nil {
-		return nil, err
-	}
-	defer cluster.Close()
-	f, err := cluster.Observe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return support.Collect(ctx, cluster, f), nil
 }

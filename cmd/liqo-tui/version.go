@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/kube"
 )
 
 // The Makefile sets these. version is a release's tag, or the tag of the next release
@@ -47,7 +48,7 @@ is named.`,
 		var failed error
 		for i, c := range []clusterFlags{pair.local, pair.remote} {
 			if ask && (i == 0 || c.named()) {
-				of, err := versionsOn(cmd.Context(), c)
+				of, err := versionsOn(cmd.Context(), c, func(*kube.Cluster, flows.ClusterFacts) {})
 				failed = cmp.Or(failed, err)
 				v.Clusters = append(v.Clusters, of)
 			}
@@ -71,8 +72,8 @@ func thisProgram() report.ProgramVersion {
 }
 
 // versionsOn returns the versions on one cluster. Anything that could not be read is a
-// problem in them.
-func versionsOn(ctx context.Context, c clusterFlags) (v report.ClusterVersions, err error) {
+// problem in them. If nothing is, use gets the open cluster.
+func versionsOn(ctx context.Context, c clusterFlags, use func(*kube.Cluster, flows.ClusterFacts)) (v report.ClusterVersions, err error) {
 	v = report.ClusterVersions{Context: c.context, Software: flows.NoSoftware.String()}
 	defer func() {
 		if err != nil {
@@ -93,5 +94,8 @@ func versionsOn(ctx context.Context, c clusterFlags) (v report.ClusterVersions, 
 		return v, err
 	}
 	i, err := cluster.Installation(ctx)
+	if err == nil {
+		use(cluster, f)
+	}
 	return report.VersionsOf(f, i), err
 }

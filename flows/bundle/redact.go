@@ -28,6 +28,8 @@ type Kind struct {
 	// Names is set if only names and labels are read: the values never leave the API
 	// server.
 	Names bool
+	// without are fields that are long, and say nothing about connections.
+	without []string
 	// secret are the paths of fields that may contain a password, a token or a key, or
 	// something signed with one. "*" stands for all entries of a list or a map.
 	secret []string
@@ -46,7 +48,7 @@ func Kinds() []Kind {
 	request := []string{"spec.csr", "spec.signature", "spec.proxyURL", "status.authParams"}
 	template := container("spec.template.spec.deployment.spec.template.spec.")
 	return []Kind{
-		{GroupVersionKind: of("Node"), Everywhere: true},
+		{GroupVersionKind: of("Node"), Everywhere: true, without: []string{"status.images"}},
 		{GroupVersionKind: of("Secret"), Names: true},
 		{GroupVersionKind: of("ConfigMap"), secret: []string{"data.*", "binaryData.*"}},
 		{GroupVersionKind: of("Pod"), secret: container("spec.")},
@@ -87,6 +89,9 @@ func of(kind string) schema.GroupVersionKind {
 // Object removes the parts of o, an object of kind k, that must not leave the cluster.
 func (k Kind) Object(o *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
+	for _, path := range k.without {
+		unstructured.RemoveNestedField(o.Object, strings.Split(path, ".")...)
+	}
 	if k.Names {
 		for field := range o.Object {
 			if !slices.Contains([]string{"apiVersion", "kind", "metadata"}, field) {
@@ -182,19 +187,22 @@ func takesSecret(argument any) bool {
 
 // secrets are removed from a text, wherever they are.
 var secrets = []struct {
-	is *regexp.Regexp
-	to string // the replacement
+	// any text that matches contains one of these. A bundle has millions of texts, most of them short,
+	// and an expression takes a hundred times as long as this look.
+	any []string
+	is  *regexp.Regexp
+	to  string // the replacement
 }{
-	{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]+-----.*?(-----END [A-Z0-9 ]+-----|$)`), "<removed: PEM>"},
-	{regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/=]+`), "<removed: PEM>"}, // the same in base64
-	{regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), "<removed: token>"},
-	{regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)[A-Za-z0-9+/=._~-]{6,}`), "$1$2<removed>"},
-	{regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)[^/\s"'@]+@`), "$1<removed>@"},
-	{regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`), "<removed: key of AWS>"},
-	{regexp.MustCompile(`\b(ghp|gho|ghs|ghu|github_pat|glpat|xox[abp])[_-][A-Za-z0-9_-]{10,}`), "<removed: token>"},
+	{[]string{"-----BEGIN "}, regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]+-----.*?(-----END [A-Z0-9 ]+-----|$)`), "<removed: PEM>"},
+	{[]string{"LS0tLS1CRUdJTi"}, regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/=]+`), "<removed: PEM>"}, // the same in base64
+	{[]string{"eyJ"}, regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), "<removed: token>"},
+	{[]string{" ", "\t", "\n", "\f", "\r"}, regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)[A-Za-z0-9+/=._~-]{6,}`), "$1$2<removed>"},
+	{[]string{"://"}, regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)[^/\s"'@]+@`), "$1<removed>@"},
+	{[]string{"AKIA", "ASIA"}, regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`), "<removed: key of AWS>"},
+	{[]string{"gh", "git", "glpat", "xox"}, regexp.MustCompile(`\b(ghp|gho|ghs|ghu|github_pat|glpat|xox[abp])[_-][A-Za-z0-9_-]{10,}`), "<removed: token>"},
 	// a value with the name of a secret. A quoted value may have spaces, any other
 	// ends at one.
-	{regexp.MustCompile(`(?i)((?:password|passwd|passphrase|token|secret|api[-_]?key|private[-_]?key|access[-_]?key|preshared[-_]?key|credentials?|auth)\\?["']?\s*[:=]\s*)(\\?"(?:[^"\\]|\\[^"])*\\?"|'[^']*'|[^\s"',;}{]+)`), "$1<removed>"},
+	{[]string{":", "="}, regexp.MustCompile(`(?i)((?:password|passwd|passphrase|token|secret|api[-_]?key|private[-_]?key|access[-_]?key|preshared[-_]?key|credentials?|auth)\\?["']?\s*[:=]\s*)(\\?"(?:[^"\\]|\\[^"])*\\?"|'[^']*'|[^\s"',;}{]+)`), "$1<removed>"},
 }
 
 // wireGuardKey is 32 bytes in base64.
@@ -204,7 +212,12 @@ var wireGuardKey = regexp.MustCompile(`[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=`)
 // private, a fingerprint stays: so equal keys still look equal.
 func Text(text string) string {
 	for _, s := range secrets {
-		text = s.is.ReplaceAllString(text, s.to)
+		if slices.ContainsFunc(s.any, func(part string) bool { return strings.Contains(text, part) }) {
+			text = s.is.ReplaceAllString(text, s.to)
+		}
+	}
+	if !strings.Contains(text, "=") {
+		return text
 	}
 	return wireGuardKey.ReplaceAllStringFunc(text, func(key string) string {
 		sum := sha256.Sum256([]byte(key))

@@ -4,12 +4,15 @@ package support
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,11 +33,16 @@ type Source interface {
 	Logs(ctx context.Context, pod flows.PodFacts, lines int) (string, error)
 }
 
-// Files are parts of a bundle, by their paths.
-type Files map[string][]byte
-
-// logLines is the number of lines for each pod: a few hours of a pod in trouble.
-const logLines = 5000
+const (
+	// logLines is the number of lines for each pod: a few hours of a pod in trouble.
+	logLines = 5000
+	// mostAgents is the number of pods of a DaemonSet whose logs are read: those in trouble come first.
+	mostAgents = 20
+	// logsAtOnce is the number of logs that are read side by side.
+	logsAtOnce = 8
+	// pageSize is the number of objects in one answer. As values without a type, 500 nodes take 50 MB.
+	pageSize = 200
+)
 
 // Collect reads everything that may be read. The file problems.txt lists the rest.
 func Collect(ctx context.Context, c Source, f flows.ClusterFacts) Files {
@@ -47,34 +55,37 @@ func Collect(ctx context.Context, c Source, f flows.ClusterFacts) Files {
 		fail(f.Problem)
 	}
 	namespaces := ours(f)
+	var pods []logged
 	for _, k := range bundle.Kinds() {
-		objects, err := list(ctx, c.Reader(), k, namespaces)
+		err := list(ctx, c.Reader(), k, namespaces, func(objects []unstructured.Unstructured) {
+			var out bytes.Buffer
+			for i := range objects {
+				o := &objects[i]
+				if k.Kind == "Pod" {
+					pods = append(pods, logOf(o)...)
+				}
+				k.Object(o)
+				text, err := yaml.Marshal(o.Object)
+				if err != nil {
+					fail(err)
+					continue
+				}
+				out.WriteString("---\n")
+				out.Write(text)
+			}
+			if out.Len() > 0 {
+				files.Add("objects/"+strings.ToLower(k.Kind)+".yaml", out.String())
+			}
+		})
 		if err != nil {
 			fail(err)
 		}
-		var out bytes.Buffer
-		for i := range objects {
-			o := &objects[i]
-			if k.Kind == "Pod" {
-				if err := logs(ctx, c, o, files); err != nil {
-					fail(err)
-				}
-			}
-			k.Object(o)
-			text, err := yaml.Marshal(o.Object)
-			if err != nil {
-				fail(err)
-				continue
-			}
-			out.WriteString("---\n")
-			out.Write(text)
-		}
-		if out.Len() > 0 {
-			files["objects/"+strings.ToLower(k.Kind)+".yaml"] = out.Bytes()
-		}
+	}
+	for _, err := range logs(ctx, c, pods, files) {
+		fail(err)
 	}
 	if problems.Len() > 0 {
-		files["problems.txt"] = []byte(problems.String())
+		files.Add("problems.txt", problems.String())
 	}
 	return files
 }
@@ -95,64 +106,116 @@ func ours(f flows.ClusterFacts) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// list reads all objects of a kind, sorted. If the cluster does not know the kind,
+// list passes on all objects of a kind, a page after the other. If the cluster does not know the kind,
 // there are none.
-func list(ctx context.Context, r client.Reader, k bundle.Kind, namespaces []string) (all []unstructured.Unstructured, err error) {
+func list(ctx context.Context, r client.Reader, k bundle.Kind, namespaces []string, add func([]unstructured.Unstructured)) error {
 	if k.Everywhere {
 		namespaces = []string{""}
 	}
 	for _, ns := range namespaces {
-		part, err := listIn(ctx, r, k, ns)
-		if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-			return all, fmt.Errorf("list %s in namespace %q: %w", k.Kind, ns, err)
+		for more, first := "", true; first || more != ""; first = false {
+			page, next, err := listIn(ctx, r, k, ns, more)
+			if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+				return fmt.Errorf("list %s in namespace %q: %w", k.Kind, ns, err)
+			}
+			add(page)
+			more = next
 		}
-		all = append(all, part...)
 	}
-	return all, nil
+	return nil
 }
 
-func listIn(ctx context.Context, r client.Reader, k bundle.Kind, namespace string) ([]unstructured.Unstructured, error) {
+// listIn reads one page. next is where the following one begins; "" if there is none.
+func listIn(ctx context.Context, r client.Reader, k bundle.Kind, namespace, from string) (page []unstructured.Unstructured, next string, err error) {
 	of := k.GroupVersionKind
 	of.Kind += "List"
+	options := []client.ListOption{client.InNamespace(namespace), client.Limit(pageSize), client.Continue(from)}
 	if !k.Names {
 		l := &unstructured.UnstructuredList{}
 		l.SetGroupVersionKind(of)
-		err := r.List(ctx, l, client.InNamespace(namespace))
-		return l.Items, err
+		err := r.List(ctx, l, options...)
+		return l.Items, l.GetContinue(), err
 	}
 	l := &metav1.PartialObjectMetadataList{}
 	l.SetGroupVersionKind(of)
-	if err := r.List(ctx, l, client.InNamespace(namespace)); err != nil {
-		return nil, err
+	if err := r.List(ctx, l, options...); err != nil {
+		return nil, "", err
 	}
-	var all []unstructured.Unstructured
 	for i := range l.Items {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&l.Items[i])
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		o := unstructured.Unstructured{Object: content}
 		o.SetGroupVersionKind(k.GroupVersionKind)
-		all = append(all, o)
+		page = append(page, o)
 	}
-	return all, nil
+	return page, l.GetContinue(), nil
 }
 
-// logs adds the logs of a pod, if it has started.
-func logs(ctx context.Context, c Source, o *unstructured.Unstructured, files Files) error {
+// logged is a pod that has logs.
+type logged struct {
+	namespace, name string
+	set             string // the DaemonSet that it belongs to; "" for none
+	fine            bool   // it runs and has never ended
+}
+
+// logOf returns the pod, if it has started.
+func logOf(o *unstructured.Unstructured) []logged {
 	var p corev1.Pod
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &p); err != nil {
-		return err
+		return nil // its object is in the bundle
 	}
-	if !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+	started := slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
-	}) {
+	})
+	if !started {
 		return nil
 	}
-	text, err := c.Logs(ctx, flows.PodFacts{Namespace: p.Namespace, Name: p.Name}, logLines)
-	if err != nil {
-		return err
+	l := logged{namespace: p.Namespace, name: p.Name, fine: !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return !s.Ready || s.RestartCount > 0
+	})}
+	if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == "DaemonSet" {
+		l.set = p.Namespace + "/" + owner.Name
 	}
-	files["logs/"+p.Namespace+"/"+p.Name+".log"] = []byte(bundle.Text(text))
-	return nil
+	return []logged{l}
+}
+
+// logs adds the logs of pods, of a DaemonSet those of a few.
+func logs(ctx context.Context, c Source, pods []logged, files Files) (errs []error) {
+	slices.SortStableFunc(pods, func(a, b logged) int { return cmp.Compare(order(a.fine), order(b.fine)) })
+	of, left := map[string]int{}, 0
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(logsAtOnce)
+	for _, p := range pods {
+		if of[p.set]++; p.set != "" && of[p.set] > mostAgents {
+			left++
+			continue
+		}
+		g.Go(func() error {
+			text, err := c.Logs(ctx, flows.PodFacts{Namespace: p.namespace, Name: p.name}, logLines)
+			text = bundle.Text(text)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, err)
+				return nil
+			}
+			files.Add("logs/"+p.namespace+"/"+p.name+".log", text)
+			return nil
+		})
+	}
+	_ = g.Wait() // errors are in errs
+	if left > 0 {
+		files.Add("logs/left-out.txt", fmt.Sprintf("Of each DaemonSet, there are the logs of %d pods, those in trouble first. Those of %d pods are left out.\n", mostAgents, left))
+	}
+	return errs
+}
+
+func order(fine bool) int {
+	if fine {
+		return 1
+	}
+	return 0
 }

@@ -1,12 +1,18 @@
 package support_test
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
@@ -31,11 +37,39 @@ type cluster struct {
 	asked     map[string]bool
 	forbidden string // kind
 	unknown   string // kind
+	agents    int    // pods of a DaemonSet in each namespace
+	logs      atomic.Int32
+}
+
+// unpack returns the texts of a bundle.
+func unpack(t *testing.T, files support.Files) map[string]string {
+	t.Helper()
+	data, err := files.Archive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, r := map[string]string{}, tar.NewReader(z)
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		text, bad := io.ReadAll(r)
+		if err := errors.Join(err, bad); err != nil {
+			t.Fatal(err)
+		}
+		out[h.Name] = string(text)
+	}
 }
 
 func (c *cluster) Reader() client.Reader { return c }
 
 func (c *cluster) Logs(_ context.Context, p flows.PodFacts, _ int) (string, error) {
+	c.logs.Add(1)
 	return "dial https://ada:" + planted + "@proxy.example failed for " + p.Name, nil
 }
 
@@ -49,6 +83,21 @@ func (c *cluster) List(_ context.Context, into client.ObjectList, options ...cli
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("token="+planted))
 	case c.unknown:
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, "")
+	}
+	if o.Limit == 0 {
+		return errors.New("all objects are asked for at once")
+	}
+	if kind == "Pod" && c.agents > 0 {
+		from, _ := strconv.Atoi(o.Continue)
+		to := min(from+int(o.Limit), c.agents)
+		l := into.(*unstructured.UnstructuredList)
+		for i := from; i < to; i++ {
+			l.Items = append(l.Items, agent(o.Namespace, i, i != c.agents-1))
+		}
+		if to < c.agents {
+			l.SetContinue(strconv.Itoa(to))
+		}
+		return nil
 	}
 	switch l := into.(type) {
 	case *metav1.PartialObjectMetadataList:
@@ -66,12 +115,34 @@ func (c *cluster) List(_ context.Context, into client.ObjectList, options ...cli
 	return nil
 }
 
+func agent(namespace string, i int, ready bool) unstructured.Unstructured {
+	return unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{
+			"name": fmt.Sprintf("fabric-%d", i), "namespace": namespace,
+			"ownerReferences": []any{map[string]any{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "fabric", "uid": "d", "controller": true}},
+		},
+		"status": map[string]any{"containerStatuses": []any{map[string]any{"name": "c", "ready": ready, "state": map[string]any{"running": map[string]any{}}}}},
+	}}
+}
+
+// A cluster of thousands of nodes has as many agents. Their objects come in pages, and logs of a few are enough.
+func TestABundleOfManyNodesHasTheLogsOfAFewAgents(t *testing.T) {
+	c := &cluster{asked: map[string]bool{}, agents: 5000}
+	files := unpack(t, support.Collect(t.Context(), c, flows.ClusterFacts{Namespace: "liqo"}))
+	if got := strings.Count(files["objects/pod.yaml"], "\nkind: Pod"); got != c.agents {
+		t.Errorf("got %d pods, want %d; problems: %s", got, c.agents, files["problems.txt"])
+	}
+	if _, ok := files["logs/liqo/fabric-4999.log"]; !ok || c.logs.Load() != 20 || !strings.Contains(files["logs/left-out.txt"], "4980 pods") {
+		t.Errorf("got %d logs, that of the agent in trouble %v, and %q", c.logs.Load(), ok, files["logs/left-out.txt"])
+	}
+}
+
 func TestABundleHasWhatIsOursWithoutSecrets(t *testing.T) {
 	c := &cluster{asked: map[string]bool{}, forbidden: "Node", unknown: "Tenant"}
 	f := flows.ClusterFacts{Namespace: "liqo", Configurations: []networkingv1beta1.Configuration{{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan"}}}}
-	files := support.Collect(t.Context(), c, f)
+	files := unpack(t, support.Collect(t.Context(), c, f))
 	for name, text := range files {
-		if strings.Contains(string(text), planted) {
+		if strings.Contains(text, planted) {
 			t.Errorf("%s has a secret:\n%s", name, text)
 		}
 	}
@@ -84,7 +155,7 @@ func TestABundleHasWhatIsOursWithoutSecrets(t *testing.T) {
 	if slices.Contains(names, "objects/tenant.yaml") {
 		t.Error("there are objects of a kind that the cluster does not know")
 	}
-	if got := string(files["problems.txt"]); !strings.Contains(got, "list Node") || strings.Contains(got, "Tenant") {
+	if got := files["problems.txt"]; !strings.Contains(got, "list Node") || strings.Contains(got, "Tenant") {
 		t.Errorf("got problems %q", got)
 	}
 	for _, want := range []string{"Secret liqo", "Secret liqo-tenant-milan", "Connection "} {
