@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,8 +30,14 @@ var (
 // write has the options of a request that changes an object.
 type write struct{ force, dryRun bool }
 
-// Apply applies the objects one after another, without force. If another manager
-// owns a field, the error is a [flows.ConflictError].
+// applyAtOnce is the number of objects that are written side by side.
+const applyAtOnce = 16
+
+// Apply applies the objects, without force: a field that another manager owns is
+// a [flows.ConflictError], not a silent win. Objects of one kind that follow each
+// other are written side by side, because an API server that is far away takes
+// its time for each. A kind begins after the one before it has ended: bindings
+// need their roles.
 func (c *Cluster) Apply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	return c.applyAll(ctx, objects, write{})
 }
@@ -42,13 +49,37 @@ func (c *Cluster) ForceApply(ctx context.Context, objects []wire.Object) ([]flow
 
 func (c *Cluster) applyAll(ctx context.Context, objects []wire.Object, w write) ([]flows.Change, error) {
 	var changes []flows.Change
-	for _, o := range objects {
-		p, err := c.place(ctx, o, w)
-		if err != nil {
-			return changes, c.refused("apply", o, err)
+	kind := func(o wire.Object) schema.GroupVersionKind { return o.GetObjectKind().GroupVersionKind() }
+	for len(objects) > 0 {
+		n := slices.IndexFunc(objects, func(o wire.Object) bool { return kind(o) != kind(objects[0]) })
+		if n < 0 {
+			n = len(objects)
 		}
-		c.remember(p.after)
-		changes = append(changes, flows.Change{Verb: p.verb(), Object: apply.Name(o)})
+		made, errs := make([]flows.Change, n), make([]error, n)
+		var g errgroup.Group
+		g.SetLimit(applyAtOnce)
+		for i, o := range objects[:n] {
+			g.Go(func() error {
+				p, err := c.place(ctx, o, w)
+				if err != nil {
+					errs[i] = c.refused("apply", o, err)
+					return nil
+				}
+				c.remember(p.after)
+				made[i] = flows.Change{Verb: p.verb(), Object: apply.Name(o)}
+				return nil
+			})
+		}
+		_ = g.Wait() // errs has the errors
+		for i := range made {
+			if errs[i] == nil {
+				changes = append(changes, made[i])
+			}
+		}
+		if err := cmp.Or(errs...); err != nil {
+			return changes, err
+		}
+		objects = objects[n:]
 	}
 	return changes, nil
 }

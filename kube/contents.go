@@ -20,7 +20,7 @@ import (
 const (
 	// inspectAtOnce is the largest number of requests at the same time: a cluster serves a
 	// hundred kinds and more.
-	inspectAtOnce = 16
+	inspectAtOnce = 32
 	inspectPage   = 500
 )
 

@@ -96,13 +96,22 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 			f.Hosts++
 		}
 	})
-	err = errors.Join(g.Wait(), c.countAccess(ctx, &f))
+	g.Go(func() error { return c.countAccess(ctx, &f) })
+	programs := []string{wire.OperatorName, wire.FabricName}
+	waits := make([]string, len(programs))
+	for i, program := range programs {
+		g.Go(func() error {
+			waits[i] = c.podsWait(ctx, program)
+			return nil
+		})
+	}
+	err = g.Wait()
 	if problem, ok := errors.AsType[*flows.Problem](err); ok && problem.Kind == flows.Forbidden {
 		f.Unknown, err = problem.Message, nil
 	}
 	apply.Sort(f.Objects) // they came in any order
-	for _, program := range []string{wire.OperatorName, wire.FabricName} {
-		f.Waiting[program] = c.podsWait(ctx, program)
+	for i, program := range programs {
+		f.Waiting[program] = waits[i]
 	}
 	return f, err
 }

@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +28,52 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
+
+// A role is there before the binding to it, however long each request takes.
+func TestObjectsOfOneKindAreWrittenSideBySide(t *testing.T) {
+	scheme, err := wire.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []wire.Object
+	for i := range 12 {
+		objects = append(objects, &rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("r", i)}})
+	}
+	for i := range 12 {
+		objects = append(objects, &rbacv1.ClusterRoleBinding{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleBinding"}, ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("r", i)}})
+	}
+	var roles atomic.Int32
+	server := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+			time.Sleep(2 * time.Second)
+			return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+		},
+		Apply: func(_ context.Context, _ client.WithWatch, o runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+			time.Sleep(2 * time.Second)
+			kind := o.(interface{ GetKind() string }).GetKind()
+			if kind == "ClusterRoleBinding" && roles.Load() < 24 { // 12 of each run
+				t.Error("a binding is written before the last role")
+			}
+			if kind == "ClusterRole" && roles.Add(1) == 3 {
+				return errFull
+			}
+			return nil
+		},
+	}).Build()
+	synctest.Test(t, func(t *testing.T) {
+		c := &Cluster{client: server, changed: make(chan struct{}, 1)}
+		began := time.Now()
+		if changes, err := c.Apply(t.Context(), objects); !errors.Is(err, errFull) || len(changes) != 11 {
+			t.Errorf("got %d changes and %v, want those of the other roles and the error of one", len(changes), err)
+		}
+		changes, err := c.Apply(t.Context(), objects)
+		if took := time.Since(began); err != nil || len(changes) != 24 || changes[23].Object != "ClusterRoleBinding r11" || took > 12*time.Second {
+			t.Errorf("got %d changes within %s, %v; want all, in order, within 12 s", len(changes), took, err)
+		}
+	})
+}
+
+var errFull = errors.New("etcd is full")
 
 // TestLongListsComeInPages has an API server that gives two nodes at a time, however
 // many it is asked for.
