@@ -76,7 +76,7 @@ func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdic
 		found = "not verified: only the gateways' pings are known"
 	}
 	works := r.Verdict() != verify.Broken
-	if (works && is.State.Broken() || !works && is.State.Works()) && is.Since.After(r.At) {
+	if (works && is.State.Broken() || is.State.Works()) && is.Since.After(r.At) {
 		return []string{t.Faint.Render("before that: " + found + ", " + age(now.Sub(r.At)) + " ago")}
 	}
 	lines := []string{t.State(look, found, 0) + t.Faint.Render(", "+age(now.Sub(r.At))+" ago")}

@@ -15,7 +15,7 @@ import (
 )
 
 // A test says nothing of what came after it: neither that packets pass a connection that is
-// down now, nor that one is broken which works again.
+// down now, or that was down in between, nor that one is broken which works again.
 func TestATestOfBeforeIsSaidToBe(t *testing.T) {
 	at := flowtest.Epoch()
 	of := [2]flows.ContextRef{{Name: "kind-rome"}, {Name: "kind-milan"}}
@@ -27,7 +27,8 @@ func TestATestOfBeforeIsSaidToBe(t *testing.T) {
 		is     view.Verdict
 		before bool
 	}{
-		"it works, as the test said":        {passed, view.Verdict{State: view.Connected, Since: at.Add(time.Second)}, false},
+		"it works, as the test said":        {passed, view.Verdict{State: view.Connected, Since: at.Add(-time.Second)}, false},
+		"it was down since the test":        {passed, view.Verdict{State: view.Untested, Since: at.Add(time.Second)}, true},
 		"it is down since the test":         {passed, view.Verdict{State: view.Down, Since: at.Add(time.Second)}, true},
 		"packets pass, whatever is said":    {passed, view.Verdict{State: view.Down, Since: at.Add(-time.Second)}, false},
 		"it works again":                    {failed, view.Verdict{State: view.Connected, Since: at.Add(time.Second)}, true},
