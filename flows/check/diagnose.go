@@ -302,7 +302,7 @@ func (in diagnosis) pod(side flows.Side) Result {
 	pod := in.peers[side].Pod
 	switch {
 	case in.readings[side].Role == "":
-		return result(Inconclusive, "there is no gateway here")
+		return in.noGateway(side)
 	case pod == nil && in.cluster(side).PodsHidden && in.cluster(side).PodsSeen != in.peers[side].Tenant.Namespace:
 		return result(Inconclusive, "pods in "+in.peers[side].Tenant.Namespace+" may not be read",
 			in.facts.SeePods())
@@ -329,6 +329,15 @@ func (in diagnosis) pod(side flows.Side) Result {
 		text += " on node " + pod.Node
 	}
 	return pass(text)
+}
+
+// noGateway is the result for a side without a gateway for the other. Nobody knows of one for a cluster
+// that has never said who it is.
+func (in diagnosis) noGateway(side flows.Side) Result {
+	if other := in.cluster(side.Other()); other.ID == "" {
+		return result(Inconclusive, fmt.Sprintf("not known: the cluster ID of %s is unknown", other.Name()))
+	}
+	return result(Inconclusive, "there is no gateway here")
 }
 
 func ordinal(n int) string {
@@ -382,7 +391,7 @@ func (in diagnosis) warnings(side flows.Side) Result {
 	}
 	switch unknown, asked := in.cluster(side).EventsRead[in.peers[side].Tenant.Namespace]; {
 	case in.readings[side].Role == "":
-		return result(Inconclusive, "there is no gateway here")
+		return in.noGateway(side)
 	case !asked:
 		return result(Inconclusive, NotRead)
 	case unknown != "":
@@ -409,7 +418,7 @@ func (in diagnosis) fresh(side flows.Side) Result {
 	r := in.readings[side]
 	switch state, why := r.State(in.facts.At); {
 	case r.Role == "":
-		return result(Inconclusive, "there is no gateway here")
+		return in.noGateway(side)
 	case !r.Exists:
 		return result(Fail, "the gateway has reported nothing", in.seeLogs(side))
 	case state == flows.StateStale:

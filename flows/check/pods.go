@@ -29,6 +29,8 @@ func (in diagnosis) podTraffic(flows.Side) Result {
 func (in diagnosis) nodePaths(side flows.Side) Result {
 	c, r := in.cluster(side), in.readings[side]
 	switch {
+	case r.Role == "":
+		return in.noGateway(side)
 	case r.Unreached != "":
 		out := result(Fail, fmt.Sprintf("the gateway does not answer over UDP port %d on %s: pods there can't reach %s", flows.FabricPort, r.Unreached, in.cluster(side.Other()).ID),
 			command.Hintf("firewall: allow UDP port %d between all nodes of %s, and between nodes and pods, both ways", flows.FabricPort, c.ID),
@@ -85,7 +87,7 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 	case !c.Can().ReportNodes:
 		return result(Inconclusive, "Liqo's gateways and nodes don't report this")
 	case r.Role == "":
-		return result(Inconclusive, "there is no gateway here")
+		return in.noGateway(side)
 	case len(c.Nodes) == 0 || c.AgentsUnknown:
 		return result(Inconclusive, "not known: nodes or InternalNodes may not be read")
 	case len(bare) > 0:
