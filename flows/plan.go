@@ -340,6 +340,14 @@ func Managers(live wire.Object) []string {
 	return names
 }
 
+// Edited reports whether a program other than ours has written the spec of the object. Then our change is a
+// conflict then, unless it takes the fields over.
+func Edited(o wire.Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource == "" && touchesSpec(e) && !slices.Contains([]string{wire.FieldManager, wire.OperatorName, "liqo-gateway"}, e.Manager)
+	})
+}
+
 // deletionState returns the reason that a deletion is not finished, as the end of a sentence.
 func deletionState(o wire.Object) string {
 	if ns, ok := o.(*corev1.Namespace); ok {

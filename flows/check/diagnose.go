@@ -202,7 +202,7 @@ func (in diagnosis) sameRanges(side flows.Side) Result {
 	if sameCIDRs(known.Pod, are.Pod) && sameCIDRs(known.External, are.External) {
 		return pass("as the other cluster has them")
 	}
-	r := result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID), command.Hintf("run: %s; it updates them", in.connect())).planned("update the ranges")
+	r := in.updating(conf, result(Fail, fmt.Sprintf("%s has other ranges than %s was told", other.ID, in.cluster(side).ID)), "them", "update the ranges")
 	r.Evidence = []string{
 		fmt.Sprintf("told: pods %s, external %s", joined(known.Pod), joined(known.External)),
 		fmt.Sprintf("are: pods %s, external %s", joined(are.Pod), joined(are.External)),
@@ -288,10 +288,20 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	if in.answered(client) {
 		return pass(fmt.Sprintf("%s dials %s, not the %s's own %s, and it works", in.cluster(client).ID, dials, at, is))
 	}
-	r := result(Fail, fmt.Sprintf("%s dials %s; the %s is at %s", in.cluster(client).ID, dials, at, is),
-		command.Hintf("run: %s; it updates the client's endpoint", in.connect()),
-		command.Text("if the other address was chosen on purpose, check what it leads to")).planned("dial the server's address")
+	r := in.updating(in.peers[client].Client, result(Fail, fmt.Sprintf("%s dials %s; the %s is at %s", in.cluster(client).ID, dials, at, is)), "the client's endpoint", "dial the server's address")
+	r.Fix = append(r.Fix, command.Text("if the other address was chosen on purpose, check what it leads to"))
 	return r
+}
+
+// updating adds the advice to update an object by the plan of network connect. If another program has
+// written it, the command has to take the fields over, which the plan of a screen does not do unasked.
+func (in diagnosis) updating(o wire.Object, r Result, what, means string) Result {
+	if flows.Edited(o) {
+		r.Fix = []command.Hint{command.Hintf("run: %s; it updates %s, which another program has written", in.connect().Add("--force-conflicts"), what)}
+		return r
+	}
+	r.Fix = []command.Hint{command.Hintf("run: %s; it updates %s", in.connect(), what)}
+	return r.planned(means)
 }
 
 func (in diagnosis) answered(side flows.Side) bool { return in.readings[side].Answered(in.facts.At) }
@@ -364,7 +374,7 @@ func (in diagnosis) keys(side flows.Side) Result {
 	case end.PublicKey == nil:
 		return result(Fail, fmt.Sprintf("%s was not told %s's key", in.cluster(side).ID, other), command.Hintf("run: %s", in.connect())).planned("update the keys")
 	case !slices.Equal(end.PublicKey.Spec.PublicKey, theirs[:]):
-		r := result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other), command.Hintf("run: %s; it updates the key", in.connect())).planned("update the keys")
+		r := in.updating(end.PublicKey, result(Fail, fmt.Sprintf("%s was told another key than %s's gateway has", in.cluster(side).ID, other)), "the key", "update the keys")
 		r.Evidence = []string{fmt.Sprintf("told %s, has %s", keyText(end.PublicKey.Spec.PublicKey), keyText(theirs[:]))}
 		return r
 	}
