@@ -478,10 +478,16 @@ func (in diagnosis) ping(side flows.Side) Result {
 	return result(Fail, why, logs)
 }
 
+// narrowMTU is the least that a path should carry, in bytes: what IPv6 asks of every link.
+const narrowMTU = 1280
+
 func (in diagnosis) mtu(flows.Side) Result {
 	a, b := in.readings[flows.A].MTU, in.readings[flows.B].MTU
 	path := pathMTU(in.readings)
 	switch {
+	case path > 0 && path < narrowMTU && (in.leftToGateways() || path >= max(a, b)):
+		return result(Warn, fmt.Sprintf("only packets of %d bytes come through; %d are usual, and programs that rely on that get slow, or stall", path, narrowMTU),
+			command.Text("look for a tunnel or a VPN between the clusters, and for the MTU of its links"))
 	case path > 0 && in.leftToGateways():
 		return pass(fmt.Sprintf("packets of %d bytes come through, and the gateways send none that are longer", path))
 	case path > 0 && path < max(a, b):

@@ -20,9 +20,11 @@ const (
 	// raiseInterval is how often a path that carries less than the device is tested for
 	// longer packets (RFC 8899, PMTU_RAISE_TIMER).
 	raiseInterval = 10 * time.Minute
-	// retryInterval is how often, in the end, a peer is tested that answers no questions. Our
-	// gateways answer while they run, sometimes late; Liqo's never do.
+	// retryInterval is how often, in the end, a peer is tested that answers no questions, and a path that
+	// is narrow. Our gateways answer while they run, sometimes late; Liqo's never do.
 	retryInterval = time.Minute
+	// narrow is what a path should carry at least, in bytes: what IPv6 asks of every link.
+	narrow = 1280
 	// inUse is more than the bytes of pings between two verifications.
 	inUse = 3000
 )
@@ -81,12 +83,8 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 	// So this can be below zero.
 	carried := int64(peer.Sent+peer.Received) - int64(m.path.Bytes())
 	wait := max(100*time.Millisecond, 2*pings.Latency+50*time.Millisecond)
-	again := raiseInterval
-	if m.found == 0 {
-		again = min(retryInterval, verifyInterval<<min(m.unanswered, 5))
-	}
 	switch {
-	case m.endpoint != peer.Endpoint || m.link != link || m.found < link && now.Sub(m.searched) >= again:
+	case m.endpoint != peer.Endpoint || m.link != link || m.found < link && now.Sub(m.searched) >= m.again():
 		m.search(ctx, link, wait)
 		m.endpoint, m.link, m.searched = peer.Endpoint, link, now
 	case m.found > 0 && carried-m.carried > inUse && m.path.Shrunk(ctx, m.found, wait):
@@ -101,6 +99,18 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 		}
 	}
 	t.setPathMTU(best)
+}
+
+// again is the time between two searches on the same path. One that has become narrow may be repaired at
+// any time, and few are narrow, so they are tested as often as silent peers.
+func (m *meter) again() time.Duration {
+	switch {
+	case m.found == 0:
+		return min(retryInterval, verifyInterval<<min(m.unanswered, 5))
+	case m.found < narrow:
+		return retryInterval
+	}
+	return raiseInterval
 }
 
 // route sets the device's MTU to fit this machine's route to the peer's endpoint.
