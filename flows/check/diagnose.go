@@ -34,6 +34,7 @@ const (
 	FreeRanges flows.Code = "LT-D018"
 	PodRanges  flows.Code = "LT-D019"
 	UDPPath    flows.Code = "LT-D020"
+	KubeProxy  flows.Code = "LT-D021"
 	Ping       flows.Code = "LT-D030"
 	PathMTU    flows.Code = "LT-D031"
 	PacketLoss flows.Code = "LT-D032"
@@ -121,7 +122,8 @@ func diagnosisChecks() []definition[diagnosis] {
 		{Policies, eachSide, []flows.Code{Configured}, diagnosis.policies},
 		{Closed, eachSide, []flows.Code{GatewayPod}, diagnosis.nodesClosed},
 		{Warnings, eachSide, []flows.Code{Answers}, diagnosis.warnings},
-		{UDPPath, eachWay, []flows.Code{Endpoint, GatewayPod, Keys, Fresh}, diagnosis.path},
+		{KubeProxy, eachSide, []flows.Code{Answers}, diagnosis.kubeProxy},
+		{UDPPath, eachWay, []flows.Code{Endpoint, GatewayPod, Keys, Fresh, KubeProxy}, diagnosis.path},
 		{Ping, eachSide, []flows.Code{UDPPath}, diagnosis.ping},
 		{PathMTU, pair, []flows.Code{Ping}, diagnosis.mtu},
 		{PacketLoss, eachSide, []flows.Code{Ping}, diagnosis.loss},

@@ -414,7 +414,9 @@ func TestDiagnose(t *testing.T) {
 				f.Sides[flows.A].Nodes = nodes
 				if f.Sides[flows.A].Software == flows.Operator {
 					f.Sides[flows.A].Agents = append(f.Sides[flows.A].Agents, nodes[0].Name)
-					f.Sides[flows.A].AgentStatus[nodes[0].Name] = wire.NodeStatus{Level: wire.NodeLevel, Refused: map[string]uint64{}, Pods: &wire.PodRanges{Inside: true}}
+					f.Sides[flows.A].AgentStatus[nodes[0].Name] = wire.NodeStatus{
+						Level: wire.NodeLevel, Refused: map[string]uint64{}, Pods: &wire.PodRanges{Inside: true}, KubeProxy: wire.KubeProxyAnswers,
+					}
 				}
 				tc.facts(&f)
 				return check.Diagnose(f, new(before(f)))

@@ -197,6 +197,10 @@ func diagnosisTexts() map[flows.Code]Text {
 			[]string{"Look at the gateway's log.", "Check that its pod may write its Connection: its Role is in the same namespace."},
 		},
 		Warnings: {"no warnings about the gateway", "Kubernetes' own warnings about objects of the peering.", []string{"kubectl -n NAMESPACE get events shows all."}},
+		KubeProxy: {
+			"kube-proxy works on the nodes", "kube-proxy leads packets to a Service to its pods. If it ends, a node's Services lead to the pods that they had, and new Services nowhere: once a gateway's pod is replaced, the node port that the other cluster dials leads to nothing. Each node's agent asks kube-proxy at its health port 10256 every few seconds. It fails where the client dials and gets no answer, and is a warning elsewhere. Where nothing has answered since the agent began, it is not known: another program may have kube-proxy's task, such as Cilium, or kube-proxy may be told to answer elsewhere.",
+			[]string{"Find out why it does not run on the nodes that are named: kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide, or the log of the service that runs it, such as k3s.", "If another program has its task now: kubectl -n liqo rollout restart daemonset/liqo-tui-fabric."},
+		},
 		UDPPath: {
 			"UDP between the gateways", "Gateways that answer each other's pings reach each other. For gateways that don't, two looks a few seconds apart show what each has sent and received in between. If the client sends and the server receives nothing, the way to the server is blocked. If the server receives and the client does not, the way back is blocked. Before the second look, this is being measured.",
 			[]string{"Ask for the firewall rule that the finding names.", "Let the other cluster dial: --server-location.", "Dial another address: --client-address."},

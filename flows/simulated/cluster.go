@@ -301,7 +301,7 @@ func (c *Cluster) collect(read func(wire.Object) wire.Object) flows.ClusterFacts
 		}
 		f.AgentStatus = map[string]wire.NodeStatus{}
 		for _, node := range f.Agents {
-			f.AgentStatus[node] = wire.NodeStatus{Level: wire.NodeLevel, Refused: map[string]uint64{}, Pods: &wire.PodRanges{Inside: true}}
+			f.AgentStatus[node] = wire.NodeStatus{Level: wire.NodeLevel, Refused: map[string]uint64{}, Pods: &wire.PodRanges{Inside: true}, KubeProxy: wire.KubeProxyAnswers}
 		}
 	}
 	return f

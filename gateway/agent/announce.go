@@ -49,6 +49,7 @@ type announcer struct {
 	unreached []string       // the gateways that do not answer this node, sorted
 	also      []netip.Prefix // the ranges in AnnotationAlso to which this node has routes
 	standing  wire.NodeStatus
+	proxy     wire.KubeProxy
 
 	next    gateway.Announcer
 	looked  time.Time         // when the kernel was last read
@@ -147,7 +148,7 @@ func (a *announcer) stands(s wire.NodeStatus) {
 
 // otherwise reports whether two statuses differ. It ignores differences in texts.
 func otherwise(a, b wire.NodeStatus) bool {
-	return a.Level != b.Level || (a.Problem == "") != (b.Problem == "") || !sameNames(a.Unfit, b.Unfit)
+	return a.Level != b.Level || a.KubeProxy != b.KubeProxy || (a.Problem == "") != (b.Problem == "") || !sameNames(a.Unfit, b.Unfit)
 }
 
 // sameRanges reports whether two comparisons of pods with ranges have the same result.
@@ -229,6 +230,7 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	a.mu.Lock()
 	a.report.Unreached, a.report.Also = a.unreached, a.also
 	a.report.Status = a.standing
+	a.report.Status.KubeProxy = a.proxy
 	a.mu.Unlock()
 	var more bool
 	a.report.Status.Refused, more = first(a.counts, wire.NodeStatusMax)

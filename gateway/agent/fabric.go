@@ -67,7 +67,7 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 	}
 	announces := newAnnouncer(o, mgr.GetClient(), direct, f.refused)
 	f.leads, f.stands = announces.leads, announces.stands
-	if err := errors.Join(mgr.Add(runnable(f.repair)), announces.setup(ctx, mgr, config), mgr.Add(runnable(newPaths(f, announces).run)), mgr.Add(serveInspect(f))); err != nil {
+	if err := errors.Join(mgr.Add(runnable(f.repair)), announces.setup(ctx, mgr, config), mgr.Add(runnable(newPaths(f, announces).run)), mgr.Add(runnable(newKubeProxy(announces).run)), mgr.Add(serveInspect(f))); err != nil {
 		return err
 	}
 	if err := mgr.Add(runnable(func(ctx context.Context) error { return o.keepAddress(ctx, addressInterval, linux.HasAddress) })); err != nil {

@@ -49,7 +49,19 @@ type NodeStatus struct {
 	// Pods compares the addresses of the node's pods with the cluster's pod ranges; nil from an
 	// agent that does not compare them, and while the ranges are not known.
 	Pods *PodRanges `json:"pods,omitempty"`
+	// KubeProxy is "" also from an agent that does not ask.
+	KubeProxy KubeProxy `json:"kubeProxy,omitempty"`
 }
+
+// KubeProxy says whether the node's kube-proxy answers the node's agent.
+type KubeProxy string
+
+// States of a kube-proxy.
+const (
+	KubeProxyUnknown KubeProxy = "" // nothing has answered since the agent began
+	KubeProxyAnswers KubeProxy = "Answers"
+	KubeProxySilent  KubeProxy = "Silent" // it has answered before
+)
 
 // PodRanges says where the IPv4 addresses of a node's pods are. No peer reaches a pod outside
 // of the cluster's pod ranges, which are those of its Networks.

@@ -1,0 +1,70 @@
+package check
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+)
+
+// kubeProxy judges what the nodes' agents say of kube-proxy. Without it, a node's Services lead to the
+// pods that they had: to the gateway, as long as it is the same pod.
+func (in diagnosis) kubeProxy(side flows.Side) Result {
+	c := in.cluster(side)
+	var silent, unknown []string
+	for _, node := range c.Agents {
+		switch c.AgentStatus[node].KubeProxy {
+		case wire.KubeProxySilent:
+			silent = append(silent, node)
+		case wire.KubeProxyAnswers:
+			if slices.Contains(c.Unattended, node) { // it did when there was an agent
+				unknown = append(unknown, node)
+			}
+		default:
+			unknown = append(unknown, node)
+		}
+	}
+	switch {
+	case !c.Can().ReportNodes:
+		return result(Inconclusive, "Liqo's nodes don't tell")
+	case len(c.Agents) == 0:
+		return result(Inconclusive, "no node agent has said anything, or InternalNodes may not be read")
+	case len(silent) > 0:
+		state := Warn
+		if in.entersThrough(side, silent) {
+			state = Fail
+		}
+		return result(state, fmt.Sprintf("it does not answer any more on %s: Services lead to the pods that they had, and new ones nowhere", flows.Some(silent)),
+			command.Hintf("see why it does not run: %s", c.KubectlIn(metav1.NamespaceSystem, "get", "pods", "-l", "k8s-app=kube-proxy", "-o", "wide")),
+			command.Hintf("if another program has its task now, let the agents forget it: %s", c.KubectlIn(c.Namespace, "rollout", "restart", "daemonset/"+wire.FabricName)))
+	case len(unknown) == len(c.Agents):
+		return result(Inconclusive, "nothing has answered the agents on its port 10256: another program may have its task")
+	case len(unknown) > 0:
+		return result(Inconclusive, fmt.Sprintf("not known of %d of %s: %s", len(unknown), count(len(c.Agents), "node", "nodes"), flows.Some(unknown)))
+	}
+	return pass("answers on " + count(len(c.Agents), "node", "nodes"))
+}
+
+// entersThrough reports whether packets of a client that gets no answer come to side by the Service of
+// its gateway, on one of the nodes: on the one that is dialled, or on any of them behind a load
+// balancer or a router.
+func (in diagnosis) entersThrough(side flows.Side, nodes []string) bool {
+	server, ok := flows.ServerSide(in.readings)
+	if !ok || server != side || in.answered(server) && in.answered(server.Other()) || in.peers[side.Other()].Client == nil {
+		return false
+	}
+	if _, relayed := in.relay(); relayed {
+		return false
+	}
+	dialled, _ := in.dialled()
+	a, err := netip.ParseAddr(dialled)
+	of := slices.IndexFunc(in.cluster(side).Nodes, func(n flows.NodeFacts) bool {
+		return err == nil && (slices.Contains(n.Internal, a) || slices.Contains(n.External, a))
+	})
+	return of < 0 || slices.Contains(nodes, in.cluster(side).Nodes[of].Name)
+}
