@@ -49,6 +49,7 @@ var aboutPrograms = map[string]string{
 	"flows/check/preflight.go software":       "versions of a pair of the same programs",
 	"flows/collect/collect.go Add":            "Liqo outranks ours",
 	"flows/collect/collect.go elsewhere":      "Liqo outranks ours",
+	"flows/definitions.go DefinitionFix":      "advice names our installation",
 	"flows/facts.go self":                     "whether one is installed at all",
 	"flows/fitness.go InstalledElsewhere":     "name of the program",
 	"flows/fitness.go ObstaclesOf":            "advice names our installation",

@@ -170,6 +170,8 @@ type ClusterFacts struct {
 	ImageTrial Answer[trial.Image]
 	// APITrial is the answer to [AskAPI].
 	APITrial Answer[trial.API]
+	// Older are the answer to [AskDefinitions].
+	Older Answer[[]DefinitionFacts]
 	// Policies are the answer to [AskPolicies].
 	Policies Answer[policy.Facts]
 	// Delegation and Lending are nil if the plan or the screen does not need them.

@@ -66,9 +66,10 @@ func (c ClusterFacts) InstallationUnknown() string {
 }
 
 // DefinitionFacts describe a definition of one of Liqo's kinds that belongs to another
-// program.
+// program, or that lacks something.
 type DefinitionFacts struct {
 	Name    string
+	Kind    string // of the objects that it defines
 	Manager string // the program that wrote it last; "" if the API server does not name it
 	// Unusable is the reason that our programs can't work with it, as the end of a
 	// sentence; "" if they can, and it stays as it is.

@@ -83,6 +83,8 @@ type Step struct {
 	// Objects lists the objects to apply or delete now. It is empty unless the step is Ready. A Replace
 	// deletes them.
 	Objects []wire.Object
+	// Force is set if the step takes over fields of other managers, even if the admin has not asked for it.
+	Force bool
 	// Asks is the question on which the step depends; nil if there is none. See [Plan.Asks].
 	Asks Question
 	// Diff shows the changes by the step, as a unified diff.
@@ -341,7 +343,7 @@ func Managers(live wire.Object) []string {
 }
 
 // Edited reports whether a program other than ours has written the spec of the object. Then our change is a
-// conflict then, unless it takes the fields over.
+// conflict, unless it takes the fields over.
 func Edited(o wire.Object) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource == "" && touchesSpec(e) && !slices.Contains([]string{wire.FieldManager, wire.OperatorName, "liqo-gateway"}, e.Manager)

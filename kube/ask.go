@@ -16,6 +16,9 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 	case flows.AskContents:
 		found, err := c.Inspect(ctx, q.Tenant)
 		return flows.Read(q, found), err
+	case flows.AskDefinitions:
+		found, err := c.unusableDefinitions(ctx)
+		return flows.Read(q, found), err
 	case flows.AskPolicies:
 		found, err := c.Policies(ctx)
 		return flows.Read(q, found), err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
@@ -59,31 +60,40 @@ func (c *Cluster) othersDefinitions(ctx context.Context) ([]flows.DefinitionFact
 	if err != nil {
 		return nil, err
 	}
+	return c.judgeDefinitions(ctx, wanted, install.OthersDefinition)
+}
+
+// unusableDefinitions returns those that our programs can't use, whoever made them.
+func (c *Cluster) unusableDefinitions(ctx context.Context) ([]flows.DefinitionFacts, error) {
+	wanted, err := render.AllCRDs()
+	if err != nil {
+		return nil, err
+	}
+	return c.judgeDefinitions(ctx, wanted, install.UnfitDefinition)
+}
+
+// judge returns what is to be said about a live definition in place of the wanted one; nil for nothing.
+type judge func(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts
+
+// judgeDefinitions reads the definitions that exist, side by side.
+func (c *Cluster) judgeDefinitions(ctx context.Context, wanted []wire.Object, of judge) ([]flows.DefinitionFacts, error) {
 	found := make([]flows.DefinitionFacts, len(wanted))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, w := range wanted {
 		g.Go(func() error {
-			d, err := c.othersDefinition(ctx, w.(*apiextensionsv1.CustomResourceDefinition))
-			if d != nil {
-				found[i] = *d
+			var live apiextensionsv1.CustomResourceDefinition
+			err := c.client.Get(ctx, client.ObjectKeyFromObject(w), &live)
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("read %s: %w", apply.Name(w), err)
 			}
-			return err
+			if wanted, ok := w.(*apiextensionsv1.CustomResourceDefinition); ok && err == nil {
+				if d := of(&live, wanted); d != nil {
+					found[i] = *d
+				}
+			}
+			return nil
 		})
 	}
-	err = g.Wait()
+	err := g.Wait()
 	return slices.DeleteFunc(found, func(d flows.DefinitionFacts) bool { return d.Name == "" }), err
-}
-
-// othersDefinition returns another program's definition in place of the wanted one; nil if there
-// is none, or if it is ours.
-func (c *Cluster) othersDefinition(ctx context.Context, wanted *apiextensionsv1.CustomResourceDefinition) (*flows.DefinitionFacts, error) {
-	var live apiextensionsv1.CustomResourceDefinition
-	err := c.client.Get(ctx, client.ObjectKeyFromObject(wanted), &live)
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // there is none: that is the answer
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", apply.Name(wanted), err)
-	}
-	return install.OthersDefinition(&live, wanted), nil
 }

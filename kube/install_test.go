@@ -12,6 +12,7 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,6 +81,7 @@ func TestInstallAndUninstall(t *testing.T) {
 	c := open(t, env.Config)
 	applied(t, c)
 	t.Run("what is installed is not installed again", func(t *testing.T) { testInstallAgain(t, c) })
+	t.Run("an older definition is brought up to date", func(t *testing.T) { testOlderDefinition(t, c) })
 	t.Run("who may not see the installation does not remove it", func(t *testing.T) { testBlindUninstall(t, env) })
 	t.Run("uninstall takes what the programs made", func(t *testing.T) { testUninstall(t, c) })
 	t.Run("what was there before is neither changed nor deleted", func(t *testing.T) { testOthersNamespaces(t, env, c) })
@@ -187,6 +189,42 @@ func testUninstall(t *testing.T, c *Cluster) {
 }
 
 // testBlindUninstall has a user for whom there seems to be nothing.
+// testOlderDefinition has an admin who applies an older definition over that of the installation. The
+// API server drops the field from then on, without an error.
+func testOlderDefinition(t *testing.T, c *Cluster) {
+	ask := func() []flows.DefinitionFacts {
+		t.Helper()
+		reply, err := c.Ask(t.Context(), flows.AskDefinitions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f flows.Facts
+		reply.Store(&f, time.Now())
+		return *f.Sides[flows.A].Older.Value()
+	}
+	if older := ask(); len(older) > 0 {
+		t.Errorf("got %v before anything was changed", older)
+	}
+	d := &apiextensionsv1.CustomResourceDefinition{}
+	key := client.ObjectKey{Name: "publickeies.networking.liqo.io"}
+	if err := c.client.Get(t.Context(), key, d); err != nil {
+		t.Fatal(err)
+	}
+	delete(d.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties, "spec")
+	if err := c.client.Update(t.Context(), d, client.FieldOwner("kubectl-replace")); err != nil {
+		t.Fatal(err)
+	}
+	if older := ask(); len(older) != 1 || older[0].Kind != "PublicKey" || older[0].Manager != "kubectl-replace" || older[0].Unusable != "its version v1beta1 has no field .spec as needed" {
+		t.Errorf("got %+v", older)
+	}
+	if p := applied(t, c); p.Failure() != nil && p.Failure().Kind != flows.FailedTimeout {
+		t.Errorf("got %+v", p.Failure())
+	}
+	if older := ask(); len(older) > 0 {
+		t.Errorf("got %v after the installation", older)
+	}
+}
+
 func testBlindUninstall(t *testing.T, env *envtest.Environment) {
 	_, err := planned(t, restricted(t, env, "blind", "list", "watch"), install.PlanRemoval, engine.Options{})
 	failed, ok := errors.AsType[*flows.StepError](err)

@@ -123,16 +123,13 @@ func (r PeeringRole) signers() string {
 // values, the caller has to check them.
 func Install(p InstallParams) ([]wire.Object, error) {
 	p.Namespace = cmp.Or(p.Namespace, wire.DefaultNamespace)
-	objs, err := CRDs()
+	definitions := CRDs
+	if p.Peering.Consumes() || p.Peering.Provides() {
+		definitions = AllCRDs
+	}
+	objs, err := definitions()
 	if err != nil {
 		return nil, err
-	}
-	if p.Peering.Consumes() || p.Peering.Provides() {
-		more, err := peeringCRDs()
-		if err != nil {
-			return nil, err
-		}
-		objs = append(objs, more...)
 	}
 	pods := cmp.Or(p.Pods, &ProgramSettings{})
 	programs, err := operatorObjects(p, pods)
@@ -196,8 +193,15 @@ func clusterID(p InstallParams) *corev1.ConfigMap {
 // CRDs returns the definitions of the kinds that connections need. They are generated from Liqo's types.
 func CRDs() ([]wire.Object, error) { return copies(parsedCRDs()) }
 
-// peeringCRDs returns the definitions that lending needs besides.
-func peeringCRDs() ([]wire.Object, error) { return copies(parsedPeeringCRDs()) }
+// AllCRDs returns the definitions of [CRDs], followed by the definitions that lending needs besides.
+func AllCRDs() ([]wire.Object, error) {
+	all, err := CRDs()
+	if err != nil {
+		return nil, err
+	}
+	more, err := copies(parsedPeeringCRDs())
+	return append(all, more...), err
+}
 
 func copies(parsed []wire.Object, err error) ([]wire.Object, error) {
 	objs := make([]wire.Object, len(parsed))

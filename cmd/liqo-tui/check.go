@@ -121,7 +121,8 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 	case o.pre:
 		results, f, err = o.before(ctx, s, f, a, b, c)
 	default:
-		if err = answers.Ask(ctx, &f, [2]engine.Cluster{a, b}, flows.AskPolicies{Side: flows.A}, flows.AskPolicies{Side: flows.B}); err != nil {
+		if err = answers.Ask(ctx, &f, [2]engine.Cluster{a, b}, flows.AskDefinitions{Side: flows.A}, flows.AskDefinitions{Side: flows.B},
+			flows.AskPolicies{Side: flows.A}, flows.AskPolicies{Side: flows.B}); err != nil {
 			break
 		}
 		if f, err = engine.ReadWarnings(ctx, f, a, b); err != nil {

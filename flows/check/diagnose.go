@@ -23,6 +23,7 @@ const (
 	Configured flows.Code = "LT-D003"
 	SameRanges flows.Code = "LT-D004"
 	SamePeer   flows.Code = "LT-D005"
+	Kinds      flows.Code = "LT-D006"
 	Gateways   flows.Code = "LT-D010"
 	Endpoint   flows.Code = "LT-D011"
 	GatewayPod flows.Code = "LT-D012"
@@ -108,16 +109,17 @@ func diagnosisChecks() []definition[diagnosis] {
 	return []definition[diagnosis]{
 		{Answers, eachSide, nil, diagnosis.answers},
 		{Operator, eachSide, []flows.Code{Answers}, diagnosis.operator},
+		{Kinds, eachSide, []flows.Code{Answers}, diagnosis.definitions},
 		{SamePeer, pair, []flows.Code{Answers}, diagnosis.samePeer},
-		{Configured, eachSide, []flows.Code{Answers}, diagnosis.configured},
+		{Configured, eachSide, []flows.Code{Answers, Kinds}, diagnosis.configured},
 		{SameRanges, eachWay, []flows.Code{Configured, SamePeer}, diagnosis.sameRanges},
 		{FreeRanges, eachSide, []flows.Code{Configured}, diagnosis.free},
 		{PodRanges, eachSide, []flows.Code{Configured}, diagnosis.podAddresses},
-		{Gateways, pair, []flows.Code{Answers, SamePeer}, diagnosis.gateways},
+		{Gateways, pair, []flows.Code{Answers, SamePeer, Kinds}, diagnosis.gateways},
 		{Endpoint, pair, []flows.Code{Gateways}, diagnosis.endpoint},
 		{GatewayPod, eachSide, []flows.Code{Answers}, diagnosis.pod},
 		{Keys, eachSide, []flows.Code{Gateways}, diagnosis.keys},
-		{Fresh, eachSide, []flows.Code{GatewayPod}, diagnosis.fresh},
+		{Fresh, eachSide, []flows.Code{GatewayPod, Kinds}, diagnosis.fresh},
 		{NodePaths, eachSide, []flows.Code{GatewayPod, Fresh}, diagnosis.nodePaths}, // a gateway without a pod and rules does not answer nodes
 		{Policies, eachSide, []flows.Code{Configured}, diagnosis.policies},
 		{Closed, eachSide, []flows.Code{GatewayPod}, diagnosis.nodesClosed},
@@ -151,6 +153,32 @@ func (in diagnosis) operator(side flows.Side) Result {
 		return result(Fail, c.Operator.Problem, c.OperatorFix(command.Hintf("see: %s", c.SeeOperator("pods,events"))))
 	}
 	return pass(c.Software.String() + " works")
+}
+
+// definitions finds CRDs that lack a field which our programs set. The result is a warning while the gateways
+// answer each other, or where none of our programs runs: then nothing may depend on the field.
+func (in diagnosis) definitions(side flows.Side) Result {
+	c := in.cluster(side)
+	older := c.Older.Value()
+	switch {
+	case !c.HasCRDs:
+		return result(Inconclusive, "not all are there")
+	case c.Older.Unknown() != "":
+		return result(Inconclusive, "they can't be read: "+c.Older.Unknown())
+	case older == nil:
+		return result(Inconclusive, NotRead)
+	case len(*older) == 0:
+		return pass("have all fields that are needed")
+	}
+	state, d := Fail, (*older)[0]
+	if in.answered(flows.A) && in.answered(flows.B) || !c.Can().HaveImage {
+		state = Warn
+	}
+	r := result(state, d.Text()+"; the API server drops what it lacks", c.DefinitionFix(d)...)
+	for _, more := range (*older)[1:min(len(*older), maxWarnings)] {
+		r.Evidence = append(r.Evidence, more.Text())
+	}
+	return r
 }
 
 // samePeer judges whether each side is connected with the other cluster, and not with another cluster of the

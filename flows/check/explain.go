@@ -164,6 +164,10 @@ func diagnosisTexts() map[flows.Code]Text {
 			"the operator runs", "Without Liqo or the liqo-tui operator, nothing acts on the objects of the peering.",
 			[]string{"Check its pod: kubectl -n liqo get pods,events.", "If its log says Unauthorized, its ServiceAccount was deleted since the pod began: run liqo-tui install, then kubectl -n liqo rollout restart deployment/liqo-tui-operator.", "See LT-P007."},
 		},
+		Kinds: {
+			"definitions of Liqo's API", "API servers keep only the fields that a definition (CRD) has, and drop all others without an error. If somebody applies an older definition over that of liqo-tui, connections work until something has to be written anew, such as the key of a gateway that is replaced. liqo-tui install takes such a definition over, whoever has written it last. It is a warning while the gateways answer each other.",
+			[]string{"Run liqo-tui install: it brings the definitions up to date.", "If Helm has installed liqo-tui: helm show crds CHART | kubectl apply --server-side --force-conflicts -f -.", "Where Liqo runs, upgrade Liqo's own definitions with its chart."},
+		},
 		SamePeer: {
 			"the peer is the same cluster", "Each cluster stores which cluster it is connected with. Another one may have the same ID: what it says is not about this connection.",
 			[]string{"See LT-P023."},

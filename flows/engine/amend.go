@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,7 +19,7 @@ type wait struct {
 
 // amend adds what only the run knows: that a cluster which answered before and
 // doesn't now may come back, and that time is up.
-func (r *runner) amend(p flows.Plan, f flows.Facts) flows.Plan {
+func (r *runner) amend(ctx context.Context, p flows.Plan, f flows.Facts) flows.Plan {
 	if p.Failure() == nil {
 		r.last = p
 	} else if len(r.last.Steps) > 0 {
@@ -27,7 +28,7 @@ func (r *runner) amend(p flows.Plan, f flows.Facts) flows.Plan {
 	r.note(p.Steps, f.At)
 	if !f.At.Before(r.deadline) && p.Failure() == nil {
 		p.Steps = slices.Clone(p.Steps)
-		r.expire(p.Steps, f)
+		r.expire(ctx, p.Steps, f)
 	}
 	return p
 }
@@ -85,7 +86,7 @@ func (r *runner) outage(p flows.Plan) flows.Plan {
 
 // expire fails what is still waited for. If that is nothing, it fails what is
 // in the way instead: a change that does not last, or a value that never comes.
-func (r *runner) expire(steps []flows.Step, f flows.Facts) {
+func (r *runner) expire(ctx context.Context, steps []flows.Step, f flows.Facts) {
 	waiting := slices.ContainsFunc(steps, func(s flows.Step) bool { return s.Status == flows.Waiting })
 	for i := range steps {
 		s := &steps[i]
@@ -93,9 +94,7 @@ func (r *runner) expire(steps []flows.Step, f flows.Facts) {
 			continue
 		}
 		if s.Status == flows.Ready && s.Action.Changes() {
-			s.Fail(flows.FailedConflict, flows.CodeUndone,
-				fmt.Sprintf("not within %s: it was applied, and does not stay as applied%s", r.options.Timeout, s.AlsoWrittenBy()),
-				command.Hintf("look for another program that changes it: %s", seeWriters(f, *s)))
+			r.failUndone(ctx, s, f, fmt.Sprintf("not within %s: ", r.options.Timeout), command.Hintf("look for another program that changes it: %s", seeWriters(f, *s)))
 			continue
 		}
 		r.timeOut(s, f.At)

@@ -66,8 +66,7 @@ func (r *runner) applySide(ctx context.Context, steps []flows.Step, side flows.S
 			continue
 		}
 		if r.undone(*s) {
-			s.Fail(flows.FailedConflict, flows.CodeUndone, "it was applied, and does not stay as applied"+s.AlsoWrittenBy(),
-				command.Hintf("look for another program, or another run of this one, that changes it: %s", seeWriters(f, *s)))
+			r.failUndone(ctx, s, f, "", command.Hintf("look for another program, or another run of this one, that changes it: %s", seeWriters(f, *s)))
 			return all
 		}
 		changes, err := r.act(side, *s)(ctx, s.Objects)
@@ -92,10 +91,24 @@ func (r *runner) act(side flows.Side, s flows.Step) func(context.Context, []wire
 	switch {
 	case s.Action == flows.Delete || s.Action == flows.Replace:
 		return c.Delete
-	case r.options.Force && can:
+	case (r.options.Force || s.Force) && can:
 		return forcer.ForceApply
 	}
 	return c.Apply
+}
+
+// failUndone fails a step whose change does not last: the API server drops a field that its definition
+// lacks, or somebody changes the object back. fix is the advice in the second case.
+func (r *runner) failUndone(ctx context.Context, s *flows.Step, f flows.Facts, since string, fix command.Hint) {
+	reason := since + "it was applied, and does not stay as applied"
+	var answers Answers
+	if answers.Ask(ctx, &f, r.clusters, flows.AskDefinitions{Side: s.Side}) == nil {
+		if d, ok := f.Sides[s.Side].LostField(s.Objects); ok {
+			s.Fail(flows.FailedConflict, flows.CodeUndone, reason+": "+d.Text(), f.Sides[s.Side].DefinitionFix(d)...)
+			return
+		}
+	}
+	s.Fail(flows.FailedConflict, flows.CodeUndone, reason+s.AlsoWrittenBy(), fix)
 }
 
 // seeWriters shows who else has written what a step changes.

@@ -46,7 +46,7 @@ func (r *runner) try(ctx context.Context, p flows.Plan, f flows.Facts) error {
 			s.Reason = strings.TrimPrefix(s.Reason+"; not tried on the API server", "; ")
 			continue
 		}
-		answers, err := runner.DryRun(ctx, s.Objects, r.options.Force)
+		answers, err := runner.DryRun(ctx, s.Objects, r.options.Force || s.Force)
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", s.Side, p.ID(s.Side), err)
 		}

@@ -128,7 +128,7 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	p = r.amend(p, facts)
+	p = r.amend(ctx, p, facts)
 	r.send(p, facts.At, nil)
 	if err := r.failure(p); err != nil {
 		return false, err

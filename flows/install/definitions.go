@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,7 +19,7 @@ import (
 // if it is ours. A CRD of ours that another program has changed counts as the other
 // program's, as long as our programs can use it.
 func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts {
-	d := &flows.DefinitionFacts{Name: live.Name, Unusable: render.Unusable(live, wanted)}
+	d := &flows.DefinitionFacts{Name: live.Name, Kind: wanted.Spec.Names.Kind, Unusable: render.Unusable(live, wanted)}
 	who := flows.Managers(live)
 	if len(who) > 0 {
 		d.Manager = who[0]
@@ -30,7 +31,21 @@ func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *f
 	return d
 }
 
-// others returns the facts about the CRDs that another program has installed.
+// UnfitDefinition returns the facts about the CRD live, whichever program made it; nil if our
+// programs can use it.
+func UnfitDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts {
+	d := &flows.DefinitionFacts{Name: live.Name, Kind: wanted.Spec.Names.Kind, Unusable: render.Unusable(live, wanted)}
+	if d.Unusable == "" {
+		return nil
+	}
+	if who := flows.Managers(live); len(who) > 0 {
+		d.Manager = who[0]
+	}
+	return d
+}
+
+// others returns the facts about the CRDs that another program has installed. On a cluster with our
+// operator it omits CRDs that our programs can't use: no other program needs their present form.
 func (i *Installation) others(c flows.ClusterFacts) (all []flows.DefinitionFacts) {
 	if c.Installation.Value() == nil {
 		return c.Definitions
@@ -41,12 +56,22 @@ func (i *Installation) others(c flows.ClusterFacts) (all []flows.DefinitionFacts
 			continue
 		}
 		if live := installed[apiextensionsv1.CustomResourceDefinition](c, o.GetName()); live != nil {
-			if d := OthersDefinition(live, wanted); d != nil {
+			if d := OthersDefinition(live, wanted); d != nil && (d.Unusable == "" || installed[appsv1.Deployment](c, wire.OperatorName) == nil) {
 				all = append(all, *d)
 			}
 		}
 	}
 	return all
+}
+
+// unfit reports whether our programs can't use an installed CRD. A new installation refuses such a CRD
+// of another program, so here the CRD is ours, even if another program has changed it.
+func (i *Installation) unfit(c flows.ClusterFacts) bool {
+	return slices.ContainsFunc(i.objects, func(o wire.Object) bool {
+		wanted, ok := o.(*apiextensionsv1.CustomResourceDefinition)
+		live := installed[apiextensionsv1.CustomResourceDefinition](c, o.GetName())
+		return ok && live != nil && render.Unusable(live, wanted) != ""
+	})
 }
 
 // keptDefinitions says that our programs use the CRDs of another program, and don't

@@ -554,6 +554,7 @@ func together(side flows.Side, id string, all []flows.Step) flows.Step {
 // made, if our programs can use the CRD.
 func (i *Installation) definitions(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := i.part(side, c, stepDefinitions)
+	s.Force = i.unfit(c)
 	others := i.others(c)
 	if len(others) == 0 {
 		return s

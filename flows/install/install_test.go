@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -164,6 +165,34 @@ func TestDefinitionsThatCantBeUsedAreNamedBeforeAnythingIsChanged(t *testing.T) 
 	}
 	if log := pair.Log(); len(log) > 0 {
 		t.Errorf("got writes %v", log)
+	}
+}
+
+// Somebody has applied an older definition over ours. Nothing else needs it as it is, so it is not left
+// to whoever has written it last.
+func TestAnOlderDefinitionIsTakenOver(t *testing.T) {
+	for _, who := range []string{"kubectl", "helm"} {
+		pair := flowtest.NewPair()
+		pair.A.Bare()
+		if _, err := alone(t, pair, planned(render.InstallParams{})); err != nil {
+			t.Fatal(err)
+		}
+		f := flowtest.Facts(pair)
+		found, err := pair.A.Installation(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range found.Objects {
+			if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok && d.Name == "publickeies.networking.liqo.io" {
+				delete(d.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties, "spec")
+				d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: who, Operation: metav1.ManagedFieldsOperationUpdate}}
+			}
+		}
+		flows.Read(flows.AskInstallation{Side: flows.A}, found).Store(&f, f.At)
+		plan := planned(render.InstallParams{})(f)
+		if s, _ := plan.Step("definitions-a"); plan.Failure() != nil || s.Status != flows.Ready || !s.Force {
+			t.Errorf("%s: got %+v, %s, want it to be taken over", who, plan.Failure(), s.Status)
+		}
 	}
 }
 

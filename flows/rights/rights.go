@@ -93,7 +93,10 @@ func ToObserve(namespace string) []Permission {
 		list.Verb = "list"
 		all = append(all, list)
 	}
-	return all
+	definitions, _ := kinds.Named("CustomResourceDefinition")
+	get := toObjects(definitions)
+	get.Verb = "get"
+	return append(all, get)
 }
 
 // ToPeer are the rights to observe lending, in addition to [ToObserve]. Rights over

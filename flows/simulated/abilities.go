@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -30,6 +31,12 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 		return flows.Read(q, found), err
 	case flows.AskContents:
 		return flows.Read(q, c.inspect(q.Tenant)), nil
+	case flows.AskDefinitions:
+		var found []flows.DefinitionFacts
+		if c.behaviour.PrunesMTU {
+			found = []flows.DefinitionFacts{{Name: "gatewayclients." + networkingv1beta1.GroupVersion.Group, Kind: "GatewayClient", Manager: "kubectl", Unusable: "its version v1beta1 has no field .spec.mtu as needed"}}
+		}
+		return flows.Read(q, found), nil
 	case flows.AskImage:
 		return q.Reply(c.tryImage(*q.Try)), nil
 	case flows.AskAPI:

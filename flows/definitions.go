@@ -1,0 +1,59 @@
+package flows
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+)
+
+// AskDefinitions asks which definitions of Liqo's kinds lack something that our programs need. API
+// servers drop what a definition lacks, without an error.
+type AskDefinitions struct{ Side Side }
+
+// On implements [Question].
+func (q AskDefinitions) On() Side { return q.Side }
+
+// Terms implements [Question]. Only an installation changes definitions, and it does not ask.
+func (q AskDefinitions) Terms() Terms { return Terms{Lasts: true} }
+
+func (q AskDefinitions) slot(f *Facts) slot { return q.in(f) }
+
+func (q AskDefinitions) in(f *Facts) *Answer[[]DefinitionFacts] { return &f.Sides[q.Side].Older }
+
+// DefinitionFix is the advice about definitions that lack something.
+func (c ClusterFacts) DefinitionFix(d DefinitionFacts) []command.Hint {
+	if c.Software != Operator {
+		return command.Texts("bring it to that of Liqo v1.2 with the program that made it")
+	}
+	fix := []command.Hint{
+		command.Hintf("bring it up to date: %s", c.Ours("install")),
+		command.Hintf("if Helm has installed liqo-tui: %s | %s", command.Helm(c.Flags(), "show", "crds", "CHART"),
+			c.Kubectl("apply", "--server-side", "--force-conflicts", "-f", "-")),
+	}
+	if d.Manager == "helm" {
+		slices.Reverse(fix)
+	}
+	return fix
+}
+
+// LostField names the definition that lacks a field of one of the objects; ok is false if none does,
+// or if nobody has asked.
+func (c ClusterFacts) LostField(objects []wire.Object) (d DefinitionFacts, ok bool) {
+	if c.Older.Value() == nil {
+		return d, false
+	}
+	i := slices.IndexFunc(*c.Older.Value(), func(d DefinitionFacts) bool {
+		return slices.ContainsFunc(objects, func(o wire.Object) bool { return RefTo(o).Kind == d.Kind })
+	})
+	if i < 0 {
+		return d, false
+	}
+	return (*c.Older.Value())[i], true
+}
+
+// Text is the finding about a definition that lacks something.
+func (d DefinitionFacts) Text() string {
+	return fmt.Sprintf("definition %s is not the one that liqo-tui needs: %s", d.Name, d.Unusable)
+}
