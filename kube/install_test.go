@@ -2,8 +2,12 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,11 +15,14 @@ import (
 	"time"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -82,6 +89,7 @@ func TestInstallAndUninstall(t *testing.T) {
 	applied(t, c)
 	t.Run("what is installed is not installed again", func(t *testing.T) { testInstallAgain(t, c) })
 	t.Run("an older definition is brought up to date", func(t *testing.T) { testOlderDefinition(t, c) })
+	t.Run("images that a webhook has rewritten are installed", func(t *testing.T) { testRewrittenImages(t, env.Config, c) })
 	t.Run("who may not see the installation does not remove it", func(t *testing.T) { testBlindUninstall(t, env) })
 	t.Run("uninstall takes what the programs made", func(t *testing.T) { testUninstall(t, c) })
 	t.Run("what was there before is neither changed nor deleted", func(t *testing.T) { testOthersNamespaces(t, env, c) })
@@ -222,6 +230,73 @@ func testOlderDefinition(t *testing.T, c *Cluster) {
 	}
 	if older := ask(); len(older) > 0 {
 		t.Errorf("got %v after the installation", older)
+	}
+}
+
+// testRewrittenImages has a webhook that puts the images of a mirror into Deployments and DaemonSets.
+func testRewrittenImages(t *testing.T, api *rest.Config, c *Cluster) {
+	const asked, mirror = "example.org/gateway:v2", "mirror.local/gateway:v2"
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		var o struct {
+			Spec struct{ Template corev1.PodTemplateSpec }
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		var patches []string
+		if err := json.Unmarshal(review.Request.Object.Raw, &o); err == nil {
+			for i, container := range o.Spec.Template.Spec.Containers {
+				if container.Image == asked {
+					patches = append(patches, fmt.Sprintf(`{"op":"replace","path":"/spec/template/spec/containers/%d/image","value":%q}`, i, mirror))
+				}
+			}
+		}
+		if len(patches) > 0 {
+			review.Response.PatchType = new(admissionv1.PatchTypeJSONPatch)
+			review.Response.Patch = []byte("[" + strings.Join(patches, ",") + "]")
+		}
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	t.Cleanup(hook.Close)
+	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "mirror"}, Webhooks: []admissionregistrationv1.MutatingWebhook{{
+		Name: "mirror.example.org", AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionregistrationv1.SideEffectClassNone),
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{
+			URL: new(hook.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}),
+		},
+		Rules: []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments", "daemonsets"}},
+		}},
+	}}}
+	admin, err := client.New(api, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Create(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := admin.Delete(context.Background(), config); err != nil { //nolint:usetesting // the test's own context has ended
+			t.Error(err)
+		}
+	})
+	const says = "runs " + mirror + ", which a webhook or an admission policy of the cluster puts in place of " + asked
+	for turn := 0; ; turn++ { // the API server follows the configuration within seconds
+		plan, err := installed(t, c, render.InstallParams{ClusterID: "rome", Image: asked}, false)
+		if failed, ok := errors.AsType[*flows.StepError](err); !ok || failed.Step.Kind != flows.FailedTimeout || failed.Step.Action != flows.Wait {
+			t.Fatalf("got %v, want the operator to be waited for", err)
+		}
+		fabric, _ := plan.Step("fabric-a")
+		operator, _ := plan.Step("operator-a")
+		if fabric.Status == flows.Done && operator.Status == flows.Done && fabric.Reason == says && operator.Reason == says {
+			break
+		}
+		if turn == 4 {
+			t.Fatalf("got fabric %s, %q, operator %s, %q", fabric.Status, fabric.Reason, operator.Status, operator.Reason)
+		}
 	}
 }
 
