@@ -156,11 +156,17 @@ func (in Inputs) LinkMTU(p Peer) int {
 	return min(p.MTU, cmp.Or(p.UnderlayMTU, in.UnderlayMTU)-Overhead, fabric-vxlanOverhead)
 }
 
-// carries returns the length of the longest packet that the gateway sends to the peer, in bytes.
+// paddedTo is the number of bytes to whose multiples WireGuard pads packets. It does not pad
+// beyond the device's MTU (in the kernel: beyond the route's).
+const paddedTo = 16
+
+// carries returns the length of the longest packet that the gateway sends to the peer, in bytes. If it is less than the device's
+// MTU, it is a multiple of paddedTo: a longer packet would be padded beyond what the path
+// carries, and the pod network or this machine would send each datagram as two fragments.
 func (in Inputs) carries(p Peer) int {
 	mtu := in.LinkMTU(p)
-	if known := cmp.Or(p.PathMTU, p.UnprovenMTU); known > 0 {
-		mtu = min(mtu, known)
+	if known := cmp.Or(p.PathMTU, p.UnprovenMTU); known > 0 && known < mtu {
+		mtu = known - known%paddedTo
 	}
 	return mtu
 }

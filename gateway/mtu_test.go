@@ -22,8 +22,8 @@ func TestTunnelIsAsWideAsWhatItRunsOver(t *testing.T) {
 		{"VXLAN on GCP", 9000, 1410, 0, nil, 0, 0, 1350, 1350, 1310},
 		{"jumbo frames in a VPC", 9000, 9001, 0, nil, 8941, 1340, 8941, 8941, 8901},
 		{"jumbo frames, and a narrow route to the peer", 9000, 9001, 1500, nil, 1440, 1340, 1440, 1440, 1400},
-		{"jumbo frames, as long as nothing is known of the path", 9000, 9001, 0, nil, 0, 1340, 8941, 1340, 1300},
-		{"jumbo frames, and a path that ends them", 9000, 9001, 0, nil, 1428, 1340, 8941, 1428, 1388},
+		{"jumbo frames, as long as nothing is known of the path", 9000, 9001, 0, nil, 0, 1340, 8941, 1328, 1288},
+		{"jumbo frames, and a path that ends them", 9000, 9001, 0, nil, 1428, 1340, 8941, 1424, 1384},
 		{"one node has a narrower way to gateways", 9000, 1500, 0, []int{1450, 1500, 0}, 1400, 1340, 1400, 1400, 1360},
 		{"an admin knows better", 1300, 9001, 0, nil, 0, 0, 1300, 1300, 1260},
 		{"an admin wants too much", 8000, 1500, 0, nil, 1440, 0, 1440, 1440, 1400},
@@ -50,6 +50,28 @@ func TestTunnelIsAsWideAsWhatItRunsOver(t *testing.T) {
 		clamped := strings.Contains(s.String(), fmt.Sprintf("maxseg size set %d ", c.clamp))
 		if s.Tunnels[0].MTU != c.link || sent != c.sent || !clamped {
 			t.Errorf("%s: got a device of %d, routes of %d, want %d, %d, and segments of %d (clamped: %t)", c.name, s.Tunnels[0].MTU, sent, c.link, c.sent, c.clamp, clamped)
+		}
+	}
+}
+
+// What limits a packet can be the peer's device, or what the kernel has heard of the path: sizes
+// that no padded question has tried.
+func TestNoPacketIsPaddedBeyondThePath(t *testing.T) {
+	in := serverInputs()
+	in.UnderlayMTU = 1500
+	p := in.Peers[0]
+	p.MTU = 9000
+	device := in.LinkMTU(p)
+	for path := minMTU - Overhead; path <= device; path++ {
+		p.PathMTU = path
+		longest := in.carries(p)
+		if longest > path || path-longest >= paddedTo {
+			t.Fatalf("a path of %d: got packets of up to %d", path, longest)
+		}
+		for size := 20; size <= longest; size++ {
+			if padded := min(device, (size+15)/16*16); padded > path {
+				t.Fatalf("a path of %d: a packet of %d becomes %d", path, size, padded)
+			}
 		}
 	}
 }
