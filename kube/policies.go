@@ -62,7 +62,7 @@ func (c *Cluster) readPolicies(ctx context.Context, f *policy.Facts) error {
 	err = eachPage(ctx, c.client, &networkingv1.NetworkPolicyList{}, func(list *networkingv1.NetworkPolicyList) {
 		for i := range list.Items {
 			p := &list.Items[i]
-			isolates := policy.Isolates(p) || policy.IsolatesSenders(p)
+			isolates := policy.Isolates(policy.Ingress, p) || policy.Isolates(policy.Egress, p)
 			if isolates || policy.NamesRanges(p) {
 				f.Policies = append(f.Policies, networkingv1.NetworkPolicy{ObjectMeta: kinds.Meta(p), Spec: p.Spec})
 			}

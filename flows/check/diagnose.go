@@ -354,10 +354,11 @@ func (in diagnosis) pod(side flows.Side) Result {
 		r := result(Fail, fmt.Sprintf("%s waits: %s", pod.Name, pod.Waiting), command.Hintf("see: %s", in.kubectl(side, "describe", "pod", pod.Name)))
 		r.Evidence = in.eventsAbout(side, "Pod")
 		return r
-	case in.isolated(side) != "":
-		return result(Fail, fmt.Sprintf("%s isolates %s: neither the other gateway nor the nodes reach it", in.isolated(side), pod.Name),
-			command.Hintf("add to its spec.ingress: - ports: [{protocol: UDP, port: %d}, {protocol: UDP, port: %d}]; if it isolates egress, too, to its spec.egress: - {}", wire.DefaultPort, flows.FabricPort),
-			command.Hintf("or let it select other pods: %s", in.kubectl(side, "get", "networkpolicies", "-o", "yaml")))
+	}
+	if text, fix := in.isolated(side, pod.Name); text != "" {
+		return result(Fail, text, fix...)
+	}
+	switch {
 	case !pod.Ready:
 		return result(Warn, pod.Name+" runs, but is not ready", command.Hintf("see: %s", in.kubectl(side, "logs", pod.Name)))
 	case in.facts.At.Sub(pod.Restarted) < recentRestart:

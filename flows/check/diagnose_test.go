@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -278,6 +279,37 @@ func TestDiagnose(t *testing.T) {
 			flows.Read(flows.AskPolicies{Side: flows.B}, found).Store(f, f.At)
 			flows.Read(flows.AskPolicies{Side: flows.A}, policy.Facts{Unknown: "you may not list networkpolicies"}).Store(f, f.At)
 		}},
+		"policies-of-cilium-close": {facts: func(f *flows.Facts) {
+			cilium := func(namespace, spec string) policy.Cilium {
+				p, err := policy.ParseCilium(fmt.Appendf(nil, `{"kind":"CiliumNetworkPolicy","metadata":{"namespace":%q,"name":"p"},"spec":{"endpointSelector":{},%s}}`, namespace, spec))
+				if err != nil {
+					panic(err)
+				}
+				return p
+			}
+			found := policy.Facts{Cilium: []policy.Cilium{cilium("shop", `"egress":[{"toEntities":["cluster"]}]`), cilium("bank", `"ingressDeny":[{"fromEntities":["world"]}]`)}}
+			found.Count(policy.Pod{Namespace: "shop"})
+			found.Count(policy.Pod{Namespace: "bank"})
+			flows.Read(flows.AskPolicies{Side: flows.B}, found).Store(f, f.At)
+			found = policy.Facts{Cilium: []policy.Cilium{cilium("shop", `"egress":[{"toFQDNs":[{"matchName":"milan.example"}]}]`)}}
+			found.Count(policy.Pod{Namespace: "shop"})
+			flows.Read(flows.AskPolicies{Side: flows.A}, found).Store(f, f.At)
+		}},
+		"cilium-isolates-gateway": {
+			facts: func(f *flows.Facts) {
+				counts(f, 0, 0, 0, 0)
+				for side, spec := range [2]string{`"egress":[{"toEntities":["cluster"]}]`, `"ingress":[{}],"egress":[{}]`} {
+					p, err := policy.ParseCilium(fmt.Appendf(nil, `{"kind":"CiliumClusterwideNetworkPolicy","metadata":{"name":"default-deny"},"spec":{"endpointSelector":{},%s}}`, spec))
+					if err != nil {
+						panic(err)
+					}
+					found := policy.Facts{Cilium: []policy.Cilium{p}}
+					found.Count(policy.Pod{Namespace: f.Sides[side].Pods[0].Namespace})
+					flows.Read(flows.AskPolicies{Side: flows.Side(side)}, found).Store(f, f.At)
+				}
+			},
+			roots: []string{"LT-D012 A", "LT-D012 B"},
+		},
 		"policy-isolates-gateway": {
 			facts: func(f *flows.Facts) {
 				counts(f, 21504, 0, 0, 0)

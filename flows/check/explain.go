@@ -219,7 +219,7 @@ func diagnosisTexts() map[flows.Code]Text {
 		},
 		Policies: {
 			"policies let the peer in", "A NetworkPolicy that isolates pods drops what it does not name. Selectors of pods and namespaces match local pods only: a peer's pods have to be let in by an ipBlock with the range by which the cluster sees them.",
-			[]string{"Add the printed rule to spec.ingress of one of the policies, if the peer is to reach these pods.", "Policies of Cilium are read, too. Of Calico, Antrea and others it is only known whether there are any: let the same range in there."},
+			[]string{"Add the printed rule to one of the policies, if the peer is to reach these pods, or they the peer.", "Policies of Cilium are read, too. Of Calico, Antrea and others it is only known whether there are any: let the same range in there."},
 		},
 		FreeRanges: {
 			"ranges overlap nothing new", "A peer is seen under ranges that were free when it was connected. A route of a node, a load balancer, an endpoint or a reserved range that came later may lie in one of them. Nodes send what goes there to the peer. The operator leaves single addresses out at once, such as those of API servers, DNS and nodes, and names the rest.",

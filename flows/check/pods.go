@@ -126,25 +126,64 @@ func (in diagnosis) refusedByNodes(side flows.Side) (packets uint64, counted boo
 // maxGroups is the largest number of groups of pods in the evidence of a result.
 const maxGroups = 10
 
-// isolated names the policies that let nothing in to the gateway's pod. It returns "" if there are
-// no such policies, or if policies were not read. It also returns "" if the peer and the nodes reach
-// the gateway: then the pod network does not enforce these policies.
-func (in diagnosis) isolated(side flows.Side) string {
+// isolated names the policies that let nothing in to the gateway's pod, or nothing out to the server that
+// it dials, and the changes that help. text is "" if there are no such policies, or if policies were not
+// read. It is also "" if the peer and the nodes reach the gateway: then the pod network does not enforce
+// these policies.
+func (in diagnosis) isolated(side flows.Side, pod string) (text string, fix []command.Hint) {
 	f, namespace := in.cluster(side).Policies.Value(), in.peers[side].Tenant.Namespace
 	if f == nil || in.answered(side) && in.readings[side].Unreached == "" {
-		return ""
+		return "", nil
 	}
-	for _, g := range f.Pods {
-		if g.Namespace == namespace && f.Admits(g, netip.PrefixFrom(netip.IPv4Unspecified(), 0)) == policy.No {
-			return f.Names(g)
+	kinds := func(g policy.Group) (of string, cilium bool) {
+		if len(g.Policies) == 0 {
+			return "ciliumnetworkpolicies,ciliumclusterwidenetworkpolicies", true
 		}
+		return "networkpolicies", false
 	}
-	return ""
+	said := func(d policy.Direction, g policy.Group, peer netip.Prefix, text string, rule func(cilium bool) command.Hint) (string, []command.Hint) {
+		of, cilium := kinds(g)
+		fix := []command.Hint{command.Hintf("or let it select other pods: %s", in.kubectl(side, "get", of, "-o", "yaml"))}
+		if !f.Refuses(d, g, peer) {
+			fix = append([]command.Hint{rule(cilium)}, fix...)
+		}
+		return fmt.Sprintf(text, f.Names(g), pod), fix
+	}
+	ours := func(groups []policy.Group) int {
+		return slices.IndexFunc(groups, func(g policy.Group) bool { return g.Namespace == namespace })
+	}
+	everybody := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	if groups := f.Groups(policy.Ingress, everybody, policy.No); ours(groups) >= 0 {
+		return said(policy.Ingress, groups[ours(groups)], everybody, "%s isolates %s: neither the other gateway nor the nodes reach it", func(cilium bool) command.Hint {
+			if cilium {
+				return command.Hintf(`add to its spec.ingress: - toPorts: [{ports: [{port: "%d", protocol: UDP}, {port: "%d", protocol: UDP}]}]; if it isolates egress, too, to its spec.egress: - toEntities: [all]`, wire.DefaultPort, flows.FabricPort)
+			}
+			return command.Hintf("add to its spec.ingress: - ports: [{protocol: UDP, port: %d}, {protocol: UDP, port: %d}]; if it isolates egress, too, to its spec.egress: - {}", wire.DefaultPort, flows.FabricPort)
+		})
+	}
+	client := in.peers[side].Client
+	if client == nil {
+		return "", nil
+	}
+	address, _ := first(client.Spec.Endpoint)
+	server, err := netip.ParseAddr(address)
+	if err != nil {
+		return "", nil
+	}
+	dialled := netip.PrefixFrom(server, server.BitLen())
+	if groups := f.Groups(policy.Egress, dialled, policy.No); ours(groups) >= 0 {
+		return said(policy.Egress, groups[ours(groups)], dialled, "%s lets nothing out of %s to the other gateway", func(cilium bool) command.Hint {
+			if cilium {
+				return command.Text("add to its spec.egress: - toEntities: [all]")
+			}
+			return command.Text("add to its spec.egress: - {}")
+		})
+	}
+	return "", nil
 }
 
-// policies finds policies that drop packets between local pods and the peer, in either direction:
-// NetworkPolicies, and for packets from the peer also policies of Cilium. The admin may want these
-// policies, so the result is a warning.
+// policies finds NetworkPolicies and policies of Cilium that drop packets between local pods and the
+// peer, in either direction. The admin may want these policies, so the result is a warning.
 func (in diagnosis) policies(side flows.Side) Result {
 	c, other := in.cluster(side), in.cluster(side.Other()).ID
 	f := c.Policies.Value()
@@ -168,11 +207,14 @@ func (in diagnosis) policies(side flows.Side) Result {
 		return pass("Cilium enforces no policy: enable-policy is never")
 	}
 	ours := func(g policy.Group) bool { return g.Namespace == in.peers[side].Tenant.Namespace } // gateways, no applications
-	closed := func(p netip.Prefix) []policy.Group { return f.Groups(p, policy.No) }
-	doubtful := func(p netip.Prefix) []policy.Group { return f.Groups(p, policy.Unknown) }
-	inward, ranges := across(from, closed, ours)
-	outward, targets := across(from, f.Mute, ours)
-	unknown, _ := across(from, doubtful, ours)
+	groups := func(d policy.Direction, answer policy.Answer) ([]policy.Group, []netip.Prefix) {
+		return across(from, func(p netip.Prefix) []policy.Group { return f.Groups(d, p, answer) }, ours)
+	}
+	inward, ranges := groups(policy.Ingress, policy.No)
+	outward, targets := groups(policy.Egress, policy.No)
+	unknown, _ := groups(policy.Ingress, policy.Unknown)
+	more, _ := groups(policy.Egress, policy.Unknown)
+	unknown = append(unknown, more...)
 	if len(inward)+len(outward) == 0 {
 		var r Result
 		switch {
@@ -182,8 +224,6 @@ func (in diagnosis) policies(side flows.Side) Result {
 			r = result(Inconclusive, "not known: Cilium also refuses packets to pods without a policy (enable-policy is always)"+others)
 		case f.CiliumMode == policy.HiddenMode:
 			r = result(Inconclusive, "not known whether Cilium also refuses packets to pods without a policy: ConfigMap kube-system/cilium-config may not be read"+others)
-		case f.UnjudgedSenders() != "":
-			r = result(Inconclusive, fmt.Sprintf("no policy keeps %s's pods out; not known whether pods reach %s: this program does not judge egress of %s", other, other, f.UnjudgedSenders())+others)
 		case len(f.Others) > 0:
 			r = result(Inconclusive, fmt.Sprintf("no NetworkPolicy keeps %s's pods out, or local pods from %s", other, other)+others)
 		default:
@@ -192,9 +232,14 @@ func (in diagnosis) policies(side flows.Side) Result {
 		r.Evidence = listed(f, unknown)
 		return r
 	}
-	rule := policy.Rule
-	if len(inward) > 0 && len(inward[0].Policies) == 0 {
-		rule = policy.CiliumRule
+	lets := func(d policy.Direction, groups []policy.Group, ranges []netip.Prefix, purpose, where string) command.Hint {
+		switch {
+		case len(groups) == 0:
+			return command.Hint{}
+		case f.Refuses(d, groups[0], ranges[0]):
+			return command.Hintf("%s, narrow %sDeny: no rule allows what it refuses", purpose, where)
+		}
+		return command.Hintf("%s, add to %s: %s", purpose, where, policy.Rule(d, ranges, len(groups[0].Policies) == 0))
 	}
 	r := result(Warn, "")
 	for _, d := range []struct {
@@ -202,8 +247,8 @@ func (in diagnosis) policies(side flows.Side) Result {
 		lets, can string
 		fix       command.Hint
 	}{
-		{inward, "in from %s's pods", "can't be reached", command.Hintf("to let packets from %s in, add to spec.ingress: %s", other, rule(ranges))},
-		{outward, "out to %s's pods", "can't reach them", command.Hintf("to let packets out to %s, add to spec.egress: %s", other, policy.SenderRule(targets))},
+		{inward, "in from %s's pods", "can't be reached", lets(policy.Ingress, inward, ranges, fmt.Sprintf("to let packets from %s in", other), "spec.ingress")},
+		{outward, "out to %s's pods", "can't reach them", lets(policy.Egress, outward, targets, fmt.Sprintf("to let packets out to %s", other), "spec.egress")},
 	} {
 		if len(d.groups) == 0 {
 			continue

@@ -23,38 +23,52 @@ type Cilium struct {
 
 type ciliumRule struct {
 	EndpointSelector *metav1.LabelSelector `json:"endpointSelector"` // nil if the rule selects nodes
-	Ingress          []ciliumSources       `json:"ingress"`
-	IngressDeny      []ciliumSources       `json:"ingressDeny"`
+	Ingress          []ciliumPeers         `json:"ingress"`
+	IngressDeny      []ciliumPeers         `json:"ingressDeny"`
 	Egress           []ciliumTargets       `json:"egress"`
 	EgressDeny       []ciliumTargets       `json:"egressDeny"`
 	DefaultDeny      struct {
 		Ingress *bool `json:"ingress"`
+		Egress  *bool `json:"egress"`
 	} `json:"enableDefaultDeny"`
 }
 
-// ciliumSources is an item of a rule's ingress or ingressDeny. A list of sources that is empty but
-// not nil matches no source. If all lists of sources are nil, an item with ports or ICMP types
-// matches all sources, and an item without them matches none. For FromRequires, ToPorts and ICMPs
-// an empty list means the same as nil.
-type ciliumSources struct {
-	FromEndpoints []metav1.LabelSelector `json:"fromEndpoints"`
-	FromRequires  []metav1.LabelSelector `json:"fromRequires"`
-	FromCIDR      []string               `json:"fromCIDR"`
-	FromCIDRSet   []ciliumCIDR           `json:"fromCIDRSet"`
-	FromEntities  []string               `json:"fromEntities"`
-	FromGroups    []json.RawMessage      `json:"fromGroups"`
-	FromNodes     []json.RawMessage      `json:"fromNodes"`
-	ToPorts       []struct {
+// ciliumPeers is an item of a rule's ingress or ingressDeny. A list of peers that is empty but not nil
+// matches no peer. If all lists of peers are nil, an item with ports or ICMP types matches all peers,
+// and an item without them matches none. For Requires, ToPorts and ICMPs an empty list means the same as nil.
+type ciliumPeers struct {
+	Endpoints []metav1.LabelSelector `json:"fromEndpoints"`
+	Requires  []metav1.LabelSelector `json:"fromRequires"`
+	CIDR      []string               `json:"fromCIDR"`
+	CIDRSet   []ciliumCIDR           `json:"fromCIDRSet"`
+	Entities  []string               `json:"fromEntities"`
+	Groups    []json.RawMessage      `json:"fromGroups"`
+	Nodes     []json.RawMessage      `json:"fromNodes"`
+	Services  []json.RawMessage      `json:"-"`
+	FQDNs     []json.RawMessage      `json:"-"`
+	ciliumPorts
+}
+
+// ciliumTargets is an item of a rule's egress or egressDeny: the fields of ciliumPeers with other names.
+type ciliumTargets struct {
+	Endpoints []metav1.LabelSelector `json:"toEndpoints"`
+	Requires  []metav1.LabelSelector `json:"toRequires"`
+	CIDR      []string               `json:"toCIDR"`
+	CIDRSet   []ciliumCIDR           `json:"toCIDRSet"`
+	Entities  []string               `json:"toEntities"`
+	Groups    []json.RawMessage      `json:"toGroups"`
+	Nodes     []json.RawMessage      `json:"toNodes"`
+	Services  []json.RawMessage      `json:"toServices"`
+	FQDNs     []json.RawMessage      `json:"toFQDNs"`
+	ciliumPorts
+}
+
+type ciliumPorts struct {
+	ToPorts []struct {
 		Rules json.RawMessage `json:"rules"` // conditions of a protocol such as HTTP
 	} `json:"toPorts"`
 	ICMPs          []json.RawMessage `json:"icmps"`
 	Authentication json.RawMessage   `json:"authentication"`
-}
-
-// ciliumTargets has the ranges of an item of a rule's egress or egressDeny.
-type ciliumTargets struct {
-	ToCIDR    []string     `json:"toCIDR"`
-	ToCIDRSet []ciliumCIDR `json:"toCIDRSet"`
 }
 
 type ciliumCIDR struct {
@@ -90,12 +104,24 @@ func (p Cilium) String() string {
 	return p.Kind + " " + p.Namespace + "/" + p.Name
 }
 
-// isolates reports whether the pods that the rule selects refuse all packets that no rule lets in.
-func (r ciliumRule) isolates() bool {
-	if r.DefaultDeny.Ingress != nil {
-		return *r.DefaultDeny.Ingress
+// part returns the items with which the rule allows and refuses packets in a direction. isolates reports
+// whether the pods that the rule selects refuse all packets that no rule allows.
+func (r ciliumRule) part(d Direction) (allow, deny []ciliumPeers, isolates bool) {
+	allow, deny, given := r.Ingress, r.IngressDeny, r.DefaultDeny.Ingress
+	if d == Egress {
+		allow, deny, given = peersOf(r.Egress), peersOf(r.EgressDeny), r.DefaultDeny.Egress
 	}
-	return len(r.Ingress)+len(r.IngressDeny) > 0
+	if given != nil {
+		return allow, deny, *given
+	}
+	return allow, deny, len(allow)+len(deny) > 0
+}
+
+func peersOf(targets []ciliumTargets) (all []ciliumPeers) {
+	for _, t := range targets {
+		all = append(all, ciliumPeers(t))
+	}
+	return all
 }
 
 // Answer is the answer to a question about a policy: whether a rule selects a pod, for example, or
@@ -162,40 +188,43 @@ func ciliumSelector(s metav1.LabelSelector) (selector labels.Selector, special b
 	return selector, special, err
 }
 
-// matches reports whether one of the sources contains the whole range from. It does not look at
-// ports. A source does not contain the range if one of its exceptions overlaps the range.
-func (s ciliumSources) matches(from netip.Prefix, groups map[string][]netip.Prefix) Answer {
-	if s.FromEndpoints == nil && s.FromCIDR == nil && s.FromCIDRSet == nil && s.FromEntities == nil && s.FromGroups == nil && s.FromNodes == nil {
-		if len(s.ToPorts)+len(s.ICMPs) > 0 { // from all sources
+// matches reports whether one of the peers contains the whole range. It does not look at ports. A peer
+// does not contain the range if one of its exceptions overlaps the range.
+func (s ciliumPeers) matches(peer netip.Prefix, groups map[string][]netip.Prefix) Answer {
+	if s.Endpoints == nil && s.CIDR == nil && s.CIDRSet == nil && s.Entities == nil && s.Groups == nil && s.Nodes == nil && s.Services == nil && s.FQDNs == nil {
+		if len(s.ToPorts)+len(s.ICMPs) > 0 { // of all peers
 			return Yes
 		}
 		return No
 	}
 	answer := No
-	if len(s.FromGroups) > 0 {
+	if len(s.Groups)+len(s.Services)+len(s.FQDNs) > 0 {
 		answer = Unknown
 	}
-	for _, e := range s.FromEntities {
-		if e == "all" || e == "world" {
+	for _, e := range s.Entities {
+		switch e {
+		case "all", "world":
 			return Yes
+		case "world-ipv4": // the entity of a cluster with both families
+			answer = Unknown
 		}
 	}
-	for _, e := range s.FromEndpoints {
+	for _, e := range s.Endpoints {
 		if _, special, err := ciliumSelector(e); special || err != nil { // such as reserved:world
 			answer = Unknown
 		}
 	}
-	for _, cidr := range s.FromCIDR {
-		if covers(prefixes(cidr), nil, from) {
+	for _, cidr := range s.CIDR {
+		if covers(prefixes(cidr), nil, peer) {
 			return Yes
 		}
 	}
-	for _, c := range s.FromCIDRSet {
+	for _, c := range s.CIDRSet {
 		ranges, known := c.ranges(groups)
 		switch {
 		case !known:
 			answer = Unknown
-		case covers(ranges, prefixes(c.Except...), from):
+		case covers(ranges, prefixes(c.Except...), peer):
 			return Yes
 		}
 	}
@@ -213,26 +242,26 @@ func (c ciliumCIDR) ranges(groups map[string][]netip.Prefix) (all []netip.Prefix
 	return prefixes(c.CIDR), true
 }
 
-// overlaps reports whether the sources may contain a part of the range from.
-func (s ciliumSources) overlaps(from netip.Prefix, groups map[string][]netip.Prefix) bool {
-	if s.matches(from, groups) != No {
+// overlaps reports whether the peers may contain a part of the range.
+func (s ciliumPeers) overlaps(peer netip.Prefix, groups map[string][]netip.Prefix) bool {
+	if s.matches(peer, groups) != No {
 		return true
 	}
-	within := prefixes(s.FromCIDR...)
-	for _, c := range s.FromCIDRSet {
+	within := prefixes(s.CIDR...)
+	for _, c := range s.CIDRSet {
 		ranges, _ := c.ranges(groups)
 		within = append(within, ranges...)
 	}
-	return slices.ContainsFunc(within, from.Overlaps)
+	return slices.ContainsFunc(within, peer.Overlaps)
 }
 
-// admits reports whether an item of ingress lets in packets from the whole range, at least at one port.
-func (s ciliumSources) admits(from netip.Prefix, groups map[string][]netip.Prefix) Answer {
-	of := s.matches(from, groups)
+// admits reports whether the item allows packets from or to the whole range, at least at one port.
+func (s ciliumPeers) admits(peer netip.Prefix, groups map[string][]netip.Prefix) Answer {
+	of := s.matches(peer, groups)
 	switch {
 	case of == No:
 		return No
-	case len(s.FromRequires) > 0, len(s.Authentication) > 0:
+	case len(s.Requires) > 0, len(s.Authentication) > 0:
 		return Unknown
 	case len(s.ToPorts) > 0:
 		for _, ports := range s.ToPorts {
@@ -253,10 +282,11 @@ type Selection struct {
 	Doubt        bool // it is not known whether the rule selects the pod
 }
 
-func (f *Facts) selections(pod Pod) (all []Selection) {
+func (f *Facts) selections(d Direction, pod Pod) (all []Selection) {
 	for i, p := range f.Cilium {
 		for j, r := range p.Rules {
-			if answer := p.selects(r, pod); answer != No && (answer == Unknown || r.isolates() || len(r.Ingress) > 0) {
+			allow, deny, isolates := r.part(d)
+			if answer := p.selects(r, pod); answer != No && (isolates || len(allow)+len(deny) > 0) {
 				all = append(all, Selection{Policy: i, Rule: j, Doubt: answer == Unknown})
 			}
 		}
@@ -265,12 +295,12 @@ func (f *Facts) selections(pod Pod) (all []Selection) {
 }
 
 // ofCilium judges the rules of Cilium that select a group of pods. isolated is the answer to whether
-// the pods refuse all packets that no rule lets in. admits is the answer to whether a rule lets in
-// packets from the range. refuses is the answer to whether a rule refuses packets from it.
-func (f Facts) ofCilium(g Group, from netip.Prefix) (isolated, admits, refuses Answer) {
+// the pods refuse all packets that no rule allows. admits is the answer to whether a rule allows packets
+// from or to the range. refuses is the answer to whether a rule refuses them.
+func (f Facts) ofCilium(d Direction, g Group, peer netip.Prefix) (isolated, admits, refuses Answer) {
 	isolated, admits, refuses = No, No, No
 	for _, s := range g.Cilium {
-		r := f.Cilium[s.Policy].Rules[s.Rule]
+		allow, deny, isolates := f.Cilium[s.Policy].Rules[s.Rule].part(d)
 		says := func(is bool, otherwise Answer) Answer {
 			if is && s.Doubt {
 				return Unknown
@@ -279,14 +309,14 @@ func (f Facts) ofCilium(g Group, from netip.Prefix) (isolated, admits, refuses A
 			}
 			return otherwise
 		}
-		isolated = stronger(isolated, says(r.isolates(), No))
-		for _, in := range r.Ingress {
-			answer := in.admits(from, f.CIDRGroups)
+		isolated = stronger(isolated, says(isolates, No))
+		for _, item := range allow {
+			answer := item.admits(peer, f.CIDRGroups)
 			admits = stronger(admits, says(answer == Yes, answer))
 		}
-		for _, in := range r.IngressDeny {
-			if in.overlaps(from, f.CIDRGroups) {
-				all := in.matches(from, f.CIDRGroups) != Unknown && len(in.ToPorts)+len(in.ICMPs) == 0
+		for _, item := range deny {
+			if item.overlaps(peer, f.CIDRGroups) {
+				all := item.matches(peer, f.CIDRGroups) != Unknown && len(item.ToPorts)+len(item.ICMPs) == 0
 				refuses = stronger(refuses, says(all, Unknown))
 			}
 		}
@@ -318,11 +348,11 @@ func (p Cilium) named(groups map[string][]netip.Prefix) [][]netip.Prefix {
 		}
 	}
 	for _, r := range p.Rules {
-		for _, in := range append(slices.Clone(r.Ingress), r.IngressDeny...) {
-			add(0, in.FromCIDR, in.FromCIDRSet)
-		}
-		for _, out := range append(slices.Clone(r.Egress), r.EgressDeny...) {
-			add(2, out.ToCIDR, out.ToCIDRSet)
+		for i, d := range []Direction{Ingress, Egress} {
+			allow, deny, _ := r.part(d)
+			for _, item := range slices.Concat(allow, deny) {
+				add(2*i, item.CIDR, item.CIDRSet)
+			}
 		}
 	}
 	return all

@@ -90,12 +90,70 @@ func TestForCiliumARemotePodIsOfTheWorld(t *testing.T) {
 		for _, kind := range []string{"CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"} {
 			f := policy.Facts{Cilium: []policy.Cilium{ofCilium(t, kind, test.spec)}, CIDRGroups: groups}
 			web := policy.Pod{Namespace: "shop", ServiceAccount: "web", Labels: map[string]string{"app": "web"}, NamespaceLabels: map[string]string{"team": "a"}}
-			if got := f.Admits(f.GroupOf(web), milan); got != test.want {
+			if got := f.Admits(policy.Ingress, f.GroupOf(policy.Ingress, web), milan); got != test.want {
 				t.Errorf("%s of kind %s: got %d, want %d", name, kind, got, test.want)
 			}
-			if elsewhere := (policy.Pod{Namespace: "bank", Labels: map[string]string{"app": "db"}}); test.want != policy.Unknown && f.Admits(f.GroupOf(elsewhere), milan) != policy.Yes {
+			if elsewhere := (policy.Pod{Namespace: "bank", Labels: map[string]string{"app": "db"}}); test.want != policy.Unknown && f.Admits(policy.Ingress, f.GroupOf(policy.Ingress, elsewhere), milan) != policy.Yes {
 				t.Errorf("%s of kind %s: closes another pod", name, kind)
 			}
+		}
+	}
+}
+
+// What egress of Cilium's policies allows is found like what ingress allows.
+func TestForCiliumWhatPodsSendLeavesForTheWorld(t *testing.T) {
+	milan := netip.MustParsePrefix("253.18.0.0/16")
+	groups := map[string][]netip.Prefix{"peers": {netip.MustParsePrefix("240.0.0.0/4")}}
+	for name, test := range map[string]struct {
+		spec string
+		want policy.Answer
+	}{
+		"no rule about what goes out":  {`{ingress: [{}]}`, policy.Yes},
+		"an empty rule":                {`{egress: [{}]}`, policy.No},
+		"without default deny":         {`{egress: [{}], enableDefaultDeny: {egress: false}}`, policy.Yes},
+		"names alone are resolved":     {`{egress: [{toEndpoints: [{matchLabels: {"k8s:io.kubernetes.pod.namespace": kube-system}}], toPorts: [{ports: [{port: "53"}], rules: {dns: [{matchPattern: "*"}]}}]}]}`, policy.No},
+		"the cluster":                  {`{egress: [{toEntities: [cluster, kube-apiserver]}]}`, policy.No},
+		"the world":                    {`{egress: [{toEntities: [world]}]}`, policy.Yes},
+		"the world of IPv4":            {`{egress: [{toEntities: [world-ipv4]}]}`, policy.Unknown},
+		"at a port, to everywhere":     {`{egress: [{toPorts: [{ports: [{port: "443"}]}]}]}`, policy.Yes},
+		"what a proxy lets through":    {`{egress: [{toEntities: [all], toPorts: [{ports: [{port: "80"}], rules: {http: [{method: GET}]}}]}]}`, policy.Unknown},
+		"the peer's range":             {`{egress: [{toCIDR: [253.18.0.0/16]}]}`, policy.Yes},
+		"half of it":                   {`{egress: [{toCIDR: [253.18.0.0/17]}]}`, policy.No},
+		"but for a part of the peer's": {`{egress: [{toCIDRSet: [{cidr: 0.0.0.0/0, except: [253.18.3.0/24]}]}]}`, policy.No},
+		"a group of ranges":            {`{egress: [{toCIDRSet: [{cidrGroupRef: peers}]}]}`, policy.Yes},
+		"a group that is hidden":       {`{egress: [{toCIDRSet: [{cidrGroupRef: others}]}]}`, policy.Unknown},
+		"hosts by their names":         {`{egress: [{toFQDNs: [{matchName: milan.example}]}]}`, policy.Unknown},
+		"Services":                     {`{egress: [{toServices: [{k8sService: {serviceName: milan}}]}]}`, policy.Unknown},
+		"nodes":                        {`{egress: [{toNodes: [{}]}]}`, policy.No},
+		"ICMP alone":                   {`{egress: [{icmps: [{fields: [{type: 8}]}]}]}`, policy.No},
+		"refuses the world":            {`{egress: [{toEntities: [all]}], egressDeny: [{toEntities: [world]}]}`, policy.No},
+		"refuses it, and no more":      {`{egressDeny: [{toCIDR: [253.18.0.0/16]}], enableDefaultDeny: {egress: false}}`, policy.No},
+		"refuses a port":               {`{egress: [{toEntities: [all]}], egressDeny: [{toEntities: [world], toPorts: [{ports: [{port: "25"}]}]}]}`, policy.Unknown},
+	} {
+		for _, kind := range []string{"CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"} {
+			f := policy.Facts{Cilium: []policy.Cilium{ofCilium(t, kind, test.spec)}, CIDRGroups: groups}
+			f.Count(policy.Pod{Namespace: "shop", Labels: map[string]string{"app": "web"}})
+			f.Count(policy.Pod{Namespace: "bank", Labels: map[string]string{"app": "db"}})
+			for _, answer := range []policy.Answer{policy.No, policy.Unknown} {
+				if got := f.Groups(policy.Egress, milan, answer); (len(got) == 1) != (answer == test.want) {
+					t.Errorf("%s of kind %s: got %v for answer %d, want it for %d", name, kind, got, answer, test.want)
+				}
+			}
+		}
+	}
+}
+
+// A rule that only refuses is about the pods, too.
+func TestWhatARuleOfCiliumRefusesNoRuleAllows(t *testing.T) {
+	milan := netip.MustParsePrefix("253.18.0.0/16")
+	for spec, want := range map[string]bool{
+		`{ingressDeny: [{fromCIDR: [253.18.0.0/16]}], enableDefaultDeny: {ingress: false}}`: true,
+		`{ingress: [{}]}`: false,
+	} {
+		f := policy.Facts{Cilium: []policy.Cilium{ofCilium(t, "CiliumNetworkPolicy", spec)}}
+		g := f.GroupOf(policy.Ingress, policy.Pod{Namespace: "shop", Labels: map[string]string{"app": "web"}})
+		if got := f.Refuses(policy.Ingress, g, milan); f.Admits(policy.Ingress, g, milan) != policy.No || got != want {
+			t.Errorf("%s: refuses: %t, want %t", spec, got, want)
 		}
 	}
 }
@@ -114,8 +172,8 @@ func TestPoliciesOfBothKindsAdd(t *testing.T) {
 		"closed by Kubernetes', opened by Cilium's": {policy.Facts{Policies: []networkingv1.NetworkPolicy{deny}, Cilium: []policy.Cilium{opens}}, policy.Yes, "NetworkPolicy shop/deny, CiliumNetworkPolicy shop/p"},
 		"opened and refused":                        {policy.Facts{Cilium: []policy.Cilium{opens, refuses}}, policy.No, "CiliumNetworkPolicy shop/p, CiliumClusterwideNetworkPolicy p"},
 	} {
-		g := test.facts.GroupOf(web)
-		if got := test.facts.Admits(g, milan); got != test.want || test.facts.Names(g) != test.names {
+		g := test.facts.GroupOf(policy.Ingress, web)
+		if got := test.facts.Admits(policy.Ingress, g, milan); got != test.want || test.facts.Names(g) != test.names {
 			t.Errorf("%s: got %d by %s, want %d by %s", name, got, test.facts.Names(g), test.want, test.names)
 		}
 	}

@@ -13,6 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
+// Direction is the direction of packets, named as in policies.
+type Direction uint8
+
+// The directions.
+const (
+	Ingress Direction = iota // to the pods
+	Egress                   // from them
+)
+
 // Facts are one cluster's policies, and the pods that they select.
 type Facts struct {
 	// Policies are the NetworkPolicies that restrict ingress or egress, or that name addresses.
@@ -23,8 +32,8 @@ type Facts struct {
 	// CiliumMode is Cilium's setting enable-policy: "default", "always" or "never". It is "" if Cilium
 	// does not run or has no such setting, and [HiddenMode] if this user may not read the setting.
 	CiliumMode string
-	Pods       []Group // the pods that policies for ingress select
-	Senders    []Group // the pods whose egress NetworkPolicies restrict
+	Pods       []Group // the pods whose ingress policies restrict
+	Senders    []Group // the pods whose egress policies restrict
 	// Others names other programs, such as Calico, with policies of their own kinds on the cluster.
 	// This package does not read them.
 	Others []string
@@ -48,11 +57,10 @@ func named(p *networkingv1.NetworkPolicy) [][]netip.Prefix {
 			all[excepted] = append(all[excepted], prefixes(peer.IPBlock.Except...)...)
 		}
 	}
-	for _, r := range p.Spec.Ingress {
-		add(0, 1, r.From)
-	}
-	for _, r := range p.Spec.Egress {
-		add(2, 3, r.To)
+	for i, d := range []Direction{Ingress, Egress} {
+		for _, rule := range peers(d, p.Spec) {
+			add(2*i, 2*i+1, rule)
+		}
 	}
 	return all
 }
@@ -108,20 +116,19 @@ type Pod struct {
 	Labels, NamespaceLabels   map[string]string
 }
 
-// Isolates reports whether a policy restricts ingress. A policy without types does.
-func Isolates(p *networkingv1.NetworkPolicy) bool {
+// Isolates reports whether a policy restricts a direction. Without types, it restricts ingress, and
+// egress if it has rules for that.
+func Isolates(d Direction, p *networkingv1.NetworkPolicy) bool {
+	if d == Egress {
+		return len(p.Spec.PolicyTypes) == 0 && len(p.Spec.Egress) > 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+	}
 	return len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
-}
-
-// IsolatesSenders reports whether a policy restricts egress. A policy without types does if it has egress rules.
-func IsolatesSenders(p *networkingv1.NetworkPolicy) bool {
-	return len(p.Spec.PolicyTypes) == 0 && len(p.Spec.Egress) > 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
 }
 
 // Count adds a pod to its groups. A pod that no policy selects is in no group.
 func (f *Facts) Count(pod Pod) {
-	f.Pods = counted(f.Pods, f.GroupOf(pod))
-	f.Senders = counted(f.Senders, Group{Namespace: pod.Namespace, Policies: selecting(f.Policies, pod, IsolatesSenders)})
+	f.Pods = counted(f.Pods, f.GroupOf(Ingress, pod))
+	f.Senders = counted(f.Senders, f.GroupOf(Egress, pod))
 }
 
 func counted(groups []Group, g Group) []Group {
@@ -138,17 +145,17 @@ func counted(groups []Group, g Group) []Group {
 	return groups
 }
 
-// GroupOf returns the group to which a pod belongs. The number of its pods is 0.
-func (f *Facts) GroupOf(pod Pod) Group {
-	return Group{Namespace: pod.Namespace, Policies: selecting(f.Policies, pod, Isolates), Cilium: f.selections(pod)}
+// GroupOf is the group of a pod, which counts no pods.
+func (f *Facts) GroupOf(d Direction, pod Pod) Group {
+	return Group{Namespace: pod.Namespace, Policies: selecting(d, f.Policies, pod), Cilium: f.selections(d, pod)}
 }
 
 // selecting returns the names of the NetworkPolicies that select a pod and isolate it, sorted.
-func selecting(all []networkingv1.NetworkPolicy, pod Pod, isolates func(*networkingv1.NetworkPolicy) bool) []string {
+func selecting(d Direction, all []networkingv1.NetworkPolicy, pod Pod) []string {
 	var names []string
 	for i := range all {
 		p := &all[i]
-		if p.Namespace != pod.Namespace || !isolates(p) {
+		if p.Namespace != pod.Namespace || !Isolates(d, p) {
 			continue
 		}
 		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
@@ -160,11 +167,12 @@ func selecting(all []networkingv1.NetworkPolicy, pod Pod, isolates func(*network
 	return names
 }
 
-// Groups returns the groups for which Admits returns this answer, the largest first.
-func (f Facts) Groups(from netip.Prefix, answer Answer) []Group {
+// Groups returns the groups of pods of which this is the answer to whether packets of the whole
+// range reach them, or theirs get out to it, at least at one port. The largest is first.
+func (f Facts) Groups(d Direction, peer netip.Prefix, answer Answer) []Group {
 	var all []Group
-	for _, g := range f.Pods {
-		if f.Admits(g, from) == answer {
+	for _, g := range f.groups(d) {
+		if f.Admits(d, g, peer) == answer {
 			all = append(all, g)
 		}
 	}
@@ -172,43 +180,23 @@ func (f Facts) Groups(from netip.Prefix, answer Answer) []Group {
 	return all
 }
 
-// Mute returns the groups of pods that can't send packets to the whole range because of NetworkPolicies, the largest
-// first.
-func (f Facts) Mute(to netip.Prefix) []Group {
-	mute := slices.DeleteFunc(slices.Clone(f.Senders), func(g Group) bool {
-		return slices.ContainsFunc(f.Policies, func(p networkingv1.NetworkPolicy) bool {
-			return p.Namespace == g.Namespace && slices.Contains(g.Policies, p.Name) && slices.ContainsFunc(p.Spec.Egress, func(r networkingv1.NetworkPolicyEgressRule) bool {
-				return len(r.To) == 0 || slices.ContainsFunc(r.To, func(peer networkingv1.NetworkPolicyPeer) bool { return contains(peer.IPBlock, to) })
-			})
-		})
-	})
-	slices.SortStableFunc(mute, func(a, b Group) int { return b.Pods - a.Pods })
-	return mute
-}
-
-// UnjudgedSenders returns the name of a policy of Cilium that restricts egress; "" if there is none. This package
-// does not judge such restrictions.
-func (f Facts) UnjudgedSenders() string {
-	for _, p := range f.Cilium {
-		for _, r := range p.Rules {
-			if r.EndpointSelector != nil && len(r.Egress)+len(r.EgressDeny) > 0 {
-				return p.String()
-			}
-		}
+func (f Facts) groups(d Direction) []Group {
+	if d == Egress {
+		return f.Senders
 	}
-	return ""
+	return f.Pods
 }
 
-// Admits reports whether the policies let in packets from the whole range to a group of pods, at least at one
-// port. Without a policy, all packets are let in.
-func (f Facts) Admits(g Group, from netip.Prefix) Answer {
-	isolated, admits, refuses := f.ofCilium(g, from)
+// Admits reports whether the policies let a whole range in to a group of pods, or its packets out to
+// the range, at least at one port. Without a policy, everything passes.
+func (f Facts) Admits(d Direction, g Group, peer netip.Prefix) Answer {
+	isolated, admits, refuses := f.ofCilium(d, g, peer)
 	if len(g.Policies) > 0 {
 		isolated = Yes
 	}
 	if slices.ContainsFunc(f.Policies, func(p networkingv1.NetworkPolicy) bool {
-		return p.Namespace == g.Namespace && slices.Contains(g.Policies, p.Name) && slices.ContainsFunc(p.Spec.Ingress, func(r networkingv1.NetworkPolicyIngressRule) bool {
-			return len(r.From) == 0 || slices.ContainsFunc(r.From, func(peer networkingv1.NetworkPolicyPeer) bool { return contains(peer.IPBlock, from) })
+		return p.Namespace == g.Namespace && slices.Contains(g.Policies, p.Name) && slices.ContainsFunc(peers(d, p.Spec), func(rule []networkingv1.NetworkPolicyPeer) bool {
+			return len(rule) == 0 || slices.ContainsFunc(rule, func(of networkingv1.NetworkPolicyPeer) bool { return contains(of.IPBlock, peer) })
 		})
 	}) {
 		admits = Yes
@@ -220,6 +208,27 @@ func (f Facts) Admits(g Group, from netip.Prefix) Answer {
 		return Unknown
 	}
 	return Yes
+}
+
+// peers returns the peers of each rule.
+func peers(d Direction, s networkingv1.NetworkPolicySpec) (all [][]networkingv1.NetworkPolicyPeer) {
+	if d == Egress {
+		for _, r := range s.Egress {
+			all = append(all, r.To)
+		}
+		return all
+	}
+	for _, r := range s.Ingress {
+		all = append(all, r.From)
+	}
+	return all
+}
+
+// Refuses reports whether a rule of Cilium that only refuses does so for packets of a group: what other
+// rules allow does not help.
+func (f Facts) Refuses(d Direction, g Group, peer netip.Prefix) bool {
+	_, _, refuses := f.ofCilium(d, g, peer)
+	return refuses == Yes
 }
 
 func contains(b *networkingv1.IPBlock, from netip.Prefix) bool {
@@ -250,25 +259,18 @@ func (f Facts) Names(g Group) string {
 	return strings.Join(names, ", ")
 }
 
-// Rule returns an item of a policy's spec.ingress that lets ranges in.
-func Rule(from []netip.Prefix) string { return "- from: [" + blocks(from) + "]" }
-
-// SenderRule returns an item of a policy's spec.egress that lets packets out to ranges.
-func SenderRule(to []netip.Prefix) string { return "- to: [" + blocks(to) + "]" }
-
-func blocks(ranges []netip.Prefix) string {
-	all := make([]string, len(ranges))
-	for i, p := range ranges {
-		all[i] = "{ipBlock: {cidr: " + p.String() + "}}"
+// Rule returns an item of a policy's spec.ingress or spec.egress that lets packets in from ranges, or
+// out to them. With cilium, the policy is Cilium's.
+func Rule(d Direction, peers []netip.Prefix, cilium bool) string {
+	word := map[Direction]string{Ingress: "from", Egress: "to"}[d]
+	all := make([]string, len(peers))
+	for i, p := range peers {
+		if all[i] = p.String(); !cilium {
+			all[i] = "{ipBlock: {cidr: " + all[i] + "}}"
+		}
 	}
-	return strings.Join(all, ", ")
-}
-
-// CiliumRule returns an item of spec.ingress that lets ranges in, for a policy of Cilium.
-func CiliumRule(from []netip.Prefix) string {
-	ranges := make([]string, len(from))
-	for i, p := range from {
-		ranges[i] = p.String()
+	if cilium {
+		word += "CIDR"
 	}
-	return "- fromCIDR: [" + strings.Join(ranges, ", ") + "]"
+	return "- " + word + ": [" + strings.Join(all, ", ") + "]"
 }

@@ -51,7 +51,7 @@ func TestARemotePodIsAnAddressOfWhichOnlyIPBlocksSpeak(t *testing.T) {
 		f.Count(policy.Pod{Namespace: "shop"})
 		f.Count(policy.Pod{Namespace: "elsewhere", Labels: map[string]string{"app": "web"}})
 		closed := 0
-		for _, g := range f.Groups(milan, policy.No) {
+		for _, g := range f.Groups(policy.Ingress, milan, policy.No) {
 			closed += g.Pods
 		}
 		if closed != test.closed {
@@ -89,7 +89,7 @@ func TestPodsThatSendNothingToThePeerAreFound(t *testing.T) {
 		f.Count(policy.Pod{Namespace: "shop"})
 		f.Count(policy.Pod{Namespace: "shop", Labels: map[string]string{"app": "web"}})
 		mute := 0
-		for _, g := range f.Mute(milan) {
+		for _, g := range f.Groups(policy.Egress, milan, policy.No) {
 			mute += g.Pods
 		}
 		if mute != test.mute {

@@ -170,10 +170,10 @@ func ClosedBy(f policy.Facts, c *networkingv1beta1.Configuration, pod map[string
 	if c == nil || c.Status.Remote == nil {
 		return ""
 	}
-	group := f.GroupOf(policy.Pod{Namespace: namespace, Labels: pod})
+	group := f.GroupOf(policy.Ingress, policy.Pod{Namespace: namespace, Labels: pod})
 	for _, cidr := range c.Status.Remote.CIDR.Pod {
 		from, err := netip.ParsePrefix(string(cidr))
-		if err == nil && f.Admits(group, from) == policy.No {
+		if err == nil && f.Admits(policy.Ingress, group, from) == policy.No {
 			return fmt.Sprintf("; %s drops it: no address range there has %s", f.Names(group), from)
 		}
 	}
