@@ -65,6 +65,25 @@ func rangesKinds() []rangesKind {
 	}
 }
 
+// kept returns what the cache keeps of an object. In a large cluster, nearly all objects are other
+// nodes': of those, it keeps what identifies them.
+func (k rangesKind) kept(o any, node string) any {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return o
+	}
+	if len(k.read(u, node)) == 0 {
+		slim := &unstructured.Unstructured{}
+		slim.SetGroupVersionKind(u.GroupVersionKind())
+		slim.SetName(u.GetName())
+		slim.SetResourceVersion(u.GetResourceVersion())
+		return slim
+	}
+	u.SetManagedFields(nil)
+	unstructured.RemoveNestedField(u.Object, "status")
+	return u
+}
+
 // findAgain is the interval at which an agent asks the API server for kinds that it did not
 // serve before.
 const findAgain = 10 * time.Minute
@@ -151,13 +170,7 @@ func followKind(ctx context.Context, mgr ctrl.Manager, config *rest.Config, k ra
 	}
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(k.GroupVersionKind)
-	only := cache.ByObject{Transform: func(o any) (any, error) {
-		if u, ok := o.(*unstructured.Unstructured); ok {
-			u.SetManagedFields(nil)
-			unstructured.RemoveNestedField(u.Object, "status")
-		}
-		return o, nil
-	}}
+	only := cache.ByObject{Transform: func(o any) (any, error) { return k.kept(o, g.node), nil }}
 	if k.own {
 		only.Field = fields.OneTermEqualSelector(metav1.ObjectNameField, g.node)
 	}
