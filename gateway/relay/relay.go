@@ -35,7 +35,11 @@ func Run(ctx context.Context, c Config) error {
 	var ends [2]*net.UDPConn
 	for i := range ends {
 		port := c.Listen.Port() + uint16(i)
-		conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.Listen.Addr(), port)))
+		at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.Listen.Addr(), port))
+		if c.Listen.Addr() == netip.IPv6Unspecified() {
+			at.IP = nil // the same, but where the kernel has no IPv6, it is all of IPv4
+		}
+		conn, err := net.ListenUDP("udp", at)
 		if err != nil {
 			return fmt.Errorf("listen at UDP port %d: %w", port, err)
 		}
