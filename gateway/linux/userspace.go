@@ -77,7 +77,7 @@ func ensureTunNode() error {
 	}
 	err := unix.Mknod(tunNode, unix.S_IFCHR|0o600, int(unix.Mkdev(10, 200)))
 	if err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("userspace WireGuard needs %s: mknod (CAP_MKNOD): %w", tunNode, err)
+		return fmt.Errorf("userspace WireGuard needs %s: mknod (CAP_MKNOD): %w; user namespaces and runc 1.2.0 to 1.2.3 refuse it: load the kernel module wireguard on the node, or update runc", tunNode, err)
 	}
 	return nil
 }
