@@ -415,7 +415,7 @@ func TestAPeerWithoutRoomIsToldWhatToDo(t *testing.T) {
 		}
 		seen[last.Status.Remote.CIDR.Pod[0]] = true
 	}
-	const most = 12 // without those with Istio's, Submariner's and broadcast addresses, and that with a range of milan's
+	const most = 11 // without those with Consul's, Kuma's, Submariner's and broadcast addresses, and that with a range of milan's
 	if len(seen) < most-1 || len(seen) > most+1 {
 		t.Errorf("%d peers have a range each, want about %d", len(seen), most)
 	}

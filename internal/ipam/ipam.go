@@ -46,7 +46,9 @@ func Fixed() []Reservation {
 		v4(100, 100, 100, 200, 32, "Alibaba Cloud's metadata"),
 		v4(192, 0, 0, 192, 32, "Oracle Cloud's metadata"),
 		v4(224, 0, 0, 0, 4, "multicast"),
+		v4(240, 0, 0, 0, 16, "Consul's virtual addresses"),
 		v4(240, 240, 0, 0, 16, "Istio's automatic addresses"),
+		v4(241, 0, 0, 0, 16, "Kuma's addresses of Services"),
 		v4(242, 0, 0, 0, 8, "Submariner's Globalnet"),
 		v4(255, 0, 0, 0, 8, "broadcast, and the end of the address space"),
 	}
@@ -106,7 +108,7 @@ func Around(routes, own []netip.Prefix) []netip.Prefix {
 // DefaultPools returns the prefixes from which peers are given ranges: class E, which Linux
 // routes like any other, and which no LAN, VPC, VPN or API server uses. Packets with these
 // addresses are never bare on a wire: between nodes they are inside the fabric, and the
-// tunnel carries real addresses. Of the 3583 prefixes of length 16 that are not [Fixed],
+// tunnel carries real addresses. Of the 3581 prefixes of length 16 that are not [Fixed],
 // each peer takes two.
 func DefaultPools() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{240}), 4)}

@@ -43,7 +43,7 @@ func TestAllocate(t *testing.T) {
 		},
 		{name: "another kind has another position", want: "10.70.0.0/16", kind: External, taken: reserved("10.70.0.0/16"), got: "247.112.0.0/16"},
 		{name: "next free from the position", want: "10.244.0.0/16", taken: reserved("10.244.0.0/16", "253.18.0.0/15"), got: "253.20.0.0/16"},
-		{name: "round the end of the pool", want: "10.244.0.0/16", taken: reserved("10.244.0.0/16", "253.0.0.0/9", "253.128.0.0/9", "254.0.0.0/8"), got: "240.0.0.0/16"},
+		{name: "round the end of the pool", want: "10.244.0.0/16", taken: reserved("10.244.0.0/16", "253.0.0.0/9", "253.128.0.0/9", "254.0.0.0/8"), got: "240.1.0.0/16"},
 		{name: "overlap by a part", want: "10.1.0.0/16", taken: reserved("10.1.2.0/24"), got: "253.18.0.0/16", why: "it overlaps 10.1.2.0/24, a test"},
 		{name: "overlap by a whole", want: "10.1.0.0/16", taken: reserved("10.0.0.0/12"), got: "253.18.0.0/16", why: "it overlaps 10.0.0.0/12, a test"},
 		{name: "shared by carriers and VPNs", want: "100.64.0.0/16", got: "253.18.0.0/16", why: "it is neither private nor in a pool"},
