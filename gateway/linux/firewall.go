@@ -29,19 +29,37 @@ func (s *session) syncFirewall(want gateway.KernelState) ([]string, error) {
 	if len(lines) == 0 {
 		return nil, nil
 	}
-	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: gateway.TableName}
-	if changeable(have, want.Firewall) {
-		err = s.changeTable(table, have, want.Firewall)
-	} else {
-		err = s.replaceTable(table, want.Firewall)
+	change := changeable(have, want.Firewall)
+	err = s.writeFirewall(change, have, want.Firewall)
+	if err != nil && change && s.known == nil {
+		// The same change would fail again, for example because somebody has made a set anew
+		// with another size. With known, want is not the whole table.
+		if err = s.openFirewall(); err == nil {
+			err = s.writeFirewall(false, have, want.Firewall)
+		}
 	}
 	if err != nil {
 		return lines, err
 	}
-	if err := s.nft.Flush(); err != nil {
-		return lines, fmt.Errorf("write nft table %s: %w", gateway.TableName, err)
-	}
 	return lines, errors.Join(s.forgetFlows(changedZones(have, want.Firewall)), s.forgetFlowsTo(changedDestinations(have, want.Firewall)))
+}
+
+// writeFirewall turns have into want in one transaction: by changes, or by a new table.
+func (s *session) writeFirewall(change bool, have, want gateway.Table) error {
+	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: gateway.TableName}
+	var err error
+	if change {
+		err = s.changeTable(table, have, want)
+	} else {
+		err = s.replaceTable(table, want)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.nft.Flush(); err != nil {
+		return fmt.Errorf("write nft table %s: %w", gateway.TableName, err)
+	}
+	return nil
 }
 
 func (s *session) replaceTable(table *nftables.Table, want gateway.Table) error {

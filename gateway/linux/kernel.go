@@ -68,19 +68,31 @@ func open() (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}
-	// A table with a few hundred rules does not fit the default buffers: the
-	// kernel then answers "no buffer space available".
-	nft, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(largeBuffers))
-	if err != nil {
+	s := &session{nl: nl}
+	if err := s.openFirewall(); err != nil {
 		nl.Close()
-		return nil, fmt.Errorf("open nftables: %w", err)
+		return nil, err
 	}
-	s := &session{nl: nl, nft: nft}
 	if err := s.listLinks(); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// openFirewall opens the socket to nftables, and closes the one before.
+func (s *session) openFirewall() error {
+	// A table with a few hundred rules does not fit the default buffers: the
+	// kernel then answers "no buffer space available".
+	nft, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(largeBuffers))
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	if s.nft != nil {
+		_ = s.nft.CloseLasting() // nothing can be done about it
+	}
+	s.nft = nft
+	return nil
 }
 
 // largeBuffers is generic so that it fits the socket type of nftables' netlink library without an

@@ -156,3 +156,16 @@ func TestUpdateAfterAFailureReads(t *testing.T) {
 	}
 	n.expect(n.state(1, 2))
 }
+
+// Somebody has made a set anew that has room for one element alone: what is to be added to it is
+// refused, however often it is tried.
+func TestATableThatRefusesChangesIsReplaced(t *testing.T) {
+	n := newLonelyNode(t)
+	n.update(n.state(1))
+	n.NFT(`flush table ip liqo-tui
+		delete set ip liqo-tui remotes
+		table ip liqo-tui { set remotes { type ipv4_addr; size 1; flags interval; comment "other clusters, as seen from here"; }
+		}`)
+	n.bring(n.kernel.Sync, n.state(1, 2, 3))
+	n.expect(n.state(1, 2, 3))
+}
