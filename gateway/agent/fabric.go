@@ -23,6 +23,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 	"github.com/liqo-tui/liqo-tui/internal/discovery"
 	"github.com/liqo-tui/liqo-tui/internal/discovery/mdns"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -212,13 +213,7 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 	} else {
 		changes, err = f.kernel.Update(state)
 	}
-	for _, c := range changes {
-		if damage {
-			f.options.Log.Warn("undid another program's change", "change", c)
-		} else {
-			f.options.Log.Info("set up", "change", c)
-		}
-	}
+	tunnel.LogChanges(f.options.Log, damage, changes)
 	f.wanted, f.applied = state, err == nil
 	if err == nil {
 		f.leads(toConfirm(in.Gateways))

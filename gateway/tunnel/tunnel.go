@@ -294,16 +294,11 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.KernelStat
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	damage := t.applied != nil && t.applied.Equal(state)
-	for i, c := range changes {
-		switch {
-		case damage:
-			t.repairs++
+	LogChanges(t.config.Log, damage, changes)
+	if damage {
+		t.repairs += uint64(len(changes))
+		for _, c := range changes {
 			t.fights.repaired(now, c)
-			t.config.Log.Warn("undid another program's change", "change", c)
-		case i < logged:
-			t.config.Log.Info("set up", "change", c)
-		case i == logged:
-			t.config.Log.Info("set up", "more changes", len(changes)-i)
 		}
 	}
 	switch {
@@ -322,9 +317,24 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.KernelStat
 	t.problem = err
 }
 
-// logged is the largest number of changes that are logged one by one. In a large cluster, the first state has
-// thousands of nodes.
+// logged is the largest number of changes that are logged one by one. In a large cluster, the first state
+// has thousands of nodes, and a device that goes down takes thousands of routes with it.
 const logged = 50
+
+// LogChanges logs the changes that were made to the kernel. With damage, they undo another program's changes.
+func LogChanges(log *slog.Logger, damage bool, changes []string) {
+	level, text := slog.LevelInfo, "set up"
+	if damage {
+		level, text = slog.LevelWarn, "undid another program's change"
+	}
+	for i, c := range changes {
+		if i == logged {
+			log.Log(context.Background(), level, text, "more changes", len(changes)-i)
+			return
+		}
+		log.Log(context.Background(), level, text, "change", c)
+	}
+}
 
 func errorText(err error) string {
 	if err == nil {
