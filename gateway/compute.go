@@ -87,7 +87,7 @@ const (
 // state can satisfy: see errAddress and the errors beside it. It leaves out the nodes and the
 // addresses of nodes that [Inputs.Fitting] leaves out.
 func Compute(in Inputs) (KernelState, error) {
-	if err := in.check(); err != nil {
+	if err := in.Check(); err != nil {
 		return KernelState{}, err
 	}
 	in, _ = in.Fitting()
@@ -110,6 +110,7 @@ func Compute(in Inputs) (KernelState, error) {
 		s.Routes = append(s.Routes, in.routes(p)...)
 	}
 	s.Routes = append(s.Routes, in.localRoutes()...)
+	s.Neighbors, s.Forwards = make([]Neighbor, 0, len(in.Nodes)+1), make([]Forward, 0, len(in.Nodes)+1)
 	s.reach(in.NodeIP, in.NodeIP)
 	for _, n := range in.Nodes {
 		if n.IP != in.NodeIP {
@@ -212,7 +213,11 @@ func (in Inputs) routes(p Peer) []Route {
 // default route can't replace this, because pod networks drop packets of a pod with another source
 // address.
 func (in Inputs) localRoutes() []Route {
-	var routes []Route
+	most := 1 + len(in.Hosts) + len(in.Local.Pod) + len(in.Local.External)
+	for _, n := range in.Nodes {
+		most += 1 + len(n.Pods)
+	}
+	routes := make([]Route, 0, most)
 	lead := func(to netip.Prefix, node netip.Addr) {
 		routes = append(routes, Route{Table: LocalTable, Type: Unicast, Destination: to, Via: node, Device: FabricDevice})
 	}

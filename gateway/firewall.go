@@ -430,7 +430,7 @@ func rule(about string, s ...Statement) FirewallRule {
 // refuse overlapping elements.
 func addressSet(name, about string, elements []Element) Set {
 	slices.SortFunc(elements, compareElement)
-	s := Set{Name: name, Comment: about, Key: KeyAddress}
+	s := Set{Name: name, Comment: about, Key: KeyAddress, Elements: slices.Grow([]Element(nil), len(elements))}
 	for _, e := range elements {
 		// A container precedes its content.
 		if n := len(s.Elements); n == 0 || !ipam.Contains(s.Elements[n-1].Prefix, e.Prefix) {

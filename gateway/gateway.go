@@ -133,6 +133,8 @@ type Inputs struct {
 	Nodes       []Node
 	Hosts       []Host
 	Peers       []Peer
+
+	fits bool // [Inputs.Fitting] has left Nodes
 }
 
 // Gateway is a gateway pod as a node sees it.

@@ -337,11 +337,14 @@ func (in Inputs) sets(peers []Peer) []Set {
 // from a link-local address, which pod networks give to the node's end of a pod's link. No
 // router passes on packets from such an address.
 func (in Inputs) senders() Set {
-	all := append(elements("pods, and devices that lead to them", in.Local.Pod), hosts([]netip.Addr{in.NodeIP})...)
-	all = append(all, Element{Prefix: linkLocal(), Comment: "the node's end of this pod's link"})
+	nodes := make([]netip.Addr, 1, 1+2*len(in.Nodes))
+	nodes[0] = in.NodeIP
 	for _, n := range in.Nodes {
-		all = append(all, hosts(append([]netip.Addr{n.IP}, n.Addresses...))...)
+		nodes = append(append(nodes, n.IP), n.Addresses...)
 	}
+	slices.SortFunc(nodes, netip.Addr.Compare) // cheaper than as elements
+	all := append(hosts(slices.Compact(nodes)), elements("pods, and devices that lead to them", in.Local.Pod)...)
+	all = append(all, Element{Prefix: linkLocal(), Comment: "the node's end of this pod's link"})
 	return addressSet(setSenders, "where nodes of this cluster send from", all)
 }
 

@@ -148,7 +148,8 @@ func (in Inputs) checkHosts() error {
 	return nil
 }
 
-func (in Inputs) check() error {
+// Check returns the reason for which Compute refuses inputs; nil if it does not.
+func (in Inputs) Check() error {
 	if err := checkAddr("gateway pod", in.PodIP); err != nil {
 		return err
 	}
@@ -185,14 +186,24 @@ type UnfitNode struct {
 // the same address, the later report counts. Addresses outside the cluster's pod ranges are no
 // mistake, so Fitting leaves them out without a reason.
 func (in Inputs) Fitting() (Inputs, []UnfitNode) {
-	byAge := slices.SortedFunc(slices.Values(in.Nodes), func(a, b Node) int {
+	if in.fits {
+		return in, nil
+	}
+	// There can be thousands of nodes, and each write of one brings them here: they are sorted
+	// by their positions, and copied once.
+	byAge := make([]*Node, len(in.Nodes))
+	for i := range in.Nodes {
+		byAge[i] = &in.Nodes[i]
+	}
+	slices.SortFunc(byAge, func(a, b *Node) int {
 		return cmp.Or(cmp.Compare(b.Revision, a.Revision), cmp.Compare(a.Name, b.Name))
 	})
-	in.Nodes = nil
+	fitting := make([]*Node, 0, len(byAge))
 	var unfit []UnfitNode
 	byAddress := make(map[netip.Addr]string, len(byAge))
 	byPods := make(map[netip.Prefix]string, len(byAge))
-	for _, n := range byAge {
+	for _, given := range byAge {
+		n := *given
 		refuse := func(err error) { unfit = append(unfit, UnfitNode{n.Name, err}) }
 		if err := checkAddr("its address", n.IP); err != nil {
 			refuse(err)
@@ -207,9 +218,8 @@ func (in Inputs) Fitting() (Inputs, []UnfitNode) {
 			refuse(checkUnderlay(n.MTU))
 			n.MTU = 0
 		}
-		pods := n.Pods
-		n.Pods = nil
-		for _, p := range pods {
+		n.Pods = make([]netip.Prefix, 0, len(given.Pods))
+		for _, p := range given.Pods {
 			within := func(c netip.Prefix) bool { return ipam.Contains(c, p) }
 			other, taken := byPods[p]
 			switch err := checkPrefix(named{"its pods", p}); {
@@ -225,9 +235,13 @@ func (in Inputs) Fitting() (Inputs, []UnfitNode) {
 			}
 		}
 		n.Addresses = slices.DeleteFunc(slices.Clone(n.Addresses), func(a netip.Addr) bool { return checkAddr("", a) != nil })
-		in.Nodes = append(in.Nodes, n)
+		fitting = append(fitting, &n)
 	}
-	slices.SortFunc(in.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(fitting, func(a, b *Node) int { return cmp.Compare(a.Name, b.Name) })
+	in.Nodes, in.fits = make([]Node, len(fitting)), true
+	for i, n := range fitting {
+		in.Nodes[i] = *n
+	}
 	slices.SortStableFunc(unfit, func(a, b UnfitNode) int { return cmp.Compare(a.Name, b.Name) })
 	return in, unfit
 }

@@ -160,6 +160,7 @@ func (n *nodes) list(now time.Time) (known []gateway.Node, broken []gateway.Unfi
 	default:
 		missing = errNodesUnknown
 	}
+	known = make([]gateway.Node, 0, len(n.known))
 	for _, node := range n.known {
 		known = append(known, node)
 	}

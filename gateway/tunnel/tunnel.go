@@ -140,7 +140,7 @@ func New(c Config) *Tunnel {
 // Set sets the wanted state, and brings the kernel to it. If no state can satisfy w, Set
 // returns an error, and keeps the former wanted state.
 func (t *Tunnel) Set(w Wanted) error {
-	_, err := gateway.Compute(w.Inputs)
+	err := w.Inputs.Check()
 	t.mu.Lock()
 	if err != nil {
 		t.errors++
