@@ -22,7 +22,7 @@ func roleName(user string) string {
 	name := strings.Trim(notInName.ReplaceAllString(strings.ToLower(user), "-"), "-")
 	if name != user {
 		sum := sha256.Sum256([]byte(user))
-		name += "-" + hex.EncodeToString(sum[:4])
+		name = strings.Trim(name+"-"+hex.EncodeToString(sum[:4]), "-")
 	}
 	return "liqo-tui-" + name
 }
