@@ -557,7 +557,7 @@ func (l lab) testBesideLiqo(t *testing.T) {
 		"app.kubernetes.io/name=controller-manager", "app.kubernetes.io/part-of=liqo")...)
 	got := l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-milan", "--cluster-id", "milan",
 		"--pod-cidr", labPodCIDR, "--image", labImage).want(t, exit.Preflight)
-	if !strings.Contains(got.err, "two operators would fight") {
+	if !strings.Contains(got.err, "two operators would undo each other") {
 		t.Errorf("got %q, want the reason", got.err)
 	}
 }
