@@ -141,12 +141,13 @@ func (in diagnosis) isolated(side flows.Side, pod string) (text string, fix []co
 		}
 		return "networkpolicies", false
 	}
-	said := func(d policy.Direction, g policy.Group, peer netip.Prefix, text string, rule func(cilium bool) command.Hint) (string, []command.Hint) {
+	said := func(d policy.Direction, g policy.Group, peer netip.Prefix, text string, rule func(cilium bool) command.Hint) (reason string, fix []command.Hint) {
 		of, cilium := kinds(g)
-		fix := []command.Hint{command.Hintf("or let it select other pods: %s", in.kubectl(side, "get", of, "-o", "yaml"))}
+		or := "" // no rule helps against a refusal
 		if !f.Refuses(d, g, peer) {
-			fix = append([]command.Hint{rule(cilium)}, fix...)
+			fix, or = append(fix, rule(cilium)), "or "
 		}
+		fix = append(fix, command.Hintf(or+"let the policy select other pods; to see it: %s", in.kubectl(side, "get", of, "-o", "yaml")))
 		return fmt.Sprintf(text, f.Names(g), pod), fix
 	}
 	ours := func(groups []policy.Group) int {
@@ -156,9 +157,9 @@ func (in diagnosis) isolated(side flows.Side, pod string) (text string, fix []co
 	if groups := f.Groups(policy.Ingress, everybody, policy.No); ours(groups) >= 0 {
 		return said(policy.Ingress, groups[ours(groups)], everybody, "%s isolates %s: neither the other gateway nor the nodes reach it", func(cilium bool) command.Hint {
 			if cilium {
-				return command.Hintf(`add to its spec.ingress: - toPorts: [{ports: [{port: "%d", protocol: UDP}, {port: "%d", protocol: UDP}]}]; if it isolates egress, too, to its spec.egress: - toEntities: [all]`, wire.DefaultPort, flows.FabricPort)
+				return command.Hintf(`add to its spec.ingress: - toPorts: [{ports: [{port: "%d", protocol: UDP}, {port: "%d", protocol: UDP}]}]; if it also isolates egress, add to its spec.egress: - toEntities: [all]`, wire.DefaultPort, flows.FabricPort)
 			}
-			return command.Hintf("add to its spec.ingress: - ports: [{protocol: UDP, port: %d}, {protocol: UDP, port: %d}]; if it isolates egress, too, to its spec.egress: - {}", wire.DefaultPort, flows.FabricPort)
+			return command.Hintf("add to its spec.ingress: - ports: [{protocol: UDP, port: %d}, {protocol: UDP, port: %d}]; if it also isolates egress, add to its spec.egress: - {}", wire.DefaultPort, flows.FabricPort)
 		})
 	}
 	client := in.peers[side].Client

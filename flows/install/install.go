@@ -341,7 +341,7 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 	}
 	if c.ID != "" && c.ID != i.params.ClusterID {
 		return new(flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage,
-			fmt.Sprintf("the peers know this cluster as %s, not as %s", c.ID, i.params.ClusterID), command.Text("give the present ID with --cluster-id")))
+			fmt.Sprintf("the peers know this cluster as %s, not as %s", c.ID, i.params.ClusterID), command.Text("give the present ID with "+[...]string{"--cluster-id", "--remote-cluster-id"}[side])))
 	}
 	if err := i.params.ClusterID.Choose(); c.ID == "" && err != nil {
 		return new(flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage, err.Error(),
