@@ -51,10 +51,9 @@ func newKubeProxy(a *announcer) *kubeProxy {
 func (k *kubeProxy) run(ctx context.Context) error {
 	for wait := time.Duration(0); sleep.For(ctx, wait); {
 		state := k.note(k.ask(ctx), time.Now())
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() == nil { // else the question was cut short
+			k.told(state)
 		}
-		k.told(state)
 		if wait = kubeProxyInterval; !k.silent.IsZero() && state == wire.KubeProxyAnswers {
 			wait = kubeProxyAgain
 		}

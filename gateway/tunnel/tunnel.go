@@ -323,16 +323,16 @@ const logged = 50
 
 // LogChanges logs the changes that were made to the kernel. With damage, they undo another program's changes.
 func LogChanges(log *slog.Logger, damage bool, changes []string) {
-	level, text := slog.LevelInfo, "set up"
+	say, text := log.Info, "set up"
 	if damage {
-		level, text = slog.LevelWarn, "undid another program's change"
+		say, text = log.Warn, "undid another program's change"
 	}
 	for i, c := range changes {
 		if i == logged {
-			log.Log(context.Background(), level, text, "more changes", len(changes)-i)
+			say(text, "more changes", len(changes)-i)
 			return
 		}
-		log.Log(context.Background(), level, text, "change", c)
+		say(text, "change", c)
 	}
 }
 
