@@ -60,8 +60,8 @@ type Facts struct {
 // observation of the cluster serves all of its connections.
 type ClusterFacts struct {
 	Context ContextRef
-	// Instead is what the admin chose in place of the context's own: a cluster and a user of the
-	// kubeconfig, or a user to impersonate.
+	// Instead is the cluster, user or impersonated user that the admin chose instead of those in the
+	// context.
 	Instead command.Instead
 	Server  string // URL of the API server
 	// Described is set if the facts come from a file or flags, and not from the cluster itself.
@@ -128,13 +128,13 @@ type ClusterFacts struct {
 	Unattended []string
 	// AttendanceUnknown is set if the agents' pods may not be read. Then Unattended is empty.
 	AttendanceUnknown bool
-	// PodsHidden is set if this user may not read the pods of gateways in all namespaces. PodsSeen is
+	// PodsHidden is set unless this user may read the pods of gateways in every namespace. PodsSeen is
 	// the only namespace whose pods this user reads; "" if there is no such namespace. In all other
 	// namespaces a gateway may have a pod, although Pods has none.
 	PodsHidden bool
 	PodsSeen   string
-	// ManagersHidden is set if this user may not read the Deployments of all namespaces. Then an
-	// operator may be installed, although Software is NoSoftware.
+	// ManagersHidden is set unless this user may read the Deployments of every namespace. If it is set,
+	// an operator may be installed, although Software is NoSoftware.
 	ManagersHidden bool
 	// PeersHidden is set if this user may read only one namespace. Then other namespaces may have
 	// connections that are not in these facts.
@@ -347,8 +347,8 @@ type End struct {
 	// peer.
 	Unreached []string
 	// NodeProblems lists the problems of nodes on the way to the peer. Each text begins with the name
-	// of the node. Problems with this gateway come first, then problems of nodes with all gateways.
-	// Each part is sorted by node.
+	// of the node. Problems with this gateway come first, then problems of a node that affect all
+	// gateways. Each part is sorted by node.
 	NodeProblems []string
 }
 
@@ -419,9 +419,9 @@ func (c ClusterFacts) endIn(namespace string, remote wire.ClusterID) End {
 	return p
 }
 
-// nodeProblems returns a function that lists the problems of nodes with one gateway, which its
-// namespace/name selects. A node that is not set up may not lead to any gateway, so its problem is at
-// the end of all lists. [End.NodeProblems] describes the order.
+// nodeProblems returns a function. The function takes a gateway's namespace/name, and lists the
+// problems that nodes have with that gateway. A node that is not set up may not lead to any gateway,
+// so its problem is at the end of all lists. [End.NodeProblems] describes the order.
 func (c ClusterFacts) nodeProblems() func(gateway string) []string {
 	var all []string
 	of := map[string][]string{}
@@ -459,8 +459,9 @@ func (c ClusterFacts) FindNamespace(name string) *corev1.Namespace {
 }
 
 // home has the namespaces in which a connection with one peer may be; "" means that there is no such
-// namespace. If several namespaces have a gateway to the peer, gateway is works, otherwise labelled,
-// otherwise the first of them. The same order decides for other.
+// namespace. If several namespaces have a gateway to the peer, one of them is preferred: works, or
+// labelled if works is "". If the preferred namespace has no gateway, gateway is the first of them.
+// The same rule decides for other.
 type home struct {
 	labelled string // the first namespace with the peer's label
 	works    string // the first namespace with a Connection that is Connected
@@ -475,8 +476,8 @@ func (h home) namespace(standard string) string {
 	return cmp.Or(h.gateway, h.other, h.labelled, standard)
 }
 
-// homes finds the namespaces of all connections, or of the connection with the peer only if only is
-// not "".
+// homes finds the namespaces of all connections. If the parameter only is set, only that peer's entry
+// is complete.
 func (c ClusterFacts) homes(only wire.ClusterID) map[wire.ClusterID]home {
 	all := map[wire.ClusterID]home{}
 	for i := range c.Namespaces {

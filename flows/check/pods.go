@@ -271,8 +271,8 @@ func (in diagnosis) policies(side flows.Side) Result {
 	return r
 }
 
-// across returns the ranges from which cut finds pods to be cut off. groups are the pods that are cut
-// off from the last of these ranges. across ignores the groups for which without returns true.
+// across calls cut for each range, and returns the ranges for which cut found groups. groups are those
+// found for the last such range. across ignores the groups for which without returns true.
 func across(ranges []netip.Prefix, cut func(netip.Prefix) []policy.Group, without func(policy.Group) bool) (groups []policy.Group, from []netip.Prefix) {
 	for _, p := range ranges {
 		if found := slices.DeleteFunc(cut(p), without); len(found) > 0 {

@@ -135,8 +135,8 @@ func Grow[O wire.Object](f *flows.ClusterFacts, objects []O) {
 // Finish adds the facts that follow from several objects together. Call it after the last Add.
 func (all *Collection) Finish(f *flows.ClusterFacts) {
 	if f.UID == "" && all.identity != nil {
-		// The user may not read the namespace kube-system. The UID of the ConfigMap is enough to
-		// compare two clusters if the user may read kube-system in neither of them.
+		// The user has no right to read the namespace kube-system. The UID of the ConfigMap stands in
+		// for its UID, but only in a comparison with a cluster where the user has no such right, either.
 		f.UID, f.UIDStandsIn = string(all.identity.UID), true
 	}
 	if all.deployment != nil {

@@ -76,7 +76,7 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	}
 	p.Image, p.Pods = cmp.Or(p.Image, told.Image), cmp.Or(p.Pods, told.Pods)
 	p.Namespace, p.ClusterID = c.Namespace, cmp.Or(p.ClusterID, c.ID)
-	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // another range would replace the Network, not only update it
+	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // without the present range, the default would replace the Network
 	p.ServiceCIDR = cmp.Or(p.ServiceCIDR, told.ServiceCIDR)
 	p.Peering, p.APIServer = cmp.Or(p.Peering, told.Peering), cmp.Or(p.APIServer, told.APIServer)
 	if len(p.Pools) == 0 {
@@ -91,7 +91,7 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	if d := installed[appsv1.DaemonSet](c, wire.FabricName); d != nil {
 		p.Announce = cmp.Or(p.Announce, render.Announced(d))
 	}
-	if p.OperatorReplicas == 0 && told.OperatorReplicas > 0 { // an operator that was scaled to zero runs again, with one pod
+	if p.OperatorReplicas == 0 && told.OperatorReplicas > 0 { // 0 replicas are not kept: the default, 1, applies
 		p.OperatorReplicas = min(told.OperatorReplicas, maxOperatorReplicas)
 	}
 	if p.GatewayReplicas == 0 {
@@ -137,7 +137,8 @@ func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flo
 	steps = i.steps(side, c)
 	if c.Software == flows.Operator && (!broken || c.Installation.Value() == nil && c.Installation.Unknown() == "") {
 		// The operator's Deployment exists, so the installation is complete: see [parts]. An operator
-		// that works is upgraded by the command install, not by a plan for a connection.
+		// that works is upgraded by the command install, not by a plan for a connection. If the
+		// operator is broken, the steps count as done until the installation is read.
 		for k := range steps {
 			steps[k].Status, steps[k].Reason, steps[k].Objects, steps[k].Diff = flows.Done, "", nil, ""
 		}
@@ -293,9 +294,9 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 	return steps
 }
 
-// obsoleteRights returns the step that removes the rights, and the Service of the proxy, that the
-// operator does not need after a change of its part in lending. Consumers that got rights through
-// these roles lose them.
+// obsoleteRights returns the step that removes those objects of the part stepRights that we made and
+// no longer want, for example after a change of --peering. Consumers lose the rights that these roles
+// gave them.
 func (i *Installation) obsoleteRights(side flows.Side, c flows.ClusterFacts) flows.Step {
 	var all []flows.Step
 	if c.Installation.Value() != nil {
@@ -395,9 +396,8 @@ func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Ste
 	return nil
 }
 
-// endsAccess counts the clusters that would lose access to this cluster if the operator gets this
-// role, or the clusters to which this cluster would lose its access. It returns "" if no access
-// would end.
+// endsAccess returns the reason that the change to role would end existing access, with the number of
+// clusters, or the reason that this number is unknown; "" if no access would end.
 func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil {
@@ -415,11 +415,10 @@ func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	return ""
 }
 
-// replaced reports whether no older operator can act on new templates. An operator replaces the
-// gateways when their templates change. An older operator would use the new image, which may not
-// run, and would not make the objects that the new version needs beside the gateways. So an upgrade
-// waits until the new operator works. There is nothing to wait for in a new installation, or if the
-// older operator does not work.
+// replaced reports whether the templates can be applied now: the operator has this version and works,
+// or the older one does not work, or none is installed. An operator replaces the gateways when their
+// templates change. An older operator would use the new image, which may not run, and would not make
+// the objects that the new version needs beside the gateways.
 func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
 	switch {
 	case installed[appsv1.Deployment](c, wire.OperatorName) == nil:
@@ -466,10 +465,10 @@ func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) fl
 	return s
 }
 
-// admitted describes how admission in the cluster has changed the containers of our object live, if
-// nothing else differs from want. Admission would make the same change in the next apply, too, so
-// the object counts as applied. admitted returns "" if admission has changed nothing, or if more
-// differs.
+// admitted compares live, our object in the cluster, with want. If only admission's changes to the
+// containers differ, it describes them, and the object counts as applied: admission would make the
+// same changes in the next apply, too. admitted returns "" if admission has changed nothing, or if
+// more differs.
 func admitted(live, want wire.Object) string {
 	var copied wire.Object
 	switch want.(type) {
@@ -603,7 +602,8 @@ func (i *Installation) served(c flows.ClusterFacts) bool {
 	})
 }
 
-// operatorWorks returns the step that waits until the operator works, with the present settings.
+// operatorWorks returns the step that waits until the operator works with the settings of this
+// installation.
 func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "operator-works"), Side: side, Action: flows.Wait, Title: "operator works", Status: flows.Waiting, Code: flows.CodeNotReady}
 	problem := flows.FirstObstacle(side, c)
@@ -669,7 +669,7 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 func (i *Installation) fabricRuns(side flows.Side, c flows.ClusterFacts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, "fabric-runs"), Side: side, Action: flows.Wait, Title: "node agent runs on all nodes", Status: flows.Waiting, Code: flows.CodeNotReady}
 	f := installed[appsv1.DaemonSet](c, wire.FabricName)
-	able := int32(0) // the DaemonSet's number without the nodes that don't answer, and those where agents can't run
+	able := int32(0) // DesiredNumberScheduled without the nodes that are not ready or have an old kernel
 	if f != nil {
 		able = f.Status.DesiredNumberScheduled
 		for _, n := range c.Nodes {

@@ -93,8 +93,8 @@ func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flow
 	return flows.PlanReset, ""
 }
 
-// withoutContents returns facts that do not say what the namespaces contain. The contents are read
-// only after the objects of lending are deleted.
+// withoutContents clears Facts.Contents, so that the network's plan asks for the contents again after
+// the objects of lending are deleted.
 func withoutContents(f flows.Facts) flows.Facts {
 	f.Contents = [2]flows.Answer[flows.Contents]{}
 	return f
@@ -143,8 +143,9 @@ type removal struct {
 
 // findUnmanaged returns the mapped namespaces on the provider that no other program removes, by
 // name. A provider removes its mapped namespaces after its copy of the NamespaceMap is deleted. Our
-// operator does so only if it also has copies of the ResourceSlices. So a namespace stays if these
-// copies do not exist any more, and nothing creates them again.
+// operator does so only if it also has copies of the ResourceSlices. So no program removes a
+// namespace if its NamespaceMap's copy is gone or, with our operator, if the copies of the
+// ResourceSlices are gone, and the consumer will not create them again.
 func (r removal) findUnmanaged() map[string]bool {
 	out := map[string]bool{}
 	copied := in(r.tenant(r.pro).Namespace, r.lending(r.pro).Slices, func(s *authv1beta1.ResourceSlice) bool { return r.copied(s) })
@@ -164,8 +165,8 @@ func (r removal) findUnmanaged() map[string]bool {
 }
 
 // unseen refuses the removal if the user may not list the consumer's pods, Nodes or
-// ForeignClusters. Without these lists, the plan would delete pods on virtual nodes before the admin
-// has agreed, or before the pods have ended.
+// ForeignClusters. Without these lists, the plan sees no pods to evict. It would delete virtual nodes
+// under running pods, and not ask before.
 func (r removal) unseen() (steps []flows.Step) {
 	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {
 		if r.covers(r.con) && r.lending(r.con).Hidden[kind] && r.remains() {
@@ -295,8 +296,9 @@ func (r removal) remains() bool {
 	return len(r.slices())+len(r.virtualNodes())+len(r.maps())+len(r.identities())+len(r.kubeconfigs()) > 0
 }
 
-// forgetUnreachable returns the step that removes the mark that markGone sets; nil if there is no
-// mark of ours. With the mark, the consumer's Liqo would not work with the provider later.
+// forgetUnreachable returns the step that removes the mark that markGone sets. While other steps are
+// left, it returns a blocked step for any mark; at the end, it returns a step only for our own mark.
+// With the mark, the consumer's Liqo would not work with the provider later.
 func (r removal) forgetUnreachable(done bool) []flows.Step {
 	c := r.cluster(r.con)
 	if !r.covers(r.con) || c == nil || c.Annotations[peering.AnnotationUnreachable] == "" || !wroteAnnotation(c) && done {
@@ -423,7 +425,8 @@ func (r removal) lent(ns *corev1.Namespace) bool {
 }
 
 // copies returns the provider's copies of the consumer's NamespaceMaps and ResourceSlices. Copies of
-// Renew objects are not included, because they are deleted together with the access.
+// Renew objects are not included: they are deleted together with the access or, in a run that does
+// not cover the consumer, by a step of evictConsumer.
 func (r removal) copies() (all []wire.Object) {
 	namespace, l := r.tenant(r.pro).Namespace, r.lending(r.pro)
 	for _, m := range in(namespace, l.Maps, func(m *offloadingv1beta1.NamespaceMap) bool { return r.copied(m) }) {

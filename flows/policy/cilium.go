@@ -49,7 +49,9 @@ type ciliumPeers struct {
 	ciliumPorts
 }
 
-// ciliumTargets is an item of a rule's egress or egressDeny: the fields of ciliumPeers with other names.
+// ciliumTargets is an item of a rule's egress or egressDeny. It has the same Go fields as ciliumPeers,
+// so that peersOf can convert it. Only the JSON names differ: "-" marks a field that only the other type
+// reads.
 type ciliumTargets struct {
 	Endpoints []metav1.LabelSelector `json:"toEndpoints"`
 	Requires  []metav1.LabelSelector `json:"toRequires"`
@@ -135,7 +137,8 @@ const (
 	Yes
 )
 
-// Cilium adds labels with these keys to the labels of a pod.
+// Cilium adds labels with these keys to the labels of a pod. ciliumNamespaceLabels is a prefix of such
+// keys.
 const (
 	ciliumNamespace       = "io.kubernetes.pod.namespace"
 	ciliumNamespaceLabels = "io.cilium.k8s.namespace.labels."
@@ -165,8 +168,8 @@ func (p Cilium) selects(r ciliumRule, pod Pod) Answer {
 }
 
 // ciliumSelector returns the selector without the prefixes of its labels, such as "k8s:". Cilium calls
-// such a prefix the label's source. special is true if the source of a label is neither k8s nor any:
-// pods don't have such labels.
+// such a prefix the label's source. special is true if the source of a label is neither "k8s" nor
+// "any": pods don't have such labels.
 func ciliumSelector(s metav1.LabelSelector) (selector labels.Selector, special bool, err error) {
 	plain := metav1.LabelSelector{MatchLabels: map[string]string{}}
 	key := func(k string) string {
@@ -188,8 +191,8 @@ func ciliumSelector(s metav1.LabelSelector) (selector labels.Selector, special b
 	return selector, special, err
 }
 
-// matches reports whether one of the peers contains the whole range. It does not look at ports. A peer
-// does not contain the range if one of its exceptions overlaps the range.
+// matches reports whether one of the peers contains the whole range. It does not look at which ports
+// there are. A peer does not contain the range if one of its exceptions overlaps the range.
 func (s ciliumPeers) matches(peer netip.Prefix, groups map[string][]netip.Prefix) Answer {
 	if s.Endpoints == nil && s.CIDR == nil && s.CIDRSet == nil && s.Entities == nil && s.Groups == nil && s.Nodes == nil && s.Services == nil && s.FQDNs == nil {
 		if len(s.ToPorts)+len(s.ICMPs) > 0 { // of all peers
@@ -335,8 +338,8 @@ func stronger(a, b Answer) Answer {
 	return No
 }
 
-// named returns four lists of a policy's ranges: of ingress, the exceptions of these, of egress, the
-// exceptions of these. Each list has allowed and denied ranges.
+// named returns four lists of a policy's ranges: the ingress ranges, the exceptions to them, the egress
+// ranges, and the exceptions to them. Each list mixes the ranges of allow and deny rules.
 func (p Cilium) named(groups map[string][]netip.Prefix) [][]netip.Prefix {
 	all := make([][]netip.Prefix, 4)
 	add := func(allowed int, cidrs []string, sets []ciliumCIDR) {
