@@ -14,8 +14,8 @@ import (
 const keepalive = 15 * time.Second
 
 // lastResort is the largest metric. The kernel uses a route with this metric only if no other route of
-// the table matches. The route is needed while a device has no routes: packets with a peer's mark must
-// not go to local pods with the same addresses.
+// the table matches. The route is needed while a tunnel's device has no routes: packets to a remote pod
+// must not reach a local pod with the same address.
 const lastResort = math.MaxInt32
 
 // Names of counters of packets in the nftables tables of gateways and nodes. A counter whose name begins
@@ -27,13 +27,14 @@ const (
 	// DroppedDestination counts packets from the tunnel whose destination is neither a pod nor an
 	// external address of this cluster, and packets from the tunnel to the fabric's port.
 	DroppedDestination = "dropped-destination"
-	// DroppedInput counts packets that the gateway itself refuses. It accepts pings and questions about
-	// the path's MTU, and only through the tunnel.
+	// DroppedInput counts refused packets to the gateway pod itself. It accepts pings and questions
+	// about the path's MTU, and only through the tunnel.
 	DroppedInput = "dropped-input"
 	// DroppedOutput counts packets to the peer with a source that the peer must not see.
 	DroppedOutput = "dropped-output"
 	// DroppedFabric counts packets over the fabric from a sender outside of it, for example a pod. It
-	// also counts packets to or from addresses that are not addresses of the fabric.
+	// also counts packets out of the fabric that are not to a peer (on gateways), or not from a peer
+	// (on nodes).
 	DroppedFabric = "dropped-fabric"
 	// DroppedNodes counts packets from a peer to an address of a node.
 	DroppedNodes = "dropped-nodes"
@@ -134,8 +135,8 @@ func fabricLink(underlay netip.Addr, mtu int) Link {
 	return Link{Name: FabricDevice, Alias: "liqo-tui: between nodes and gateways", VNI: fabricVNI, Port: FabricPort, MAC: FabricMAC(underlay), MTU: mtu - vxlanOverhead, Up: true}
 }
 
-// reach makes an underlay address usable as a next hop in the fabric. The packets around the fabric's
-// frames go to the address by. It may belong to a node that passes the packets on.
+// reach makes an underlay address usable as a next hop in the fabric. The outer VXLAN packets are sent
+// to the address in the parameter by. It may belong to a node that forwards them.
 func (s *KernelState) reach(underlay, by netip.Addr) {
 	mac := FabricMAC(underlay)
 	s.Neighbors = append(s.Neighbors, Neighbor{Device: FabricDevice, IP: underlay, MAC: mac})
@@ -145,7 +146,7 @@ func (s *KernelState) reach(underlay, by netip.Addr) {
 // LinkMTU returns the MTU of a tunnel's device. It is the smallest of three: the wanted MTU, the MTU of
 // the route to the endpoint less WireGuard's overhead, and the longest packet of this cluster's
 // fabric. A longer packet would need fragments outside of the tunnel. They cost more than smaller
-// packets inside, and userspace WireGuard loses whole batches because of them. The search for the
+// packets in the tunnel, and userspace WireGuard loses whole batches because of them. The search for the
 // path's MTU can't find the limit of this cluster's fabric, because it ends in the two gateways.
 func (in Inputs) LinkMTU(p Peer) int {
 	fabric := in.UnderlayMTU
@@ -157,8 +158,8 @@ func (in Inputs) LinkMTU(p Peer) int {
 	return min(p.MTU, cmp.Or(p.UnderlayMTU, in.UnderlayMTU)-Overhead, fabric-vxlanOverhead)
 }
 
-// paddedTo is the number of bytes to whose multiples WireGuard pads packets. It does not pad
-// beyond the device's MTU (in the kernel: beyond the route's).
+// WireGuard pads packets to a multiple of paddedTo bytes. It does not pad beyond the device's MTU (in
+// the kernel: beyond the route's).
 const paddedTo = 16
 
 // carries returns the length of the longest packet that the gateway sends to the peer, in bytes. If it is less than the device's
@@ -208,10 +209,10 @@ func (in Inputs) routes(p Peer) []Route {
 	return routes
 }
 
-// localRoutes returns the routing table for packets from a tunnel. If no node has announced a pod, its
-// packets go to the node of this gateway, which has the pod network's routes. The gateway pod's
-// default route can't replace this, because pod networks drop packets of a pod with another source
-// address.
+// localRoutes returns the routing table for packets from a tunnel. Packets to a pod that no node has
+// announced go to this gateway's node, which has the pod network's routes. The gateway pod's default
+// route can't replace this, because pod networks drop packets that a pod sends with a source address
+// that is not its own.
 func (in Inputs) localRoutes() []Route {
 	most := 1 + len(in.Hosts) + len(in.Local.Pod) + len(in.Local.External)
 	for _, n := range in.Nodes {

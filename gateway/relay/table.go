@@ -25,16 +25,16 @@ const (
 	maxSessions = 128
 	maxPerPair  = 3
 	// maxAttempts is the number of initiations that are remembered for each port: as many as
-	// unknownPerSecond allows in 2 s. A packet reaches a gateway over a satellite and comes back
-	// in less time. Bursts, and initiations of known senders, fill this memory earlier.
+	// unknownPerSecond allows in 2 s, which is longer than a round trip over a satellite. In a
+	// burst, and with initiations of known senders, the memory covers less than 2 s.
 	maxAttempts = 2 * unknownPerSecond
 	// unknownPerSecond and knownPerSecond limit the initiations that are passed on from each port.
 	// Unknown senders are addresses without a session. Anybody can send initiations from made-up
 	// addresses, so the limit for unknown senders does not apply to known senders: a flood can't
-	// keep a gateway with a session from its next handshake.
+	// prevent the next handshake of a gateway that has a session.
 	unknownPerSecond, knownPerSecond = 2000, 200
 	// maxWaiting is the largest number of waiting addresses for each port. waitFor is how long an
-	// address waits after its last initiation. Gateways send one every 15 s at least.
+	// address waits after its last initiation. Gateways send at least one every 15 s.
 	maxWaiting = 64
 	waitFor    = 20 * time.Second
 	// firstPerSecond and firstBurst limit the addresses that begin to wait after their first
@@ -42,9 +42,8 @@ const (
 	// again, and a sender with made-up addresses rarely uses one twice. So a flood keeps no gateway
 	// out.
 	firstPerSecond, firstBurst = 2, 20
-	// perWaiting is how many initiations of the other port may be sent to a waiting address for
-	// each initiation that came from that address. allWaiting is the largest number that it can
-	// collect. So nobody can use a relay to flood other machines.
+	// Each initiation from a waiting address earns it perWaiting initiations from the other port,
+	// up to allWaiting unused ones. So nobody can use a relay to flood other machines.
 	perWaiting, allWaiting = 2, 8
 	// The first logBurst entries about gateways are logged at once. After them, one entry is logged
 	// every logEvery.
@@ -57,8 +56,8 @@ const (
 // A WireGuard gateway answers only a sender that has the right key. So if the gateway at one port
 // answers an address at the other port, the two are peers, and the relay passes their packets to
 // each other. A message names its session by an index, and each gateway has chosen its index at
-// random. A sender with a made-up address does not know the index. So no address owns a port, and
-// no address can take the place of a gateway: other senders can only have sessions of their own.
+// random. A sender with a made-up address does not know the index. So a port is not reserved for an
+// address: several senders can have sessions at it, but none can take the place of a gateway.
 type table struct {
 	ports    [2]uint16
 	allow    []netip.Prefix      // senders that may begin handshakes; all if empty
@@ -246,8 +245,8 @@ func (e *portState) wait(now time.Time, from netip.AddrPort, again bool) bool {
 // choose returns to with up to two more addresses that may be the peer of an initiation's sender.
 // It prefers waiting addresses that have sent several initiations: it takes the last of them, and a
 // random other one. If there are fewer than two, it takes the last of the other waiting addresses.
-// The last address finds a gateway that moves from port to port. The random address gives each
-// gateway a chance.
+// The last address finds a gateway whose NAT gives it a new source port each time. The random
+// address gives each gateway a chance.
 func (e *portState) choose(now time.Time, to []netip.AddrPort) []netip.AddrPort {
 	const limit = 2
 	var found []int // positions in e.waiting, the preferred ones first
@@ -315,7 +314,7 @@ func (t *table) open(now time.Time, port int, from netip.AddrPort, m message, d 
 		t.dropFirst(samePair)
 	}
 	// If all sessions are taken, an address that has a session gets a new one in its place. So other
-	// senders can't keep a gateway with a session from its next handshake.
+	// senders can't prevent the next handshake of a gateway that has a session.
 	if len(t.sessions) >= maxSessions && !t.dropFirst(func(o *session) bool { return o.ends[0] == s.ends[0] || o.ends[1] == s.ends[1] }) {
 		return false
 	}

@@ -67,8 +67,8 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	advice := w.dog.Advise(now, w.carried, pings, peer.Handshake)
 	switch advice {
 	case ping.Fine:
-		// Only a handshake proves that the peer is back. A packet alone does not: a server dials, too, and
-		// it may not receive the packets of this end.
+		// Only a handshake proves that the peer is back. A packet alone does not: it may be a handshake of
+		// a server that dials but can't hear this end.
 		if w.redials > 0 && !peer.Handshake.IsZero() {
 			t.pingNow() // so that the state is connected at once
 			w.redials = 0
@@ -97,11 +97,11 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 
 const (
 	// rekeyRetry is the first delay until a client dials again after its own key or its server's key has
-	// changed. Both ends learn of the new key at about the same time. The first packets of the earlier end
-	// are lost, and if both ends dial at once, each drops the other's answer. WireGuard itself tries again
-	// only after 5 s. Each later delay is half of the time from the change to the last try. The delays
-	// grow, because WireGuard forgets a handshake when it begins a new one: an answer that takes a second
-	// has to come before the next try.
+	// changed. Both ends learn of the new key at about the same time. The first packets of the end that
+	// learns of it first are lost, and if both ends dial at once, each drops the other's answer. WireGuard
+	// itself tries again only after 5 s. Each later delay is half of the time from the change to the last
+	// try, but at least rekeyRetry and twice the latency. The delays grow, because WireGuard forgets a
+	// handshake when it begins a new one: an answer that takes a second has to come before the next try.
 	rekeyRetry = 200 * time.Millisecond
 	// rekeyFor is the time after a change of a key in which the client dials with these delays. After that
 	// time, the delays are the usual ones for a silent peer.
@@ -242,7 +242,7 @@ func (t *Tunnel) takeNews() bool {
 const (
 	// perEndpoint is the number of handshakes with one endpoint before the next endpoint is tried. The
 	// peer's last address comes first, then the configured endpoints, because a server may have several.
-	// If the time between two redials is at least rarely, each endpoint gets only one handshake.
+	// If at least 5 s (rarely) pass between two redials, each endpoint gets only one handshake.
 	perEndpoint = 4
 	rarely      = 5 * time.Second
 	// perPort is the number of handshakes from one port before the client uses the next port. A machine
@@ -250,16 +250,16 @@ const (
 	// node keeps a flow that began before its kube-proxy knew the Service. A flow from a new port is new
 	// to such a machine.
 	perPort = 2
-	// quickPorts is the number of first redials in which perPort alone decides on a new port. Later, the
-	// client keeps a port for at least portFor. It uses 10 ports in turn, and Linux forgets an unanswered
+	// For the first quickPorts redials, only perPort decides when the port changes. Later, the client
+	// keeps a port for at least portFor. It uses 10 ports in turn, and Linux forgets an unanswered
 	// flow after 30 s (nf_conntrack_udp_timeout). So the flow of a port is forgotten before the client
 	// uses the port again.
 	quickPorts = 8
 	portFor    = 5 * time.Second
 )
 
-// portIsDue reports whether the n-th redial without an answer needs another port. The client uses the present
-// port since the time since.
+// portIsDue reports whether the n-th redial without an answer needs another port. The parameter since is when the
+// client began to use the present port.
 func portIsDue(n int, now, since time.Time) bool {
 	return n%perPort == 0 && (n <= quickPorts || now.Sub(since) >= portFor)
 }
@@ -297,7 +297,7 @@ func (t *Tunnel) redial(n int) {
 	}
 }
 
-// Ask pings the peer now. If the peer is silent, the next redials come as soon as after a change.
+// Ask pings the peer now. If the peer is silent, the redials become frequent again, see redialSooner.
 func (t *Tunnel) Ask() {
 	t.redialSooner()
 	t.pingNow()
