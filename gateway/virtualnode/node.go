@@ -50,8 +50,8 @@ type Options struct {
 	// pods; "" to serve none.
 	Listen string
 	// Patience is how long the Node stays ready after the provider becomes silent. 0 means 40 s, the time that
-	// Kubernetes waits for a kubelet. Kubernetes sends no packets to the pods of a Node that is not ready,
-	// although these pods may still run.
+	// Kubernetes before 1.32 waits for a kubelet (50 s since). Services send no packets to the pods of a Node
+	// that is not ready, although these pods may still run.
 	Patience time.Duration
 	Log      *slog.Logger
 }
@@ -101,8 +101,8 @@ type virtualNode struct {
 // written holds the values that this program has written last.
 type written struct {
 	status corev1.NodeStatus
-	at     time.Time // when status was written first; zero if the Node may have another status
-	of     string    // the resource version of the VirtualNode at that time
+	at     time.Time // since when the Node has this status; zero if that is unknown
+	of     string    // the resource version of the VirtualNode at the last write
 	lease  time.Time // the last renewal of the Lease
 }
 
@@ -258,8 +258,8 @@ func (n *virtualNode) answered() error {
 	return n.answer
 }
 
-// say notes the result of requests to the provider, and wakes the loop of keep if the result is new. answering is
-// the provider's connections.
+// say notes the result of requests to the provider, and wakes the loop of keep if the result is new. The parameter
+// answering holds the connections over which the provider answered.
 func (n *virtualNode) say(answer error, answering *provider) {
 	n.mu.Lock()
 	was, with, since := n.answer, n.reach, n.silent
@@ -329,9 +329,8 @@ func (n *virtualNode) write(ctx context.Context, now time.Time) error {
 		status = n.written.status
 	}
 	beat := now.Sub(n.written.lease) >= beatEvery-tryAgain
-	// After the operator has created the Node again, it changes the VirtualNode. It also does so if the Node is not
-	// ready although the last written status says that it is. So this program writes the status after each change
-	// of the VirtualNode.
+	// The operator changes the VirtualNode in two cases: it has created the Node again, or the Node is not ready
+	// although our last status says that it is. So each change of the VirtualNode makes this program write.
 	if beat || k.of != n.written.of || !equality.Semantic.DeepEqual(status, n.written.status) {
 		if err := n.apply(ctx, status); err != nil {
 			n.written.at = time.Time{}
@@ -400,8 +399,8 @@ func (n *virtualNode) know(ctx context.Context, now time.Time) (k known, there b
 	case client.IgnoreNotFound(err) != nil:
 		return k, false, fmt.Errorf("read the NamespaceMap for %s: %w", v.Spec.ClusterID, err)
 	}
-	// If this program has seen no NamespaceMap since its start, the NamespaceMap may have been deleted before. The
-	// operator creates it again in less time than Patience.
+	// lost: this program has seen no NamespaceMap since its start. Perhaps the map was deleted while no process ran.
+	// The program waits for it up to Patience, because the operator creates it again sooner.
 	lost := n.mapped == nil && now.Before(n.began.Add(n.Patience))
 	offloaded := namespacesOf(v, n.mapped)
 	n.mu.Lock()

@@ -195,8 +195,8 @@ func (p peer) describe(s *corev1beta1.ForeignClusterStatus, asked bool, answer e
 	}
 }
 
-// offloading returns two conditions. The first counts the provider's virtual kubelets that run, the second its
-// virtual nodes that are ready. If the provider has no virtual node, offloading returns no condition.
+// offloading returns two conditions. The first counts this cluster's running virtual kubelets for the peer, the
+// second the ready virtual nodes. If the peer has no virtual node here, offloading returns no condition.
 func (p peer) offloading() (conditions []corev1beta1.Condition) {
 	if len(p.nodes) == 0 {
 		return nil

@@ -40,9 +40,9 @@ import (
 type namespaces struct {
 	base
 
-	books    *ledger          // counts the pods of each consumer
+	books    *ledger          // the ledger of shadowPods, which counts the pods of each consumer
 	guards   control.Guards   // the admission policies that limit consumers
-	counting control.Counting // finds quotas that Kubernetes does not count
+	counting control.Counting // finds ResourceQuotas whose usage Kubernetes does not compute
 }
 
 func (r *namespaces) setup(mgr ctrl.Manager) error {
@@ -179,9 +179,10 @@ func (r *namespaces) mappedOf(ctx context.Context, req ctrl.Request) (map[string
 	return out, nil
 }
 
-// unasked handles mapped namespaces whose map is gone. They stay, because the consumer creates the map again if
-// somebody has deleted it here, or if this cluster was restored from a backup. The operator removes the
-// namespaces with the Tenant. It also removes them if it has seen the consumer give up its map and delete its
+// unasked handles mapped namespaces whose map is gone, is being deleted, or names no consumer. They stay, because
+// the consumer creates the map again if somebody has deleted it here, or if this cluster was restored from a
+// backup. But without access, the consumer loses its rights in them. The operator removes the namespaces when the
+// Tenant is drained or deleted. It also removes them if it has seen the consumer give up its map and delete its
 // last ResourceSlice.
 func (r *namespaces) unasked(ctx context.Context, namespace string, namespaces map[string]*corev1.Namespace, givenUp bool) error {
 	return r.each(ctx, namespaces, func(ctx context.Context, ns *corev1.Namespace) error {
@@ -217,8 +218,8 @@ func (r *namespaces) remove(ctx context.Context, ns *corev1.Namespace) error {
 	return control.Delete(ctx, r.client, ns)
 }
 
-// endPods shortens the time that pods have to end if the consumer's Tenant is missing, drained or deleted. It
-// runs before the deletion of the namespace, because the deletion ends the operator's rights over the pods.
+// If the consumer's Tenant is missing, drained or deleted, endPods shortens the pods' grace period. It runs before
+// the deletion of the namespace, because the deletion ends the operator's rights over the pods.
 func (r *namespaces) endPods(ctx context.Context, ns *corev1.Namespace) error {
 	t, err := r.tenant(ctx, tenantOf(ns), wire.ClusterID(ns.Labels[wire.LabelRemoteCluster]))
 	if err != nil || !t.gone() {
@@ -339,8 +340,8 @@ func (m *mapping) order() []string {
 	return all
 }
 
-// one makes the mapped namespace name for the consumer's namespace original. It adds the name to wanted, which
-// has the earlier names of this reconciliation.
+// one creates the mapped namespace called name for the consumer's namespace called original. It adds the name to
+// wanted, which has the earlier names of this reconciliation.
 func (m *mapping) one(ctx context.Context, original, name string, wanted map[string]string) (offloadingv1beta1.MappingPhase, error) {
 	refused := func(why error) (offloadingv1beta1.MappingPhase, error) {
 		m.problems[original] = why
@@ -390,7 +391,8 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 	return offloadingv1beta1.MappingAccepted, nil
 }
 
-// rightsLag is the time after which a refused request is an error, and not the delay of a new binding.
+// rightsLag is the age of a mapped namespace from which a refused request is an error, and not the delay of a new
+// binding.
 const rightsLag = 5 * time.Second
 
 // create creates a mapped namespace. If the name is taken, it returns an error, unless the namespace is one of
@@ -422,7 +424,7 @@ func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Na
 const takenAgain = 10 * time.Second
 
 // furnish writes the limits of a mapped namespace and the consumer's rights in it. It returns true if Kubernetes
-// counts all quotas and the consumer has access.
+// has computed the usage of all ResourceQuotas and the consumer has access.
 func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, error) {
 	if err := m.label(ctx, ns); err != nil {
 		return false, err
@@ -465,8 +467,8 @@ func (m *mapping) furnish(ctx context.Context, ns *corev1.Namespace) (bool, erro
 	return counted, nil
 }
 
-// countedAgain is the time after which the operator reads a quota again that Kubernetes has not counted yet. An
-// event usually comes earlier.
+// countedAgain is the time after which the operator reads a ResourceQuota again whose usage Kubernetes has not
+// computed yet. An event usually comes earlier.
 const countedAgain = time.Second
 
 // label restores labels that others have changed. It uses a patch, because an apply would create the namespace
