@@ -247,8 +247,9 @@ func parseCRDs(pattern string) ([]wire.Object, error) {
 var shared = map[string]string{
 	"$BY_OPERATOR":  `request.userInfo.username == "system:serviceaccount:$NAMESPACE:liqo-tui-operator"`,
 	"$KEEPS_OWNERS": `object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences && object.metadata.?finalizers == oldObject.metadata.?finalizers`,
-	// The kubelet of a real node writes hostIP when it starts a pod, and no program removes hostIP. A
-	// virtual kubelet writes the label with its first change of a pod's status.
+	// True if no real kubelet runs the pod: the pod has the label, or no hostIP. The kubelet of a real
+	// node writes hostIP when it starts a pod, and no program removes hostIP. A virtual kubelet writes
+	// the label with its first change of a pod's status.
 	"$ON_NO_KUBELET":   `(oldObject.metadata.?labels[?"liqo.io/shadowPod"].orValue("") == "true" || oldObject.status.?hostIP.orValue("") == "")`,
 	"$GUARDS_CONSUMER": strings.Join(PeeringConsumer.Guards(), ", "),
 	"$GUARDS_PROVIDER": strings.Join(PeeringProvider.Guards(), ", "),

@@ -23,8 +23,9 @@ import (
 )
 
 // Diff returns the changes that an apply of want as [wire.FieldManager] makes in live, as a unified
-// diff; "" if the apply changes nothing. live is nil if the object does not exist yet. The diff
-// contains digests instead of the values of Secrets: equal digests mean equal values.
+// diff; "" if the apply changes nothing. live is nil if the object does not exist yet. The diff has
+// shortened digests instead of the values of Secrets: different digests mean different values. For
+// a key in an Identity, it has no digest.
 func Diff(live, want wire.Object) string {
 	wanted, err := Wanted(want)
 	if err != nil {
@@ -46,9 +47,8 @@ func Diff(live, want wire.Object) string {
 }
 
 // Contains reports whether an apply of want as fieldManager would change nothing in live. Then live
-// has all fields of want. It has no other field that fieldManager applied before, because
-// server-side apply removes such fields. An apply changes no other fields, so Contains does not
-// compare them.
+// has all fields of want. It has no other field that only fieldManager owns, because server-side
+// apply removes such fields. An apply changes no other fields, so Contains does not compare them.
 //
 // Fields that fieldManager wrote by an update, without server-side apply, count as fields of
 // another manager. The API server treats them in the same way, because it can't distinguish the
@@ -127,9 +127,9 @@ func without(v any, gone *fieldpath.Set) any {
 	return v
 }
 
-// has reports whether a value contains the field at a path, which the API server has written. A path
-// names an element of a list by its keys. Keys that the element itself does not have are ignored,
-// because the API server writes default values for them into the path.
+// has reports whether a value contains the field at a path. The path comes from managedFields, as the
+// API server wrote it. It names an element of a list by its keys. Keys that the element itself does
+// not have are ignored, because the API server writes default values for them into the path.
 func has(v any, path fieldpath.Path) bool {
 	if len(path) == 0 {
 		return true
@@ -259,8 +259,7 @@ func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 		lm, lok := l.(map[string]any)
 		wm, wok := w.(map[string]any)
 		if lok && wok {
-			// If all fields of the map belong to other managers, the diff does not show the map as
-			// removed.
+			// Leave out a map of which we own nothing: `key: {}` would look like our field.
 			if part := restrict(lm, wm, gone.WithPrefix(fieldpath.FieldNameElement(key))); len(part) > 0 || len(lm) == 0 {
 				out[key] = part
 			}
@@ -282,8 +281,8 @@ func diffText(content map[string]any) string {
 		u = u.DeepCopy()
 		maskCloudKeys(u.Object)
 	}
-	// Typed objects are converted to JSON and then to YAML. This function omits JSON, because the
-	// additional conversion took a third of the time to plan an installation.
+	// yaml.v2 writes the map directly. sigs.k8s.io/yaml would first convert it to JSON, which took a
+	// third of the time to plan an installation.
 	text, err := yaml.Marshal(u.Object)
 	if err != nil {
 		return err.Error()
