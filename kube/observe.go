@@ -137,7 +137,7 @@ func (c *Cluster) facts() flows.ClusterFacts {
 }
 
 // Observe waits for the first answer of every watch, and returns the cluster's facts. If the cluster can't
-// be used, the Problem of the facts says why. The error is not nil only if ctx has ended.
+// be used, the Problem of the facts says why. Observe returns an error only if ctx has ended.
 func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	facts := c.facts()
 	if c.options.Delegation {
@@ -203,7 +203,7 @@ func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 }
 
 // noteUnlisted records in the facts that this user can't list all objects of a kind. Without this, a
-// check would take an object that it does not see for one that does not exist.
+// check would conclude that an unseen object does not exist.
 func (c *Cluster) noteUnlisted(f *flows.ClusterFacts, s *store) {
 	if s.watch.Unlisted == nil {
 		return
@@ -259,14 +259,14 @@ func resourceOf(kind string) string {
 	return fmt.Sprintf("%s.%s/%s", k.Resource(), k.Group, k.Version)
 }
 
-// identify adds the cluster's UID, its version and AsPeer to the facts. It asks the API server until it
-// has an answer once, and then reuses the answer.
+// identify adds the cluster's UID, its version and AsPeer to the facts. It asks the API server at each
+// call until one succeeds, and then reuses the answer.
 func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flows.Problem {
 	c.identityOnce.Lock()
 	defer c.identityOnce.Unlock()
 	if c.version == "" {
 		version, err := c.discovery.ServerVersionWithContext(ctx)
-		if apierrors.IsForbidden(err) { // the discovery client drops the API server's sentence
+		if apierrors.IsForbidden(err) { // the discovery client loses the API server's message; this request is refused with it
 			err = cmp.Or(c.client.Create(ctx, &authenticationv1.SelfSubjectReview{}), err)
 		}
 		if err != nil {

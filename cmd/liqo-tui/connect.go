@@ -48,7 +48,7 @@ func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting)
 			c.flags = append(c.flags, flags.Add(f, &c.params, s)...)
 		}
 	}
-	if takes == nil { // facts decide if the flag is not given, see [flows.Params.Undecided]
+	if takes == nil { // without the flag, facts decide (see [flows.Params.Undecided]), so help shows auto as its default
 		f.Lookup("server-service-type").DefValue = flags.Auto
 	}
 }

@@ -34,7 +34,7 @@ type Cluster struct {
 // Instead has the flags that replace what the kubeconfig's context says.
 type Instead struct {
 	Cluster, User string
-	// As, AsUID and AsGroups are the user whom the API server is asked to take us for.
+	// As, AsUID and AsGroups name the user and the groups that we impersonate, like kubectl --as.
 	As, AsUID string
 	AsGroups  []string
 	// RequestTimeout is how long the API server may be silent. It is for our program alone: kubectl

@@ -96,8 +96,8 @@ const (
 	AnnotationNextPublicKey = "liqo-tui.dev/next-public-key"
 	// AnnotationAccount on the template of a program's pods is the UID of their ServiceAccount. If the
 	// ServiceAccount is deleted and created again, the API server refuses the tokens of the pods. A
-	// kubelet may ask for new tokens only after 48 minutes. But the new UID changes the template, so
-	// the pods are replaced at once.
+	// kubelet might not ask for a new token for up to 48 minutes. But the new UID changes the template,
+	// so the pods are replaced at once.
 	AnnotationAccount = "liqo-tui.dev/account"
 	// AnnotationRelay on a GatewayServer is the address of a relay, host:port. The
 	// gateway dials the relay, because nobody can dial the gateway.
@@ -116,7 +116,7 @@ const (
 	// spaces between them.
 	AnnotationImages = "liqo-tui.dev/images"
 	// AnnotationInvitation on a GatewayServer is a random text. It is in each file by which the
-	// server's admin invites the peer's admin, and the file that answers repeats it.
+	// server's admin invites the peer's admin, and the peer's reply file repeats it.
 	AnnotationInvitation = "liqo-tui.dev/invitation"
 	// AnnotationCreated on a Namespace says that our program has created the namespace.
 	// The value is the namespace's name. Our program writes the annotation only in the
@@ -127,11 +127,11 @@ const (
 	// lending, and is deleted when the lending ends. An object that existed before the lending
 	// does not have the annotation.
 	AnnotationForPeering = "liqo-tui.dev/for-peering"
-	// AnnotationPeerUID on a Configuration is the UID of the peer's namespace kube-system.
-	// By this UID, programs notice if another cluster with the same ID takes the peer's place.
+	// AnnotationPeerUID on a Configuration is the UID of the namespace kube-system in the peer's
+	// cluster. By this UID, programs notice if another cluster with the same ID takes the peer's place.
 	AnnotationPeerUID = "liqo-tui.dev/peer-uid"
-	// AnnotationSource on a Network says who has stated its range, or by what the operator has
-	// found it.
+	// AnnotationSource on a Network says by which command an admin stated its range, or from which
+	// source the operator learned it.
 	AnnotationSource = "liqo-tui.dev/source"
 	// AnnotationNetworks on an InternalNode lists the networks that the node has
 	// routes to, with commas between them.

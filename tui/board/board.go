@@ -43,8 +43,8 @@ type source struct {
 }
 
 // board has the connections of all chosen contexts: one row for each pair of clusters,
-// sorted and filtered. The work for one changed reading does not grow with the number of
-// rows, except for a copy of pointers.
+// sorted and filtered. The only work for a changed reading that grows with the number of
+// rows is a binary search in List and a shift of its pointers.
 //
 // All other parts of the model are values. The board is changed in place, but only by
 // Update.
@@ -138,7 +138,7 @@ func (b *board) settle() {
 // context.
 func (b *board) speaker(id wire.ClusterID) flows.ContextRef { return b.sources[b.owner[id]].ref }
 
-// prefer makes the first of two contexts A in the row of the two clusters.
+// prefer makes the cluster of the first context side A of the row.
 func (b *board) prefer(pair [2]flows.ContextRef) {
 	turned := [2]flows.ContextRef{pair[flows.B], pair[flows.A]}
 	if b.worked[pair] || pair[flows.A] == pair[flows.B] {
@@ -308,7 +308,8 @@ func (b *board) expiresAt(t time.Time) {
 }
 
 // wakes returns the time at which the board has to be drawn again although there is no news. That is the
-// next minute, because ages are shown in minutes, or earlier the time at which a verdict expires.
+// next minute, because ages are shown in minutes, or the time at which a verdict expires, if that is
+// earlier.
 func (b *board) wakes() time.Time {
 	next := b.now.Truncate(time.Minute).Add(time.Minute)
 	if stale := b.expires.Add(time.Millisecond); !b.expires.IsZero() && stale.Before(next) {
