@@ -194,7 +194,7 @@ func (x *ground) findings(root string) []string {
 	for {
 		var all, roots []string
 		for _, r := range check.Diagnose(x.warned(), nil) {
-			if r.ID == check.NodePaths || r.ID == check.Closed || r.ID == check.PodRanges {
+			if slices.Contains([]flows.Code{check.NodePaths, check.Closed, check.PodRanges, check.KubeProxy}, r.ID) {
 				continue // the API servers here have no nodes, whose agents would say it
 			}
 			all = append(all, fmt.Sprintf("%s %s %s", r.ID, r.Where(), r.State))
