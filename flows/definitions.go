@@ -22,10 +22,15 @@ func (q AskDefinitions) slot(f *Facts) slot { return q.in(f) }
 
 func (q AskDefinitions) in(f *Facts) *Answer[[]DefinitionFacts] { return &f.Sides[q.Side].Older }
 
+// UpgradeDefinition is the advice about a definition that another program has installed.
+func UpgradeDefinition() command.Hint {
+	return command.Text("upgrade it to the definition of Liqo v1.2 with the program that installed it")
+}
+
 // DefinitionFix is the advice about definitions that lack something.
 func (c ClusterFacts) DefinitionFix(d DefinitionFacts) []command.Hint {
 	if c.Software != Operator {
-		return command.Texts("bring it to that of Liqo v1.2 with the program that made it")
+		return []command.Hint{UpgradeDefinition()}
 	}
 	fix := []command.Hint{
 		command.Hintf("bring it up to date: %s", c.Ours("install")),

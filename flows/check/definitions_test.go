@@ -39,7 +39,7 @@ func TestADefinitionThatLacksAFieldIsTheCause(t *testing.T) {
 		"it works still":     {func(*flows.Facts) {}, flows.Read(flows.AskDefinitions{Side: flows.A}, older("kubectl")), check.Warn, lacks, "liqo-tui install "},
 		"it is down":         {down, flows.Read(flows.AskDefinitions{Side: flows.A}, older("kubectl")), check.Fail, lacks, "liqo-tui install "},
 		"Helm's":             {down, flows.Read(flows.AskDefinitions{Side: flows.A}, older("helm")), check.Fail, lacks, "helm "},
-		"Liqo's":             {func(f *flows.Facts) { down(f); f.Sides[flows.A].Software = flows.Liqo }, flows.Read(flows.AskDefinitions{Side: flows.A}, older("helm")), check.Warn, lacks, "with the program that made it"},
+		"Liqo's":             {func(f *flows.Facts) { down(f); f.Sides[flows.A].Software = flows.Liqo }, flows.Read(flows.AskDefinitions{Side: flows.A}, older("helm")), check.Warn, lacks, "with the program that installed it"},
 	} {
 		f := factsOf(pair)
 		c.change(&f)

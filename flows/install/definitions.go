@@ -15,17 +15,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
+func definition(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts {
+	d := &flows.DefinitionFacts{Name: live.Name, Kind: wanted.Spec.Names.Kind, Unusable: render.Unusable(live, wanted)}
+	if who := flows.Managers(live); len(who) > 0 {
+		d.Manager = who[0]
+	}
+	return d
+}
+
 // OthersDefinition returns the facts about the CRD live, if another program made it; nil
 // if it is ours. A CRD of ours that another program has changed counts as the other
 // program's, as long as our programs can use it.
 func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts {
-	d := &flows.DefinitionFacts{Name: live.Name, Kind: wanted.Spec.Names.Kind, Unusable: render.Unusable(live, wanted)}
-	who := flows.Managers(live)
-	if len(who) > 0 {
-		d.Manager = who[0]
-	}
+	d := definition(live, wanted)
 	shared := slices.ContainsFunc(live.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == wire.FieldManager && e.Subresource == "" })
-	if shared && (len(who) == 0 || d.Unusable != "" || apply.Contains(wire.FieldManager, live, wanted)) {
+	if shared && (d.Manager == "" || d.Unusable != "" || apply.Contains(wire.FieldManager, live, wanted)) {
 		return nil
 	}
 	return d
@@ -34,14 +38,10 @@ func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *f
 // UnfitDefinition returns the facts about the CRD live, whichever program made it; nil if our
 // programs can use it.
 func UnfitDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts {
-	d := &flows.DefinitionFacts{Name: live.Name, Kind: wanted.Spec.Names.Kind, Unusable: render.Unusable(live, wanted)}
-	if d.Unusable == "" {
-		return nil
+	if d := definition(live, wanted); d.Unusable != "" {
+		return d
 	}
-	if who := flows.Managers(live); len(who) > 0 {
-		d.Manager = who[0]
-	}
-	return d
+	return nil
 }
 
 // others returns the facts about the CRDs that another program has installed. On a cluster with our
@@ -101,6 +101,6 @@ func UnusableDefinition(side flows.Side, c flows.ClusterFacts, others []flows.De
 	d := others[i]
 	return new(flows.Refuse(side, flows.CodeSoftware, "the definitions of Liqo's API", flows.FailedPreflight,
 		fmt.Sprintf("definition %s is %s: %s", d.Name, owner(d), d.Unusable),
-		command.Text("upgrade it to the definition of Liqo v1.2 with the program that installed it"),
+		flows.UpgradeDefinition(),
 		command.Hintf("or, if nothing uses it any more, delete it and all objects of its kind: %s", c.Kubectl("delete", "crd", d.Name))))
 }
