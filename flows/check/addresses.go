@@ -316,7 +316,7 @@ func podAddresses(c flows.ClusterFacts) Result {
 	var outside []netip.Prefix
 	for _, node := range c.Agents {
 		p := c.AgentStatus[node].Pods
-		if p == nil || c.AttendanceUnknown || slices.Contains(c.Unattended, node) {
+		if p == nil || !attended(&c, node) {
 			silent = append(silent, node)
 			continue
 		}
@@ -328,7 +328,7 @@ func podAddresses(c flows.ClusterFacts) Result {
 	told := joined(c.Networks.Pod)
 	switch {
 	case !c.Can().ReportNodes:
-		return result(Inconclusive, "Liqo has no node agents that report this")
+		return result(Inconclusive, noAgents)
 	case c.AgentsUnknown:
 		return result(Inconclusive, "not known: InternalNodes may not be read")
 	case len(nodes) > 0:

@@ -12,38 +12,34 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// kubeProxy judges what the nodes' agents say of kube-proxy. Without it, a node's Services lead to the
-// pods that they had: to the gateway, as long as it is the same pod.
+// kubeProxy judges the agents' reports about kube-proxy. Without kube-proxy, packets to Services go to the
+// pods that the node knew last: to the gateway, as long as the gateway has the same pod.
 func (in diagnosis) kubeProxy(side flows.Side) Result {
 	c := in.cluster(side)
 	var silent, unknown []string
 	for _, node := range c.Agents {
-		switch c.AgentStatus[node].KubeProxy {
-		case wire.KubeProxySilent:
-			silent = append(silent, node)
-		case wire.KubeProxyAnswers:
-			if slices.Contains(c.Unattended, node) { // it did when there was an agent
-				unknown = append(unknown, node)
-			}
-		default:
+		switch is := c.AgentStatus[node].KubeProxy; {
+		case is == wire.KubeProxyUnknown, !attended(&c, node):
 			unknown = append(unknown, node)
+		case is == wire.KubeProxySilent:
+			silent = append(silent, node)
 		}
 	}
 	switch {
 	case !c.Can().ReportNodes:
-		return result(Inconclusive, "Liqo's nodes don't tell")
+		return result(Inconclusive, noAgents)
 	case len(c.Agents) == 0:
-		return result(Inconclusive, "no node agent has said anything, or InternalNodes may not be read")
+		return result(Inconclusive, noReports)
 	case len(silent) > 0:
 		state := Warn
 		if in.entersThrough(side, silent) {
 			state = Fail
 		}
-		return result(state, fmt.Sprintf("it does not answer any more on %s: Services lead to the pods that they had, and new ones nowhere", flows.Some(silent)),
-			command.Hintf("see why it does not run: %s", c.KubectlIn(metav1.NamespaceSystem, "get", "pods", "-l", "k8s-app=kube-proxy", "-o", "wide")),
-			command.Hintf("if another program has its task now, let the agents forget it: %s", c.KubectlIn(c.Namespace, "rollout", "restart", "daemonset/"+wire.FabricName)))
+		return result(state, fmt.Sprintf("kube-proxy does not answer any more on %s: packets to Services still go to earlier pods, and new Services do not work", flows.Some(silent)),
+			command.Hintf("see why kube-proxy does not run: %s", c.KubectlIn(metav1.NamespaceSystem, "get", "pods", "-l", "k8s-app=kube-proxy", "-o", "wide")),
+			command.Hintf("if another program does its work now, restart the agents: %s", c.KubectlIn(c.Namespace, "rollout", "restart", "daemonset/"+wire.FabricName)))
 	case len(unknown) == len(c.Agents):
-		return result(Inconclusive, "nothing has answered the agents on its port 10256: another program may have its task")
+		return result(Inconclusive, "no agent that runs has had an answer on port 10256: another program may do the work of kube-proxy")
 	case len(unknown) > 0:
 		return result(Inconclusive, fmt.Sprintf("not known of %d of %s: %s", len(unknown), count(len(c.Agents), "node", "nodes"), flows.Some(unknown)))
 	}

@@ -26,6 +26,8 @@ func TestADeadKubeProxyIsTheCauseWhereTheClientDials(t *testing.T) {
 		"nothing ever answered":                {func(*flows.Facts) {}, [2]wire.KubeProxy{}, false, check.Inconclusive, ""},
 		"one node does not know":               {func(*flows.Facts) {}, [2]wire.KubeProxy{wire.KubeProxyAnswers}, false, check.Inconclusive, ""},
 		"the report is of an agent that ended": {func(*flows.Facts) {}, [2]wire.KubeProxy{wire.KubeProxyAnswers, wire.KubeProxyAnswers}, true, check.Inconclusive, ""},
+		"the agent ended after it":             {down, [2]wire.KubeProxy{wire.KubeProxySilent, wire.KubeProxyAnswers}, true, check.Inconclusive, check.UDPPath},
+		"agents' pods may not be read":         {func(f *flows.Facts) { f.Sides[flows.B].AttendanceUnknown = true }, [2]wire.KubeProxy{wire.KubeProxyAnswers, wire.KubeProxyAnswers}, false, check.Inconclusive, ""},
 		"it ended, and the tunnel works":       {func(*flows.Facts) {}, [2]wire.KubeProxy{wire.KubeProxySilent, wire.KubeProxyAnswers}, false, check.Warn, ""},
 		"it ended, and the tunnel is down":     {down, [2]wire.KubeProxy{wire.KubeProxySilent, wire.KubeProxyAnswers}, false, check.Fail, check.KubeProxy},
 		"it ended on another node":             {down, [2]wire.KubeProxy{wire.KubeProxyAnswers, wire.KubeProxySilent}, false, check.Warn, check.UDPPath},

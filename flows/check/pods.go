@@ -46,9 +46,9 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 		}
 		return out
 	case !c.Can().ReportNodes:
-		return result(Inconclusive, "Liqo has no node agents that report this")
+		return result(Inconclusive, noAgents)
 	case len(c.Agents) == 0:
-		return result(Inconclusive, "no node agent has reported yet, or InternalNodes may not be read")
+		return result(Inconclusive, noReports)
 	case len(c.Unattended) > 0:
 		return result(Warn, fmt.Sprintf("no agent is ready on %d of %s (%s): these nodes keep their rules and routes, even if a peer changes or is removed", len(c.Unattended), count(len(c.Agents), "node", "nodes"), flows.Some(c.Unattended)),
 			command.Hintf("see why: %s", c.KubectlIn(c.Namespace, "describe", "pods", "-l", wire.LabelAppName+"="+wire.FabricName)),
@@ -58,6 +58,17 @@ func (in diagnosis) nodePaths(side flows.Side) Result {
 			in.facts.SeePods())
 	}
 	return pass(count(len(c.Agents), "node agent finds", "node agents find") + " that the gateway answers")
+}
+
+// Reasons that nothing is known from node agents.
+const (
+	noAgents  = "Liqo has no node agents that report this"
+	noReports = "no node agent has reported yet, or InternalNodes may not be read"
+)
+
+// attended reports whether the agent of the node is known to run. Otherwise its report may be old.
+func attended(c *flows.ClusterFacts, node string) bool {
+	return !c.AttendanceUnknown && !slices.Contains(c.Unattended, node)
 }
 
 // closedLevel is the lowest [wire.NodeStatus.Level] of an agent whose rules keep the packets of
