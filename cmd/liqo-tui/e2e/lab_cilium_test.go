@@ -47,20 +47,7 @@ func TestCilium(t *testing.T) {
 }
 
 func (l lab) testCilium(t *testing.T, c connection, largest [2]int, nodePorts bool) {
-	for _, cluster := range l.clusters {
-		install := []string{"install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster, "--image", labImage}
-		if cluster == c.a { // where nothing in Kubernetes says it; Cilium's is found
-			install = append(install, "--pod-cidr", labPodCIDR)
-		}
-		l.tui(install...).want(t, exit.OK)
-		for _, node := range l.nodes(t, cluster) {
-			l.apply(t, cluster, webPod(t, node))
-			l.apply(t, cluster, hostPod(node))
-		}
-	}
-	for _, cluster := range l.clusters {
-		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app in (web, host)", "--timeout=180s")
-	}
+	l.populate(t, c.a) // where nothing in Kubernetes says it; Cilium's is found
 	before := l.kernels(t)
 	l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exit.OK)
 	t.Run("pods, nodes and pods in their node's network reach pods", func(t *testing.T) {

@@ -36,6 +36,26 @@ func useThreeClusters(t *testing.T) lab {
 	return l
 }
 
+// populate installs liqo-tui in each cluster, and makes a pod on each node, and another one in
+// the node's own network. The pod range of the cluster called stated is given.
+func (l lab) populate(t *testing.T, stated string) {
+	t.Helper()
+	for _, cluster := range l.clusters {
+		install := []string{"install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster, "--image", labImage}
+		if cluster == stated {
+			install = append(install, "--pod-cidr", labPodCIDR)
+		}
+		l.tui(install...).want(t, exit.OK)
+		for _, node := range l.nodes(t, cluster) {
+			l.apply(t, cluster, webPod(t, node))
+			l.apply(t, cluster, hostPod(node))
+		}
+	}
+	for _, cluster := range l.clusters {
+		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app in (web, host)", "--timeout=180s")
+	}
+}
+
 // connection is two connected clusters.
 type connection struct{ a, b string }
 
@@ -47,20 +67,7 @@ func (c connection) ways() [2]connection { return [2]connection{c, {c.b, c.a}} }
 func TestThreeClusters(t *testing.T) {
 	l := useThreeClusters(t)
 	connections := []connection{{"rome", "milan"}, {"rome", "napoli"}}
-	for _, cluster := range l.clusters {
-		install := []string{"install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-" + cluster, "--cluster-id", cluster, "--image", labImage}
-		if cluster == "milan" { // nothing in Kubernetes states its ranges; those of the others are found
-			install = append(install, "--pod-cidr", "10.244.0.0/16")
-		}
-		l.tui(install...).want(t, exit.OK)
-		for _, node := range l.nodes(t, cluster) {
-			l.apply(t, cluster, webPod(t, node))
-			l.apply(t, cluster, hostPod(node))
-		}
-	}
-	for _, cluster := range l.clusters {
-		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app in (web, host)", "--timeout=180s")
-	}
+	l.populate(t, "milan") // nothing in Kubernetes states its ranges; those of the others are found
 	before := l.kernels(t)
 	for _, c := range connections {
 		got := l.between(c, "connect", "--server-service-type", "NodePort", "--yes", "--timeout", "120s").want(t, exit.OK)

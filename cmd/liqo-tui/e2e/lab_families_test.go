@@ -12,16 +12,7 @@ import (
 func TestBothFamilies(t *testing.T) {
 	l := useShape(t, "--nodes", "2", "--ipv6", "rome=second,milan=first")
 	c := connection{"rome", "milan"}
-	for _, cluster := range l.clusters { // nothing is stated: the ranges of IPv4 have to be found
-		l.tui("install", "--yes", "--kubeconfig", l.kubeconfig, "--context", "lab-"+cluster, "--cluster-id", cluster, "--image", labImage).want(t, exit.OK)
-		for _, node := range l.nodes(t, cluster) {
-			l.apply(t, cluster, webPod(t, node))
-			l.apply(t, cluster, hostPod(node))
-		}
-	}
-	for _, cluster := range l.clusters {
-		l.must(t, "kubectl", cluster, "wait", "--for=condition=Ready", "pod", "-l", "app in (web, host)", "--timeout=180s")
-	}
+	l.populate(t, "") // nothing is stated: the ranges of IPv4 have to be found
 	for _, kind := range []string{"NodePort", "LoadBalancer"} {
 		t.Run(kind, func(t *testing.T) {
 			l.between(c, "connect", "--server-service-type", kind, "--yes", "--timeout", "120s").want(t, exit.OK)
