@@ -71,7 +71,7 @@ func TestClustersMayHaveOtherNetworks(t *testing.T) {
 }
 
 func TestClustersMayHaveBothFamilies(t *testing.T) {
-	l := testLab(func(l *Lab) { l.NAT, l.IPv6 = nil, map[string]string{"rome": ipv6Second, "milan": ipv6First} })
+	l := testLab(func(l *Lab) { l.Nodes, l.IPv6 = 2, map[string]string{"rome": ipv6Second, "milan": ipv6First} })
 	if err := l.Validate(); err != nil {
 		t.Fatal(err)
 	}
