@@ -266,8 +266,51 @@ func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 			continue
 		}
 		out[key] = l
+		if list, ok := l.([]any); ok {
+			out[key] = restrictList(list, w, gone.WithPrefix(fieldpath.FieldNameElement(key)))
+		}
 	}
 	return out
+}
+
+// restrictList restricts the elements of a list that a wanted one stands for. The API server adds
+// defaults inside of elements, which no apply removes.
+func restrictList(live []any, want any, gone *fieldpath.Set) []any {
+	wanted, _ := want.([]any)
+	out := slices.Clone(live)
+	for i, l := range live {
+		lm, ok := l.(map[string]any)
+		wm := counterpart(i, lm, len(live), wanted)
+		if !ok || wm == nil {
+			continue
+		}
+		below := fieldpath.NewSet()
+		gone.Children.Iterate(func(pe fieldpath.PathElement) {
+			if chosen(l, pe) {
+				below = below.Union(gone.WithPrefix(pe))
+			}
+		})
+		out[i] = restrict(lm, wm, below)
+	}
+	return out
+}
+
+// counterpart is the wanted element with the name of a live one. Elements without names have the
+// same place in both lists. It is nil if there is none.
+func counterpart(i int, live map[string]any, of int, wanted []any) map[string]any {
+	for _, w := range wanted {
+		if wm, ok := w.(map[string]any); ok && wm["name"] != nil && wm["name"] == live["name"] {
+			return wm
+		}
+	}
+	if of != len(wanted) {
+		return nil
+	}
+	wm, _ := wanted[i].(map[string]any)
+	if wm["name"] != nil && live["name"] != nil {
+		return nil
+	}
+	return wm
 }
 
 // diffText returns an object as YAML without secrets, for a diff.

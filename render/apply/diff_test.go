@@ -3,6 +3,7 @@ package apply_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,33 @@ func TestDiff(t *testing.T) {
 `
 	if got := apply.Diff(changed, gateway()); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// The API server adds defaults inside of a list's elements, which no apply removes.
+func TestDiffShowsNoDefaultOfElementsAsRemoved(t *testing.T) {
+	deployment := func(image string) *appsv1.Deployment {
+		return &appsv1.Deployment{
+			TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{Name: "operator"},
+			Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "operator", Image: image, Ports: []corev1.ContainerPort{{ContainerPort: 8080}},
+				Env: []corev1.EnvVar{{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}}},
+			}}}}},
+		}
+	}
+	there := live(deployment("v1"))
+	c := &there.Spec.Template.Spec.Containers[0]
+	c.TerminationMessagePath, c.Ports[0].Protocol, c.Env[0].ValueFrom.FieldRef.APIVersion = "/dev/termination-log", "TCP", "v1"
+	c.Args = []string{"--gone"}
+	there.ManagedFields = []metav1.ManagedFieldsEntry{fieldsOf(wire.FieldManager, `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"operator\"}":{".":{},"f:name":{},"f:args":{}}}}}}}`)}
+	var removed []string
+	for line := range strings.Lines(apply.Diff(there, deployment("v2"))) {
+		if strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "---") {
+			removed = append(removed, strings.TrimSpace(line[1:]))
+		}
+	}
+	if want := []string{"- args:", "- --gone", "env:", "image: v1"}; !slices.Equal(removed, want) {
+		t.Errorf("got %q removed, want %q", removed, want)
 	}
 }
 
