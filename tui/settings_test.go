@@ -174,6 +174,19 @@ func TestTheWayBackToTheFormKeepsItsAnswers(t *testing.T) {
 	})
 }
 
+func TestAFormThatWasLeftKeepsWhatWasTyped(t *testing.T) {
+	inForm(t, func(_ *testing.T, d *driver) {
+		d.to(labelService)
+		d.keys("right")
+		d.to(labelPort)
+		d.keys("ctrl+u", "4", "2", "4", "2", "esc")
+		d.at(wizard.Preflight)
+		d.keys("enter")
+		d.at(wizard.Settings)
+		d.has("(•) ClusterIP", "4242")
+	})
+}
+
 func TestEveryFieldExplainsItself(t *testing.T) {
 	inForm(t, func(t *testing.T, d *driver) {
 		d.view(60, 14)

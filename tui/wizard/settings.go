@@ -27,6 +27,7 @@ type settingsScreen struct {
 	texts    map[string]keys.Line
 	problems map[string]string
 	chosen   flows.Fields // that differ from what was offered
+	left     bool         // by the way back, before anything was submitted
 	explain  bool
 }
 
@@ -89,11 +90,21 @@ func (c scene) installSettings() []flows.ConnectionSetting {
 	return out
 }
 
-// open fills the form with what holds now.
+// open fills the form with what holds now. What was typed into a form that was left stays.
 func (s settingsScreen) open(c scene) settingsScreen {
+	before := s
 	s = settingsScreen{draft: c.params, explain: s.explain, texts: map[string]keys.Line{}, problems: map[string]string{}}
 	for _, f := range c.settings() {
 		s.texts[f.Name] = keys.Line{}.Insert(f.Write(c.params))
+		switch kept := f.Sets == 0 || before.chosen.Has(f.Sets); {
+		case !before.left || !kept:
+		case f.Kind == setting.Choice:
+			f.Read(&s.draft, f.Write(before.draft))
+			s.chosen |= f.Sets
+		default:
+			s.texts[f.Name] = before.texts[f.Name]
+			s.chosen |= f.Sets
+		}
 	}
 	s.focus = flows.Form(c.options.Settings, "", "")[0].Name
 	return s

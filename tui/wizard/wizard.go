@@ -234,7 +234,7 @@ func (w Wizard) back(c scene) Wizard {
 		case w.fixed:
 			return w.toLive(c.Env)
 		}
-		w.Step = Preflight
+		w.Step, w.form.left = Preflight, true
 		w.preflight = w.preflight.evaluate(c)
 	case Plan:
 		switch {
@@ -285,7 +285,7 @@ func (w Wizard) toClusters() Wizard {
 func (w Wizard) meet(e session.Env) Wizard {
 	w.goal, w.plan = session.Connect, planScreen{}
 	if w.pair != w.met {
-		w.met, w.wanted = w.pair, w.options.Params
+		w.met, w.wanted, w.form.left = w.pair, w.options.Params, false
 		w = w.remember(e).suggest(e)
 	}
 	w.Step = Plan
