@@ -99,7 +99,9 @@ func (w *wizard) chooseGoal(ctx context.Context) error {
 		known := w.sides[flows.A].facts.End(w.sides[flows.B].facts.ID).Configuration != nil
 		switch {
 		case gateways:
-			w.sayConnection()
+			if err := w.sayConnection(ctx); err != nil {
+				return err
+			}
 			words = []string{"change", "verify", "disconnect", "reset"}
 		case known:
 			w.say("%s and %s know each other's addresses, but are not connected.", w.id(flows.A), w.id(flows.B))
@@ -127,12 +129,17 @@ func (w *wizard) chooseGoal(ctx context.Context) error {
 	return nil
 }
 
-// sayConnection tells what each side says of the connection that there is.
-func (w *wizard) sayConnection() {
+// sayConnection tells what each side says of the connection that there is. It asks anew: an answer to
+// the last question may have taken minutes.
+func (w *wizard) sayConnection(ctx context.Context) error {
+	if err := w.lookAgain(ctx); err != nil {
+		return err
+	}
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		state, why := w.sides[s].facts.End(w.sides[s.Other()].facts.ID).Reading().State(w.options.Now())
 		w.say("%s says of its connection with %s: %s, %s.", w.id(s), w.id(s.Other()), state, strings.TrimSuffix(why, "."))
 	}
+	return nil
 }
 
 // preflight tells what was checked. Failed checks have to be fixed first.

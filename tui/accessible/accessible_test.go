@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
@@ -78,6 +79,31 @@ func TestItIsLinesWithoutDrawing(t *testing.T) {
 	}
 	if drawn := regexp.MustCompile(`[─│┌▸✓✗]`).FindString(got); drawn != "" {
 		t.Errorf("got %s, which a screen reader can't say", drawn)
+	}
+}
+
+// slowly gives lines one by one, with a minute before each.
+type slowly struct {
+	*strings.Reader
+	pair *flowtest.Pair
+}
+
+func (s slowly) Read(p []byte) (int, error) {
+	s.pair.Advance(time.Minute)
+	return s.Reader.Read(p[:2])
+}
+
+func TestAnAdminWhoTakesMinutesHearsOfNow(t *testing.T) {
+	pair := flowtest.NewPair()
+	if _, err := converse(pair, answers); err != nil {
+		t.Fatal(err)
+	}
+	got, err := converseOn(t.Context(), pair, slowly{strings.NewReader("1\n2\nq\n"), pair})
+	if !errors.Is(err, accessible.ErrLeft) {
+		t.Fatal(err)
+	}
+	if strings.Contains(got, "stale") || !strings.Contains(got, "rome says of its connection with milan: connected") {
+		t.Errorf("the reports are those of minutes ago:\n%s", got)
 	}
 }
 
