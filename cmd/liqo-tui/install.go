@@ -81,16 +81,32 @@ a flag stay as they are. network connect --install does this while connecting.`,
 		op := operation{
 			name: "install", localOnly: true, undo: "uninstall",
 			plan: func() (func(flows.Facts) flows.Plan, error) { return plan, nil },
-			done: func(f flows.Facts) report.Achieved {
-				return report.Achieved{
-					Text: string(f.Sides[flows.A].ID) + " can be connected now: the operator and the node agent run in namespace " + f.Sides[flows.A].Namespace + ".",
-					Next: []report.NextStep{{Command: pair.local.command("network", "connect").Flag("--remote-context", "CONTEXT"), Why: "connects it with another cluster"}},
-				}
-			},
+			done: func(f flows.Facts) report.Achieved { return installed(f.Sides[flows.A], pair.local) },
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
 	return cmd
+}
+
+// installed is the result. What comes next depends on what the cluster has already.
+func installed(c flows.ClusterFacts, where clusterFlags) report.Achieved {
+	runs := "the operator and the node agent run in namespace " + c.Namespace + "."
+	switch peers := c.KnownPeers(); {
+	case len(peers) == 0:
+		return report.Achieved{
+			Text: string(c.ID) + " can be connected now: " + runs,
+			Next: []report.NextStep{{Command: where.command("network", "connect").Flag("--remote-context", "CONTEXT"), Why: "connects it with another cluster"}},
+		}
+	case c.Operator.Peering != "" && c.Operator.Peering != render.PeeringNone:
+		return report.Achieved{
+			Text: string(c.ID) + " can lend and borrow resources as its settings say: " + runs,
+			Next: []report.NextStep{{Command: where.command("peer").Flag("--remote-context", "CONTEXT"), Why: "makes it use resources of another cluster"}},
+		}
+	}
+	return report.Achieved{
+		Text: string(c.ID) + " is up to date: " + runs,
+		Next: []report.NextStep{{Command: where.command("info"), Why: "shows its connections"}},
+	}
 }
 
 // readValues reads from a file, if one is given, all settings without a flag.

@@ -156,9 +156,7 @@ Remote.`,
 				o.Consumer = p.Consumer
 				return peer.Removing(o), nil
 			},
-			done: func(flows.Facts) report.Achieved {
-				return report.Achieved{Text: "The clusters are no longer peered."}
-			},
+			done: func(f flows.Facts) report.Achieved { return report.Achieved{Text: peer.Unpeered(o, f)} },
 		}
 		return op.run(cmd.Context(), io, pair.withLending(kube.LendingPlanned), r)
 	}

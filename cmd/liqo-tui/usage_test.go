@@ -9,9 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 type full struct{}
@@ -95,5 +100,20 @@ func TestWrongCommandLinesHaveTheirExitCode(t *testing.T) {
 		"dashboard --contexts a --all-contexts", "discover --domain a --interface b", "--color green", "check -v 6",
 	} {
 		fails(strings.Fields(line)...)
+	}
+}
+
+// What comes after an installation depends on what is there: a connected cluster is not to be connected.
+func TestTheNextStepAfterInstallIsTrue(t *testing.T) {
+	connected := []networkingv1beta1.Configuration{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{wire.LabelRemoteCluster: "milan"}}}}
+	for next, c := range map[string]flows.ClusterFacts{
+		"liqo-tui network connect --context 'a b' --remote-context CONTEXT": {},
+		"liqo-tui info --context 'a b'":                                     {Configurations: connected},
+		"liqo-tui peer --context 'a b' --remote-context CONTEXT":            {Configurations: connected, Operator: flows.OperatorFacts{Peering: render.PeeringBoth}},
+	} {
+		c.ID, c.Namespace = "rome", "liqo"
+		if got := installed(c, clusterFlags{context: "a b"}).Next[0].Command.String(); got != next {
+			t.Errorf("got %s, want %s", got, next)
+		}
 	}
 }

@@ -86,6 +86,19 @@ func Peered(p Params, f flows.Facts) string {
 	return fmt.Sprintf("%s has access to %s.", pair.id(pair.con), pair.id(pair.pro))
 }
 
+// Unpeered describes the result of a removal, in a sentence or two.
+func Unpeered(o RemoveOptions, f flows.Facts) string {
+	if o.LocalOnly {
+		f.Sides[flows.B].ID = o.Peer
+	}
+	pair := newPair(Params{Consumer: o.Consumer}, o.Namespaces, f)
+	text := fmt.Sprintf("%s no longer uses resources of %s.", pair.id(pair.con), pair.id(pair.pro))
+	if pair.AnyGateway(flows.A) != nil {
+		text += " Their pods still reach each other."
+	}
+	return text
+}
+
 // TakesPods reports whether the virtual node is ready, so that pods can run on it.
 func TakesPods(p Params, f flows.Facts) bool {
 	pair := newPair(p, [2]string{}, f)

@@ -170,6 +170,24 @@ func TestUnpeeringLeavesWhatLiqoKeeps(t *testing.T) {
 	}
 }
 
+func TestTheResultOfUnpeerSaysWhatStays(t *testing.T) {
+	for before, want := range map[bool]string{
+		true:  "rome no longer uses resources of milan. Their pods still reach each other.",
+		false: "rome no longer uses resources of milan.",
+	} {
+		p := flowtest.LiqoPair()
+		if before {
+			flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
+		}
+		flowtest.MustRun(t, p, peering(peer.Params{})())
+		flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+		p.Settle()
+		if got := peer.Unpeered(peer.RemoveOptions{}, flowtest.Facts(p)); got != want {
+			t.Errorf("connected before: %t: got %q, want %q", before, got, want)
+		}
+	}
+}
+
 // A reset takes no network from a virtual node, on the screen or off it, from either
 // side: it names the command that removes both.
 func TestAResetWaitsForUnpeer(t *testing.T) {
