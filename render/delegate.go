@@ -54,6 +54,19 @@ const (
 	AnnotationDelegation = "liqo-tui.dev/delegation"
 )
 
+// The words in an [AnnotationDelegation] by which the operator says that it has reached the peer's
+// cluster.
+const (
+	DelegationCarried = " carried to "
+	DelegationPassed  = " passed to "
+)
+
+// Carried reports whether an [AnnotationDelegation] says that the operator has reached the peer's
+// cluster.
+func Carried(said string) bool {
+	return strings.Contains(said, DelegationCarried) || strings.Contains(said, DelegationPassed)
+}
+
 // DelegateTokenLife is how long a delegate's token is valid. The operator renews it long before
 // its end. A token that was stolen from an old backup has ended.
 const DelegateTokenLife = 24 * time.Hour

@@ -52,6 +52,7 @@ other's API server. disconnect and reset remove the accounts.`,
 	f := cmd.Flags()
 	f.StringVar(&p.APIServer[flows.A], "api-server", "", "URL by which the remote cluster's operator reaches the local API server (default: the kubeconfig's)")
 	f.StringVar(&p.APIServer[flows.B], "remote-api-server", "", "URL by which the local cluster's operator reaches the remote API server (default: the kubeconfig's)")
+	f.BoolVar(&p.Wait, "wait", true, "wait until each operator has reached the other cluster; --wait=false ends when both have access")
 	addNamespaces(f, &p.Namespaces)
 	acceptLiqoctl(cmd)
 	return cmd

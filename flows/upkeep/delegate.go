@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ type DelegateParams struct {
 	// means the URL of the admin's kubeconfig.
 	APIServer  [2]string
 	Namespaces [2]string // tenant namespaces of the connection; "" means the present one
+	// Wait makes the plan end when each operator has reached the other cluster.
+	Wait bool
 }
 
 // Delegate lets each operator write a changed endpoint or key to the other cluster. Each gets an
@@ -49,6 +52,9 @@ func Delegate(p DelegateParams, f flows.Facts) flows.Plan {
 		return plan
 	}
 	plan.Steps = slices.Concat(d.identity(flows.A), d.identity(flows.B), []flows.Step{d.token(flows.A), d.token(flows.B), d.access(flows.A), d.access(flows.B)})
+	if p.Wait {
+		plan.Steps = append(plan.Steps, d.reaches(flows.A), d.reaches(flows.B))
+	}
 	return plan
 }
 
@@ -216,6 +222,27 @@ func (d delegation) access(side flows.Side) flows.Step {
 	s := flows.Ensure(side, "delegate-access", wire.Named(d.known(side).Secrets, want), want)
 	s.Reason = fmt.Sprintf("%s's operator will carry %s to %s, at %s; it replaces its token by one for %.0f hours, and renews that",
 		d.Facts.Sides[side].ID, carries, d.Facts.Sides[other].ID, access.Server, render.DelegateTokenLife.Hours())
+	return s
+}
+
+// reaches waits until this side's operator has used its identity on the other side: only it knows whether
+// the URL leads there from its cluster. It says so on the gateway.
+func (d delegation) reaches(side flows.Side) flows.Step {
+	other := side.Other()
+	s := flows.Step{ID: flows.IDOf(side, "delegate-reaches"), Side: side, Action: flows.Wait, Title: fmt.Sprintf("operator reaches %s", d.Facts.Sides[other].ID), Status: flows.Waiting, Code: flows.CodeTimeout}
+	said := d.Gateway(side).GetAnnotations()[render.AnnotationDelegation]
+	switch {
+	case d.access(side).Status != flows.Done:
+		s.Status, s.Reason, s.Code = flows.Blocked, "needs the access", ""
+	case !strings.Contains(said, d.server(other)):
+		s.Reason = "the operator has not used it yet"
+	case render.Carried(said):
+		s.Status, s.Reason, s.Code = flows.Done, said, ""
+		return s
+	default:
+		s.Reason = "the operator " + said
+	}
+	s.Fix = []command.Hint{command.Text("give a URL that it can reach: " + apiServerFlag(other))}
 	return s
 }
 

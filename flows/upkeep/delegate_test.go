@@ -112,6 +112,38 @@ func TestDelegationComesInThreeRounds(t *testing.T) {
 	}
 }
 
+// A URL that the admin reaches may lead nowhere for the operator, which says so.
+func TestDelegationEndsWithTheFirstSuccess(t *testing.T) {
+	f, params := connectedPair(), upkeep.DelegateParams{Wait: true}
+	for range 3 {
+		applyDelegation(t, &f, upkeep.Delegate(params, f))
+	}
+	for _, c := range []struct {
+		said   string
+		status flows.Status
+		reason string
+	}{
+		{"", flows.Waiting, "the operator has not used it yet"},
+		{"its key is carried to https://198.51.100.1:6443", flows.Waiting, "the operator has not used it yet"},
+		{"can't renew its token at https://192.0.2.1:6443: connection refused", flows.Waiting, "the operator can't renew its token at https://192.0.2.1:6443: connection refused"},
+		{"its key is carried to https://192.0.2.1:6443", flows.Done, "its key is carried to https://192.0.2.1:6443"},
+		{"its key is passed to https://192.0.2.1:6443; its endpoint is not", flows.Done, "its key is passed to https://192.0.2.1:6443; its endpoint is not"},
+	} {
+		f.Sides[flows.A].Clients[0].Annotations = map[string]string{render.AnnotationDelegation: c.said}
+		plan := upkeep.Delegate(params, f)
+		if s, _ := plan.Step("delegate-reaches-a"); s.Status != c.status || s.Reason != c.reason {
+			t.Errorf("%q: got %v, %q, want %v, %q", c.said, s.Status, s.Reason, c.status, c.reason)
+		}
+		if plan.Done() {
+			t.Errorf("%q: done, and milan's operator has said nothing", c.said)
+		}
+	}
+	f.Sides[flows.B].Servers[0].Annotations = map[string]string{render.AnnotationDelegation: "its endpoint and key are carried to https://192.0.2.1:6443"}
+	if plan := upkeep.Delegate(params, f); !plan.Done() {
+		t.Errorf("both have reached the other one: got %+v", plan.Steps)
+	}
+}
+
 // A kubeconfig may lead through a proxy, whose certificates no other URL has.
 func TestCertificatesAreThoseOfTheURL(t *testing.T) {
 	f := connectedPair()

@@ -205,11 +205,11 @@ func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	switch {
 	case chosen != "":
 		return ctrl.Result{RequeueAfter: peerLook}, r.tell(ctx, gateway,
-			fmt.Sprintf("its key is passed to %s; its endpoint is not, because the client there was told to dial UDP %s", peer.access.Server, chosen))
+			fmt.Sprintf("its key is"+render.DelegationPassed+"%s; its endpoint is not, because the client there was told to dial UDP %s", peer.access.Server, chosen))
 	case peer.access.Endpoint:
 		what = "its endpoint and key are"
 	}
-	return ctrl.Result{RequeueAfter: peerResync}, r.tell(ctx, gateway, fmt.Sprintf("%s carried to %s", what, peer.access.Server)+unsafe)
+	return ctrl.Result{RequeueAfter: peerResync}, r.tell(ctx, gateway, what+render.DelegationCarried+peer.access.Server+unsafe)
 }
 
 // renew requests another token from the peer's API server. The first token, which an admin's run has made
