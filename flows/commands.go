@@ -27,9 +27,20 @@ func (c ClusterFacts) Flags() command.Cluster {
 	return out
 }
 
-// Ours is a command of our program for both clusters.
+// Ours is a command of our program for both clusters. If only the first one is known, the admin has to
+// name the other one's context.
 func (f Facts) Ours(words ...string) command.Command {
-	return command.Ours(words...).On(f.Sides[A].Flags(), f.Sides[B].Flags())
+	a, b := f.Sides[A], f.Sides[B]
+	if b.Context == (ContextRef{}) && (b.Described || a.Context != ContextRef{}) {
+		return a.OursWith(words...)
+	}
+	return command.Ours(words...).On(a.Flags(), b.Flags())
+}
+
+// OursWith is a command of our program for the cluster and another one, whose context only the admin
+// knows.
+func (c ClusterFacts) OursWith(words ...string) command.Command {
+	return c.Ours(words...).Flag("--remote-context", "CONTEXT")
 }
 
 // Ours is a command of our program for the cluster.
@@ -80,7 +91,7 @@ func (c ClusterFacts) Privilege(namespace string) command.Command {
 
 // MoreRoom is the advice if no range is left for a peer.
 func (c ClusterFacts) MoreRoom() command.Hint {
-	return command.Hintf("reset peerings that are no longer needed, or give the operator more ranges: %s", c.Ours("install").Add("--pools"))
+	return command.Hintf("reset peerings that are no longer needed, or give the operator more ranges: %s", c.Ours("install").Flag("--pools", "RANGE"))
 }
 
 // OperatorFix is the advice if the operator lacks a range that install has to state, or may not replace
@@ -95,7 +106,7 @@ func (c ClusterFacts) OperatorFix(other command.Hint) command.Hint {
 	}
 	switch {
 	case c.Operator.KeepsRange:
-		return command.Hintf("run %s for each peer (%s lists them)", c.Ours("network", "reset"), c.Ours("info"))
+		return command.Hintf("run %s for each peer (%s lists them)", c.OursWith("network", "reset"), c.Ours("info"))
 	case unstated.Pods || unstated.Services:
 		return command.Hintf("state it: %s", state)
 	}

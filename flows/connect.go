@@ -121,7 +121,7 @@ func NewHalf(p Params, f Facts) (Plan, Connection) {
 	same, _ := SameCluster(f.Sides[A], f.Sides[B])
 	switch err := f.Sides[B].ID.Validate(); {
 	case err != nil:
-		s = Refuse(B, CodeClusterID, "cluster ID", FailedPreflight, err.Error(), command.Hintf("its admin finds it with: %s", command.Ours("info", "--get", "clusterid")))
+		s = Refuse(B, CodeClusterID, "cluster ID", FailedPreflight, err.Error(), command.Hintf("its admin finds it with: %s", command.Ours("info", "--get", "clusterid").Flag("--context", "CONTEXT")))
 	case same:
 		s = Refuse(B, CodeDifferent, "choice of clusters", FailedPreflight,
 			fmt.Sprintf("%s is this cluster itself", f.Sides[B].ID), command.Text("choose the other cluster's context"))
@@ -430,8 +430,8 @@ func (c Connection) Dial(server Side) (addresses []string, port uint16, reason s
 const endpointGrace = 15 * time.Second
 
 // outdated returns the reason to wait if the endpoint seems older than the last change of the server's service
-// type or port; "" if it does not. The status of a GatewayServer does not say to which spec it belongs, so
-// outdated compares ports and times.
+// type or port, or will be older than the next change; "" if it does not. The status of a GatewayServer does not
+// say to which spec it belongs, so outdated compares ports and times.
 func (c Connection) outdated(server Side) string {
 	s := c.Ends[server].Server
 	port, nodePort := uint16(s.Status.Endpoint.Port), c.Params.NodePort
@@ -440,8 +440,13 @@ func (c Connection) outdated(server Side) string {
 	if nodePorts == (PortRange{}) {
 		nodePorts = PortRange{30000, 32767} // Kubernetes' default
 	}
+	spec, changes := s.Spec.Endpoint, !c.Facts.Sides[server].Described && c.Params.ServiceType != ""
 	fresh := s.Generation > 1 && c.Facts.At.Sub(c.Ends[server].specChanged(s)) < endpointGrace
 	switch {
+	case changes && spec.ServiceType != c.Params.ServiceType:
+		return fmt.Sprintf("waiting for the server's new endpoint, by a Service of type %s", c.Params.ServiceType)
+	case changes && !isNodePort && uint16(spec.Port) != c.Params.Port:
+		return fmt.Sprintf("waiting for the server's port to change from %d to %d", port, c.Params.Port)
 	case isNodePort && nodePort != 0 && port != nodePort:
 		return fmt.Sprintf("waiting for the server's port to change from %d to %d", port, nodePort)
 	case fresh && isNodePort && nodePort == 0 && !nodePorts.Contains(port), fresh && !isNodePort && port != c.Params.Port:
@@ -474,7 +479,11 @@ func (c Connection) GatewayClient(side Side) Step {
 	object := c.object(side, kindClient, end.Client)
 	addresses, port, reason := c.Dial(side.Other())
 	if reason != "" {
-		s := BlockedStep(side, Create, stepClient, object, "needs the server's endpoint")
+		action := Create
+		if Exists(end.Client) {
+			action = Update
+		}
+		s := BlockedStep(side, action, stepClient, object, "needs the server's endpoint")
 		return c.replacing(side, s, networkingv1beta1.ConnectionTypeClient)
 	}
 	want := render.GatewayClient(render.ClientParams{

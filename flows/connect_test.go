@@ -333,7 +333,7 @@ func TestPlanConnect(t *testing.T) {
 			}),
 			want: map[flows.StepID]want{
 				"preflight-a": preflight(flows.FailedPreflight, "nothing is installed on kind-rome yet, neither Liqo nor the liqo-tui operator",
-					"add --install to liqo-tui network connect, or run: liqo-tui install --context kind-rome --cluster-id NAME"),
+					"add --install to liqo-tui network connect --context kind-rome --remote-context CONTEXT, or run: liqo-tui install --context kind-rome --cluster-id NAME"),
 				"preflight-b": preflight(flows.FailedPreflight, "liqo-tui operator on kind-milan has published no address ranges: namespace liqo has no Network of type pod-cidr or external-cidr with a status",
 					"read its log, and see: kubectl --context kind-milan -n liqo get pods,networks"),
 			},
@@ -409,6 +409,29 @@ func TestPlanConnectShowsWhatAnUpdateChanges(t *testing.T) {
 	s, _ := flows.PlanConnect(params, flowtest.Facts(p)).Step("gateway-client-a")
 	if s.Action != flows.Update || !strings.Contains(s.Diff, "-  mtu: 1340\n+  mtu: 1400\n") {
 		t.Errorf("got %s with diff:\n%s", s.Action, s.Diff)
+	}
+}
+
+// The client exists and dials another port afterwards, which the plan has to count.
+func TestAPlanForAnotherPortUpdatesBothGateways(t *testing.T) {
+	balanced := flowtest.NodePort()
+	balanced.ServiceType = corev1.ServiceTypeLoadBalancer
+	for name, c := range map[string]struct {
+		was    flows.Params
+		change func(*flows.Params)
+	}{
+		"node port":              {flowtest.NodePort(), func(p *flows.Params) { p.NodePort = 31777 }},
+		"server port":            {balanced, func(p *flows.Params) { p.Port = 51850 }},
+		"another Service":        {flowtest.NodePort(), func(p *flows.Params) { p.ServiceType = corev1.ServiceTypeLoadBalancer }},
+		"the port to be dialled": {balanced, func(p *flows.Params) { p.Port, p.ClientAddress, p.ClientPort = 51850, "198.51.100.7", 4500 }},
+	} {
+		p := flowtest.NewPair()
+		p.Pacing = flowtest.Manual
+		flowtest.PartWay(flowtest.ManyRounds, c.was)(t, p)
+		c.change(&c.was)
+		if got := flows.PlanConnect(c.was, flowtest.Facts(p)).Changes(); got != (flows.Summary{Update: 2}) {
+			t.Errorf("%s: got %+v, want two updates", name, got)
+		}
 	}
 }
 

@@ -110,7 +110,7 @@ func ObstaclesOf(side Side, c ClusterFacts) (all []Step) {
 	case len(c.MissingKinds) > 0 && c.Can().Connect:
 		add(CodeSoftware, "Liqo's API",
 			fmt.Sprintf("%s runs %s, but its API server does not serve %s", c.Context, c.Software, strings.Join(c.MissingKinds, ", ")),
-			command.Hintf("these kinds came with Liqo v1.2: install or upgrade, with %s or Liqo's own installer", command.Ours("install")))
+			command.Hintf("these kinds came with Liqo v1.2: install or upgrade, with %s or Liqo's own installer", c.Ours("install")))
 	case !c.Can().Connect && c.Elsewhere != ElsewhereFacts{}:
 		all = append(all, *InstalledElsewhere(side, c))
 	case (!c.HasCRDs || c.ID == "") && c.Unseen() != "":
@@ -118,7 +118,7 @@ func ObstaclesOf(side Side, c ClusterFacts) (all []Step) {
 	case !c.HasCRDs || !c.Can().Connect && c.ID == "":
 		add(CodeSoftware, "installation",
 			fmt.Sprintf("nothing is installed on %s yet, neither Liqo nor the liqo-tui operator", c.Context),
-			command.Hintf("add --install to %s, or run: %s", command.Ours("network", "connect"), c.Ours("install").Flag("--cluster-id", "NAME")))
+			command.Hintf("add --install to %s, or run: %s", c.OursWith("network", "connect"), c.Ours("install").Flag("--cluster-id", "NAME")))
 	}
 	if err := c.ID.Validate(); err != nil {
 		add(CodeClusterID, "cluster ID", err.Error(), command.Hintf("set it in ConfigMap liqo-clusterid-configmap in namespace %s", c.Namespace))

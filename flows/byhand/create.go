@@ -65,7 +65,7 @@ func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {
 	}
 	if own := f.Sides[flows.A].ID; own == o.Remote && f.Sides[flows.A].Problem == nil {
 		return flows.Plan{A: own, B: own, Steps: []flows.Step{*refuse(flows.FailedPreflight, fmt.Sprintf("%s is this cluster itself", own),
-			command.Hintf("give the other cluster's ID: there, %s prints it; or choose another --context", command.Ours("info", "--get", "clusterid")))}}
+			command.Hintf("give the other cluster's ID: there, %s prints it; or choose another --context", command.Ours("info", "--get", "clusterid").Flag("--context", "CONTEXT")))}}
 	}
 	plan, c := flows.NewHalf(p, f)
 	if len(plan.Steps) > 0 {
@@ -155,7 +155,7 @@ func (o Object) second(c flows.Connection) *flows.Step {
 		return refuse(flows.FailedConflict, fmt.Sprintf("%s already hosts a gateway server for %s: %s", id, o.Remote, apply.Name(p.Server)), oneGateway(c.Facts.Sides[flows.A], o.Remote))
 	case flows.Exists(live) && o.Name != "" && live.GetName() != o.Name:
 		return refuse(flows.FailedConflict, fmt.Sprintf("%s has %s for %s already, and a peer has one", id, apply.Name(live), o.Remote),
-			command.Hintf("to change it, give its name: %s", c.Facts.Sides[flows.A].Ours("create", o.Kind.Word(), live.GetName())))
+			command.Text("to change it, give its name: "+live.GetName()))
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (o Object) early(c flows.Connection) *flows.Step {
 		return refuse(flows.FailedPreflight, fmt.Sprintf("%s has no gateway for %s yet, so nothing uses the key", id, o.Remote),
 			command.Hintf("first: %s, or gatewayclient where the other cluster has the server", create(GatewayServer, "NAME", o.Remote).On(c.Facts.Sides[flows.A].Flags())))
 	case o.Kind.gateway() && p.Configuration == nil:
-		hint := command.Hintf("first, on %s: %s > configuration.yaml; then here: %s", o.Remote, command.Ours("generate", "configuration"), c.Facts.Sides[flows.A].Kubectl("apply", "-f", "configuration.yaml"))
+		hint := command.Hintf("first, on %s: %s > configuration.yaml; then here: %s", o.Remote, command.Ours("generate", "configuration").For(string(o.Remote)), c.Facts.Sides[flows.A].Kubectl("apply", "-f", "configuration.yaml"))
 		for i := range c.Facts.Sides[flows.A].Configurations {
 			if own := &c.Facts.Sides[flows.A].Configurations[i]; own.Labels[wire.LabelRemoteCluster] == string(id) {
 				hint = command.Hintf("%s is %s's own, which is for %s: delete it here; %s", apply.Name(own), id, o.Remote, hint)
@@ -227,8 +227,12 @@ func (o Object) ownKey(c flows.Connection) *flows.Step {
 	if own := c.Ends[flows.A].Key; o.Kind != PublicKey || own == nil || own.String() != o.Key {
 		return nil
 	}
+	role := flows.RoleServer
+	if c.Ends[flows.A].Server != nil {
+		role = flows.RoleClient
+	}
 	return refuse(flows.FailedPreflight, fmt.Sprintf("this is the public key of %s's own gateway", c.Facts.Sides[flows.A].ID),
-		command.Hintf("take what %s prints on %s", command.Ours("generate", "publickey"), o.Remote))
+		command.Hintf("take what %s prints on %s", command.Ours("generate", "publickey").Flag("--gateway-type", string(role)).Flag("--gateway-name", "NAME").For(string(o.Remote)), o.Remote))
 }
 
 // owed are the commands that the other admin has to run next, with the values known

@@ -84,7 +84,11 @@ func (g Gateway) find(f flows.ClusterFacts) (end flows.End, refused *flows.Step)
 	}
 	switch {
 	case len(found) == 0:
-		where, hint := "", command.Hintf("first: %s", create(kind, g.Name, "CLUSTER_ID").On(f.Flags()))
+		first := create(GatewayServer, g.Name, "CLUSTER_ID")
+		if kind == GatewayClient {
+			first = create(GatewayClient, g.Name, "CLUSTER_ID").Flag("--addresses", "ADDRESS").Flag("--port", "PORT")
+		}
+		where, hint := "", command.Hintf("first: %s", first.On(f.Flags()))
 		if g.Namespace != "" {
 			where = " in namespace " + g.Namespace
 		}

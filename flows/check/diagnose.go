@@ -44,7 +44,7 @@ const (
 )
 
 // NotRead is the result for warnings in views that don't read them.
-var NotRead = fmt.Sprintf("not read here: %s reads them", command.Ours("check"))
+const NotRead = "not read here"
 
 // recentRestart is the time for which a restart of a container causes a warning.
 const recentRestart = 10 * time.Minute
@@ -434,7 +434,7 @@ func (in diagnosis) warnings(side flows.Side) Result {
 	case in.readings[side].Role == "":
 		return in.noGateway(side)
 	case !asked:
-		return result(Inconclusive, NotRead)
+		return in.notRead()
 	case unknown != "":
 		return result(Inconclusive, "they can't be read: "+unknown)
 	}
@@ -470,6 +470,10 @@ func (in diagnosis) fresh(side flows.Side) Result {
 		return result(Fail, r.Message, command.Hintf("change what the message names, then run: %s", in.connect()))
 	}
 	return pass(fmt.Sprintf("%s ago: %s", in.facts.At.Sub(r.At).Round(time.Second), cmp.Or(r.Message, string(r.Value))))
+}
+
+func (in diagnosis) notRead() Result {
+	return result(Inconclusive, NotRead, command.Hintf("read them: %s", in.facts.Ours("check")))
 }
 
 // connect returns the command that creates missing objects of the connection and updates changed ones.

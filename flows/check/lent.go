@@ -77,7 +77,7 @@ func (in diagnosis) reportsUnowned(sides []flows.Side) bool {
 func (in diagnosis) access(con flows.Side) Result {
 	l, pro := in.lent[con], con.Other()
 	me, other := in.cluster(con), in.cluster(pro)
-	again := command.Hintf("run the same %s again: it continues where it was", command.Ours("peer"))
+	again := command.Hintf("run the same %s again: it continues where it was", in.peer(con))
 	hides := func(c flows.ClusterFacts, kind string) bool { return c.Lending == nil || c.Lending.Hidden[kind] }
 	switch {
 	case l.consumer == nil && (hides(me, "Identity") || hides(me, "ResourceSlice")):
@@ -105,10 +105,19 @@ func named(id wire.ClusterID, s view.Standing) view.Standing {
 	return s
 }
 
+// peer is the command that makes a cluster the consumer of the other one.
+func (in diagnosis) peer(con flows.Side) command.Command {
+	c := in.facts.Ours("peer")
+	if con == flows.B {
+		c = c.Flag("--consumer", "Remote")
+	}
+	return c
+}
+
 func (in diagnosis) granted(con flows.Side) Result {
 	return in.listed(con, []string{"ResourceSlice"}, func(l view.Lending) []view.Standing { return l.Slices }, "none were asked for",
-		command.Hintf("ask for less: %s with other --cpu, --memory and --pods", in.facts.Ours("peer")),
-		command.Hintf("who may lend more on %s: %s, or annotation %s of the Tenant", in.cluster(con.Other()).ID, in.cluster(con.Other()).Ours("install").Add("--lend"), peering.AnnotationLend),
+		command.Hintf("ask for less: %s with other --cpu, --memory and --pods", in.peer(con)),
+		command.Hintf("who may lend more on %s: %s, or annotation %s of the Tenant", in.cluster(con.Other()).ID, in.cluster(con.Other()).Ours("install").Flag("--lend", "cpu=AMOUNT"), peering.AnnotationLend),
 		command.Hintf("see: %s", in.kubectl(con, "describe", "resourceslices")))
 }
 

@@ -107,7 +107,7 @@ func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
 			}, id: check.LentPods, state: check.Warn, says: "2 Unschedulable, such as shop/web: 0/3 nodes are available", fix: "status.phase=Pending",
 		},
 		"the Tenant is gone": {
-			edit: func(_, m *lending.Facts) { m.Tenants, m.Slices = nil, nil }, id: check.LentAccess, state: check.Fail, says: "milan has no Tenant of rome", fix: "liqo-tui peer again",
+			edit: func(_, m *lending.Facts) { m.Tenants, m.Slices = nil, nil }, id: check.LentAccess, state: check.Fail, says: "milan has no Tenant of rome", fix: "run the same liqo-tui peer",
 		},
 		"the consumer has forgotten it": {
 			edit: func(r, _ *lending.Facts) { *r = lending.Facts{} }, id: check.LentAccess, state: check.Warn, says: "rome has nothing of it", fix: "unpeer --context kind-milan --local-only --consumer Remote",

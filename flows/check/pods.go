@@ -203,7 +203,7 @@ func (in diagnosis) policies(side flows.Side) Result {
 	case why != "":
 		return result(Inconclusive, "policies can't be read: "+why)
 	case f == nil:
-		return result(Inconclusive, NotRead)
+		return in.notRead()
 	}
 	others := ""
 	if len(f.Others) > 0 {

@@ -40,7 +40,7 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	if c.Software == flows.Liqo {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUnfit, "installation", flows.FailedPreflight,
 			"Liqo's controller-manager already connects this cluster, and two operators would undo each other's changes",
-			command.Hintf("connect the cluster without our operator: %s works with Liqo", command.Ours("network", "connect").On(c.Flags())))}
+			command.Hintf("connect the cluster without our operator: %s works with Liqo", c.OursWith("network", "connect")))}
 		return plan
 	}
 	if s := byHelm(c); s != nil {
@@ -352,7 +352,7 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 		return s
 	}
 	if why := endsAccess(c, i.params.Peering); why != "" {
-		return new(flows.Refuse(side, flows.CodeOwnership, "part in lending", flows.FailedConflict, why, command.Hintf("first run %s for each of these clusters, then install again. To list the clusters, you need the right to read Tenants and Identities", c.Ours("unpeer"))))
+		return new(flows.Refuse(side, flows.CodeOwnership, "part in lending", flows.FailedConflict, why, command.Hintf("first run %s for each of these clusters, then install again. To list the clusters, you need the right to read Tenants and Identities", c.OursWith("unpeer"))))
 	}
 	if s := i.toldRange(side, c); s != nil {
 		return s

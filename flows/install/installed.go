@@ -152,7 +152,7 @@ func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.S
 			from += " (" + source + ")"
 		}
 		to, why := "the stated range", fmt.Sprintf("peers that know the present range: %d", peers)
-		hint := command.Hintf("first run %s for each peer (%s lists the peers), then install again", c.Ours("network", "reset"), c.Ours("info"))
+		hint := command.Hintf("first run %s for each peer (%s lists the peers), then install again", c.OursWith("network", "reset"), c.Ours("info"))
 		if external {
 			to = i.external()
 		}

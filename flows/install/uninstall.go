@@ -31,7 +31,7 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 	}
 	if peers := c.KnownPeers(); len(peers) > 0 {
 		// Without the operator, the routes to a deleted gateway would stay on the nodes.
-		return refuse(flows.FailedPreflight, flows.CodeUnfit, "it still has peers: "+flows.Some(peers), command.Hintf("run %s for each; %s lists them", c.Ours("network", "reset"), c.Ours("info")))
+		return refuse(flows.FailedPreflight, flows.CodeUnfit, "it still has peers: "+flows.Some(peers), command.Hintf("run %s for each; %s lists them", c.OursWith("network", "reset"), c.Ours("info")))
 	}
 	if s := flows.InstalledElsewhere(flows.A, c); s != nil {
 		return refuse(flows.FailedPreflight, flows.CodeUnfit, s.Reason, s.Fix...)
@@ -45,7 +45,7 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 		return plan
 	}
 	if why := endsAccess(c, render.PeeringNone); why != "" {
-		return refuse(flows.FailedPreflight, flows.CodeUnfit, why, command.Hintf("run %s for each", c.Ours("unpeer")))
+		return refuse(flows.FailedPreflight, flows.CodeUnfit, why, command.Hintf("run %s for each", c.OursWith("unpeer")))
 	}
 	rest := c.Installation.Value() == nil
 	// The rights are deleted before the objects that the programs write. Otherwise a

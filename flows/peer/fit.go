@@ -82,6 +82,11 @@ func accepts(provider, consumer flows.ClusterFacts) bool {
 	return provider.Can().TakeLabels || !consumer.Can().SendLabels
 }
 
+// lends is the command that lets a cluster lend and borrow.
+func lends(c flows.ClusterFacts) command.Command {
+	return command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags())
+}
+
 // unfitSoftware returns the reason that the program on a side can't take its part in this lending;
 // "" if it can.
 func (p pair) unfitSoftware(side flows.Side) (reason string, hint command.Hint) {
@@ -89,14 +94,14 @@ func (p pair) unfitSoftware(side flows.Side) (reason string, hint command.Hint) 
 	switch {
 	case !c.Can().Connect:
 		return fmt.Sprintf("%s has no Liqo (%s)", c.ID, c.Software),
-			command.Hintf("to connect only the pods of the two clusters: %s; to lend resources, run %s for both clusters, or install Liqo on both", p.Facts.Ours("network", "connect"), command.Ours("install").Flag("--peering", string(render.PeeringBoth)))
+			command.Hintf("to connect only the pods of the two clusters: %s; to lend resources, run %s and %s, or install Liqo on both", p.Facts.Ours("network", "connect"), lends(p.Facts.Sides[flows.A]), lends(p.Facts.Sides[flows.B]))
 	case side == p.pro && !accepts(c, other):
 		return fmt.Sprintf("%s runs Liqo, which sends labels and annotations along with its requests, and the operator on %s does not accept labels and annotations from a consumer", other.ID, c.ID),
 			command.Hintf("the other direction works, with %s as the consumer; for this direction, run Liqo on both clusters, or our operator on both", c.ID)
 	case side == p.con && !c.Can().Consume:
-		return fmt.Sprintf("the operator on %s is not installed as a consumer", c.ID), command.Hintf("to change that: %s", command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags()))
+		return fmt.Sprintf("the operator on %s is not installed as a consumer", c.ID), command.Hintf("to change that: %s", lends(c))
 	case side == p.pro && !c.Can().Provide:
-		return fmt.Sprintf("the operator on %s is not installed as a provider", c.ID), command.Hintf("to change that: %s", command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags()))
+		return fmt.Sprintf("the operator on %s is not installed as a provider", c.ID), command.Hintf("to change that: %s", lends(c))
 	}
 	return "", command.Hint{}
 }

@@ -170,7 +170,7 @@ func (p pair) denial(s *authv1beta1.ResourceSlice) command.Hint {
 		return command.Hintf("an admin of %s has set tenant %s to %s; to undo that: %s", p.id(p.pro), p.id(p.con), state, command.Of("liqoctl", back, "tenant", string(p.id(p.con))))
 	}
 	if p.runsOurs(p.pro) {
-		return command.Hintf("request less, such as --cpu 1 --memory 1Gi; or an admin of %s lends more: %s, or %s", p.id(p.pro), p.Facts.Sides[p.pro].Ours("install").Add("--lend"),
+		return command.Hintf("request less, such as --cpu 1 --memory 1Gi; or an admin of %s lends more: %s, or %s", p.id(p.pro), p.Facts.Sides[p.pro].Ours("install").Flag("--lend", "cpu=AMOUNT"),
 			p.Kubectl(p.pro, "annotate", "tenant", string(p.id(p.con)), peering.AnnotationLend+"=cpu=4,memory=8Gi"))
 	}
 	return command.Hintf("the controller of class %q on %s writes the reason into its ResourceSlice: %s", s.Spec.Class, p.id(p.pro), p.Kubectl(p.pro, "describe", "resourceslice", s.Name))

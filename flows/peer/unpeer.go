@@ -553,7 +553,7 @@ func (r removal) stays() []string {
 			}
 		}
 		if len(namespaces) > 0 {
-			out = append(out, fmt.Sprintf("these namespaces stay marked for offloading: %s; to remove a mark: %s", some(namespaces), r.Facts.Sides[r.con].Ours("unoffload", "namespace")))
+			out = append(out, fmt.Sprintf("these namespaces stay marked for offloading: %s; to remove a mark: %s", some(namespaces), r.Facts.Sides[r.con].Ours("unoffload", "namespace").Add(namespaces...)))
 		}
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {

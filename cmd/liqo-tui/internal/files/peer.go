@@ -71,7 +71,7 @@ func ReadPeerFile(file string, want peerfile.Kind, fingerprint string) (peerfile
 		return l, exit.UsageError{Err: fmt.Errorf("%s: %w", file, err)}
 	}
 	if l.Kind != want {
-		takes := command.Ours("network", map[peerfile.Kind]string{peerfile.Invitation: "join", peerfile.Answer: "accept"}[l.Kind])
+		takes := command.Ours("network", map[peerfile.Kind]string{peerfile.Invitation: "join", peerfile.Answer: "accept"}[l.Kind], file)
 		return l, exit.UsageError{Err: fmt.Errorf("%s is not the %s: %s takes it", file, strings.ToLower(string(want)), takes)}
 	}
 	return l, cmp.Or(invite.WrongFingerprint(l, fingerprint), invite.Expired(l, time.Now()))
