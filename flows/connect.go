@@ -424,14 +424,15 @@ func (c Connection) Dial(server Side) (addresses []string, port uint16, reason s
 	return addresses, port, reason
 }
 
-// endpointGrace is the time after a change of the server in which an unexpected port counts as the port before
-// the change. After this time it counts as the choice of the template, whose Service may use another port. If
-// the admin chose a node port, only this port is expected, and the time does not matter.
+// endpointGrace is how long a status is taken for old after the spec of a GatewayServer has changed: in this
+// time, an unexpected port is probably the port from before the change. After it, the port is the choice of the
+// template, whose Service may use another one. If the admin chose a node port, only this port is expected, and
+// the time does not matter.
 const endpointGrace = 15 * time.Second
 
-// outdated returns the reason to wait if the endpoint seems older than the last change of the server's service
-// type or port, or will be older than the next change; "" if it does not. The status of a GatewayServer does not
-// say to which spec it belongs, so outdated compares ports and times.
+// outdated returns the reason to wait for a new endpoint of the GatewayServer; "" if the present one seems right.
+// There are two reasons: the endpoint seems older than the last change of the spec, or this plan will change the
+// spec. The status does not say to which spec it belongs, so outdated compares ports and times.
 func (c Connection) outdated(server Side) string {
 	s := c.Ends[server].Server
 	port, nodePort := uint16(s.Status.Endpoint.Port), c.Params.NodePort
@@ -531,7 +532,7 @@ func (c Connection) PublicKey(side Side) Step {
 }
 
 // Gateway returns the side's GatewayServer or GatewayClient, by the role in the parameters; nil if it does not
-// exist. Its kind is set.
+// exist. The object's TypeMeta is filled in.
 func (c Connection) Gateway(side Side) wire.Object {
 	role := c.Ends[side]
 	if side == c.Params.Server {

@@ -29,17 +29,19 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
-// maxRendered is how many bytes a whole template may render to. An API server takes
-// no larger object.
+// maxRendered is the number of bytes that a whole template may render to. Objects that
+// are much larger do not fit into etcd, whose limit for a request is 1.5 MiB.
 const maxRendered = 1 << 20
 
 // Template fills in a gateway template, by the rules of Liqo's templates:
 //   - every string is a text/template over v;
-//   - a result that is an integer becomes one, except in metadata, labels and
-//     annotations, where Kubernetes wants strings;
-//   - a string of one variable that is a map becomes that map;
+//   - a string with a template whose result is an integer becomes this integer. An
+//     object that has labels or annotations keeps strings in all its fields, since
+//     Kubernetes wants strings in these two;
+//   - a string that is one variable, and nothing else, becomes the variable's value
+//     if this is a map;
 //   - a key that starts with "?" loses that mark. It is left out if the first
-//     variable of its value has the zero value, or if nothing comes out.
+//     variable of its value has the zero value, or if the filled value is empty or zero.
 //
 // Anybody who may write templates makes the operator fill them in. So time and memory are
 // limited: templates that could run for ever are refused. The error wraps a [FieldError].

@@ -105,7 +105,7 @@ func (r release) chart() error {
 	if err != nil {
 		return err
 	}
-	// Helm wants the first of them first.
+	// Chart.yaml comes first, as in archives of "helm package".
 	for i, f := range files {
 		if strings.HasSuffix(f.path, "/Chart.yaml") {
 			files[0], files[i] = files[i], files[0]

@@ -56,7 +56,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 	f.BoolVar(&prints, "print", false, "print the objects as YAML instead of applying them")
 	config.OnCommandLine(f, "print")
 	f.StringVarP(&file, "filename", "f", "", "YAML file with settings: values of the Helm chart liqo-tui. Flags count more")
-	f.StringVar(&podsFile, "pod-settings", "", "YAML file with pull secrets, node selector, tolerations and more of all pods, or those of operator, fabric and gateway (default: unchanged)")
+	f.StringVar(&podsFile, "pod-settings", "", "YAML file with pull secrets, node selector, tolerations and other settings of pods: for all, or apart for operator, fabric and gateway (default: unchanged)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := flags.Wrong(settings); err != nil {
 			return exit.UsageError{Err: err}
@@ -109,7 +109,7 @@ func installed(c flows.ClusterFacts, where clusterFlags) report.Achieved {
 	}
 }
 
-// readValues reads from a file, if one is given, all settings without a flag.
+// readValues reads settings from a file, if one is given. A setting whose flag is given keeps the flag's value.
 func readValues(file string, p *render.InstallParams, flags []*flags.Flag[render.InstallParams]) error {
 	if file == "" {
 		return nil
@@ -176,7 +176,7 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var last flows.Plan
-			nothing := true // existed before
+			nothing := true // false once a plan has found anything of ours
 			op := operation{
 				name: "uninstall", localOnly: true, undo: "uninstall",
 				plan: func() (func(flows.Facts) flows.Plan, error) {

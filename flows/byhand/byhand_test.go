@@ -182,7 +182,7 @@ func TestAStepByHandThatDoesNotFitChangesNothing(t *testing.T) {
 			func(rome, _ admin) { rome.apply(rome.hasGenerated(byhand.Configuration, byhand.Gateway{})) },
 			func(rome, _ admin) error {
 				return rome.create(client, func(p *flows.Params) { p.ClientAddress, p.ClientPort = "192.0.2.1", 1 })
-			}, flows.FailedPreflight, "Configuration default/rome is rome's own, which is for milan: delete it here",
+			}, flows.FailedPreflight, "delete Configuration default/rome here: it describes rome itself, and belongs to milan",
 		},
 		"an address of IPv6": {
 			exchange, func(rome, _ admin) error {

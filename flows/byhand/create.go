@@ -33,7 +33,8 @@ type Object struct {
 	// Printed is set if others will apply the object: then the steps before it need
 	// not be done.
 	Printed bool
-	// Type and Protocol are liqoctl's choices for gateways.
+	// Type and Protocol are values of liqoctl's flags of these names. Scripts may give
+	// them; each has one value that is supported.
 	Type, Protocol string
 }
 
@@ -108,11 +109,12 @@ func (o Object) steps(c flows.Connection, wait bool) []flows.Step {
 	case GatewayClient:
 		steps, waits = append(steps, c.GatewayClient(a)), []flows.Step{c.OwnKey(a)}
 	case PublicKey:
-		key, _ := wgtypes.ParseKey(o.Key) // the setting has checked it
+		key, _ := wgtypes.ParseKey(o.Key) // the definition of the flag has validated the key
 		if o.Printed {
 			return append(steps, flows.Ensure(a, "public-key", c.Ends[a].PublicKey, render.PublicKey(c.Ends[a].Tenant, key, nil)))
 		}
-		// As far as this cluster can know, the peer's gateway exists.
+		// The peer's cluster can't be seen. The step needs the peer's gateway, and here it is
+		// assumed to exist.
 		c.Ends[flows.B] = flows.End{Key: &key, Server: &networkingv1beta1.GatewayServer{}, Client: &networkingv1beta1.GatewayClient{}}
 		steps = append(steps, c.PublicKey(a))
 	}
@@ -139,7 +141,8 @@ func refuse(kind flows.FailureKind, reason string, fix command.Hint) *flows.Step
 	return new(flows.Refuse(flows.A, flows.CodeByHand, "manual step", kind, reason, fix))
 }
 
-// second refuses a second object of a kind of which a connection has only one.
+// second refuses an object that a connection has only once and that exists under another
+// name, and a gateway of the other role than the present one.
 func (o Object) second(c flows.Connection) *flows.Step {
 	p, id := c.Ends[flows.A], c.Facts.Sides[flows.A].ID
 	var live wire.Object
@@ -154,7 +157,7 @@ func (o Object) second(c flows.Connection) *flows.Step {
 	case o.Kind == GatewayClient && p.Server != nil:
 		return refuse(flows.FailedConflict, fmt.Sprintf("%s already hosts a gateway server for %s: %s", id, o.Remote, apply.Name(p.Server)), oneGateway(c.Facts.Sides[flows.A], o.Remote))
 	case flows.Exists(live) && o.Name != "" && live.GetName() != o.Name:
-		return refuse(flows.FailedConflict, fmt.Sprintf("%s has %s for %s already, and a peer has one", id, apply.Name(live), o.Remote),
+		return refuse(flows.FailedConflict, fmt.Sprintf("%s has %s for %s already, and a peer can have only one", id, apply.Name(live), o.Remote),
 			command.Text("to change it, give its name: "+live.GetName()))
 	}
 	return nil
@@ -214,7 +217,7 @@ func (o Object) early(c flows.Connection) *flows.Step {
 		hint := command.Hintf("first, on %s: %s > configuration.yaml; then here: %s", o.Remote, command.Ours("generate", "configuration").For(string(o.Remote)), c.Facts.Sides[flows.A].Kubectl("apply", "-f", "configuration.yaml"))
 		for i := range c.Facts.Sides[flows.A].Configurations {
 			if own := &c.Facts.Sides[flows.A].Configurations[i]; own.Labels[wire.LabelRemoteCluster] == string(id) {
-				hint = command.Hintf("%s is %s's own, which is for %s: delete it here; %s", apply.Name(own), id, o.Remote, hint)
+				hint = command.Hintf("delete %s here: it describes %s itself, and belongs to %s; %s", apply.Name(own), id, o.Remote, hint)
 			}
 		}
 		return refuse(flows.FailedPreflight, fmt.Sprintf("%s has no Configuration for %s yet", id, o.Remote), hint)
@@ -259,7 +262,7 @@ func (o Object) Manifest(plan flows.Plan) wire.Object {
 	}
 	want := wants[i].DeepCopyObject().(wire.Object)
 	want.SetOwnerReferences(nil) // they have UIDs, which are valid in one cluster only
-	// Other annotations are requests to the operator at one moment.
+	// The annotations that are not kept are requests to the operator, made once.
 	want.SetAnnotations(wire.Lasting(want))
 	return want
 }

@@ -3,8 +3,8 @@
 // judges facts and asks nobody.
 //
 // Checks depend on each other. A check is skipped, with a note, if a check that it needs has
-// failed. A failed check whose needs have all passed is a root cause. A check that can't be
-// decided is inconclusive, neither good nor bad. A check that needs a second observation is
+// failed. A failed check is a root cause if none of its needs has failed or is still
+// measuring. A check that can't be decided is inconclusive, neither good nor bad. A check that needs a second observation is
 // measuring until then. A state that is wrong now, and that the plan will correct, is
 // planned.
 package check
@@ -62,8 +62,8 @@ type Result struct {
 	Root bool
 }
 
-// Remedy is a fix by the plan of network connect, with a changed setting, or without one to
-// create missing objects.
+// Remedy is a fix by the plan of network connect. The plan has a changed setting, or it has the
+// present settings and creates missing objects.
 type Remedy struct {
 	Setting, Value string // as a flag has them; "" for none
 	Means          string // the purpose of the plan, in a few words
@@ -172,8 +172,8 @@ func (d definition[T]) evaluate(in T, sides []flows.Side, before []Result) Resul
 	return r
 }
 
-// obstacle is the first of the needed checks that has failed, or was skipped, for one of
-// sides.
+// obstacle is the failed check because of which d is skipped for one of sides. If a needed
+// check was itself skipped, it is the check that this one needs.
 func (d definition[T]) obstacle(sides []flows.Side, before []Result) (Result, bool) {
 	r, ok := d.needed(sides, before, Fail, Skipped)
 	if r.State == Skipped && ok {
@@ -220,7 +220,7 @@ func Headline(results []Result) string {
 	var causes []string
 	for _, r := range results {
 		count[r.State]++
-		// A title says what should be: in a failure it would read as its opposite.
+		// Titles state the good condition: after "failed:" they would claim the opposite of the finding.
 		if cause := cmp.Or(r.Summary, r.Title); r.Root && !slices.Contains(causes, cause) {
 			causes = append(causes, cause)
 		}

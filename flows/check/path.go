@@ -18,8 +18,8 @@ import (
 // REJECT_AFTER_TIME). An older handshake proves nothing.
 const handshakeLife = 180 * time.Second
 
-// longestWindow is the longest time between two observations that are compared. In a longer time,
-// packets may have moved long ago.
+// longestWindow is the longest time between two observations that are compared. In a longer
+// window, all counted packets may be from its beginning, and say nothing about now.
 const longestWindow = time.Minute
 
 // movement counts the bytes that one gateway sent and received between two observations.
@@ -73,8 +73,8 @@ func (in diagnosis) movements() (moved [2]movement, ok bool) {
 	return moved, true
 }
 
-// path judges whether packets from one side arrive at the other, by the gateways' counters in two
-// observations. WireGuard counts a packet as received only if it could decrypt it, or answer it as
+// path judges by the gateways' counters (see movements) whether packets from one side arrive at the
+// other. WireGuard counts a packet as received only if it could decrypt it, or answer it as
 // a handshake.
 func (in diagnosis) path(from flows.Side) Result {
 	to := from.Other()
@@ -109,7 +109,7 @@ func (in diagnosis) clientBehind() (fact, fix string) {
 	if behind <= clocksDiffer || server.Problem != nil || client.Problem != nil || server.Described || client.Described {
 		return "", ""
 	}
-	return fmt.Sprintf("the clock of %s, the client, is %s behind that of %s: if %s's gateway had another time before, the server refuses its handshakes until the clock has caught up", client.ID, behind.Round(time.Second), server.ID, client.ID),
+	return fmt.Sprintf("the clock of %s, the client, is %s behind that of %s: if it was set back, or %s's gateway has moved to another node, the server refuses the gateway's handshakes until the clock has caught up", client.ID, behind.Round(time.Second), server.ID, client.ID),
 		fmt.Sprintf("or, if the clock is the cause: set the clocks of the nodes of %s by NTP", client.ID)
 }
 
@@ -125,7 +125,7 @@ func (in diagnosis) compareCounters(from flows.Side, moved [2]movement) Result {
 	case from == in.server() && !relayed && moved[from].received == 0:
 		// The client dials from new ports. The server learns a port only from a packet that
 		// arrives: until then, its packets do not reach the client.
-		return result(Inconclusive, fmt.Sprintf("nothing of %s arrives at %s either; as nothing comes from %s, %s can answer only where it was heard last, if ever", sender, receiver, receiver, sender))
+		return result(Inconclusive, fmt.Sprintf("nothing of %s arrives at %s either: %s can send only to the address from which it last heard %s, if it ever heard it", sender, receiver, sender, receiver))
 	case moved[from].sent == 0:
 		return result(Inconclusive, fmt.Sprintf("%s has sent nothing", sender))
 	case from == in.server() && !relayed:
@@ -163,8 +163,8 @@ func (in diagnosis) closed(text string, others ...command.Hint) Result {
 	return result(Fail, text, append(fixes, others...)...).plannedWith("server-location", swap, fmt.Sprintf("let %s dial", in.cluster(server).ID))
 }
 
-// heardFrom is the address from which a server's gateway has heard the client. It is none if it is an
-// address of the server's own cluster: packets to a node port come from the node that took them.
+// heardFrom is the address from which a server's gateway has heard the client. An address of the
+// server's own cluster does not count: packets to a node port come from the node that took them.
 func heardFrom(server flows.ClusterFacts, peerAddress string) []string {
 	from, err := netip.ParseAddrPort(peerAddress)
 	if err != nil {

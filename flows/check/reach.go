@@ -91,7 +91,7 @@ func (in preflight) closedFixes(p flows.Params, back trial.Way, address, port st
 		fixes = outOfNAT(in.cluster(p.Server))
 	}
 	if back.Open() {
-		fixes = append(fixes, fmt.Sprintf("let %s host the server, which pods of %s have reached: --server-location %s",
+		fixes = append(fixes, fmt.Sprintf("let %s host the server (pods of %s have reached it): --server-location %s",
 			in.cluster(p.Server.Other()).Name(), in.cluster(p.Server).Name(), [...]string{"Local", "Remote"}[p.Server.Other()]))
 	}
 	if p.ServiceType == corev1.ServiceTypeNodePort && p.NodePort == 0 && p.ClientPort == 0 {
@@ -194,7 +194,7 @@ func loadBalancerReach(server flows.ClusterFacts) Result {
 	case lb.Answered > 0:
 		return result(Inconclusive, fmt.Sprintf("%s has %s with an address, so the server should get one; no packet has tried the way", server.ID, count(lb.Answered, "load balancer", "load balancers")))
 	case lb.Pending > 0:
-		r := result(Warn, fmt.Sprintf("no load balancer of %s has ever got an address, and %d wait for one", server.ID, lb.Pending),
+		r := result(Warn, fmt.Sprintf("no load balancer of %s has an address, and %d wait for one", server.ID, lb.Pending),
 			command.Text("choose --server-service-type NodePort"), command.Text("or install something that gives addresses, such as MetalLB"))
 		return r
 	}
@@ -213,7 +213,7 @@ func rule(client flows.ClusterFacts, address, port string, heard ...string) stri
 	case len(external) > 0:
 		from = addresses(external)
 	case len(internal) > 0:
-		from, nat = addresses(internal), fmt.Sprintf(" (behind NAT: %s's public address)", client.ID)
+		from, nat = addresses(internal), fmt.Sprintf(" (if %s is behind NAT, its public address instead)", client.ID)
 	}
 	return fmt.Sprintf("firewall: allow UDP %s → %s port %s and replies%s", from, address, port, nat)
 }
@@ -221,22 +221,22 @@ func rule(client flows.ClusterFacts, address, port string, heard ...string) stri
 // apiServer reports whether pods of a side reach the other's API server.
 func (in preflight) apiServer(from flows.Side) Result {
 	if in.facts.Reach == nil {
-		return pass("") // pointless removes this result
+		return pass("") // function pointless removes this result
 	}
 	here, there, api := in.cluster(from).Name(), in.cluster(from.Other()).Name(), in.facts.Reach.Ways[from].API
 	switch {
 	case api.Unknown != "":
 		return result(Inconclusive, "not tried: "+api.Unknown)
 	case api.Problem != "":
-		return result(Warn, fmt.Sprintf("pods of %s don't reach %s, as your kubeconfig has it: %s", here, api.URL, api.Problem),
+		return result(Warn, fmt.Sprintf("pods of %s don't reach %s, the URL in your kubeconfig: %s", here, api.URL, api.Problem),
 			command.Hintf("if you want network delegate or a peering of Liqo: open TCP from the nodes of %s to the API server of %s, at an address that leads there", here, there),
 			command.Text("the connection of pods works without"))
 	}
 	return pass(fmt.Sprintf("a pod of %s was answered by %s", here, api.URL))
 }
 
-// ClosedWay refuses to connect clusters if a trial of the way between their pods has
-// failed, as a failed step; nil if it has not, or nothing was tried.
+// ClosedWay returns a failed step, which refuses to connect the clusters, if the way
+// between their pods was tried and is closed; else nil.
 func ClosedWay(p flows.Params, f flows.Facts) *flows.Step {
 	if f.Reach == nil {
 		return nil

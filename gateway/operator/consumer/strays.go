@@ -37,7 +37,7 @@ type strays struct {
 	nodes map[string]bound // by name
 }
 
-// bound are the pods on one node.
+// bound is the cache of the pods on one node, with the function that stops it.
 type bound struct {
 	cache cache.Cache
 	end   context.CancelFunc
@@ -85,7 +85,7 @@ func (r *strays) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	}
 	var pods corev1.PodList
 	if err := kept.List(ctx, &pods); err != nil {
-		return ctrl.Result{}, nil //nolint:nilerr // it has ended, and another one tells of its pods
+		return ctrl.Result{}, nil //nolint:nilerr // the cache was stopped meanwhile. If the node is still wanted, its next cache sends events for all pods
 	}
 	mine := offered{VirtualNode: v}.looksAfter()
 	for i := range pods.Items {

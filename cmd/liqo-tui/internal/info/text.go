@@ -63,7 +63,7 @@ func WriteCluster(out io.Writer, i Cluster) error {
 // firstSteps are for a cluster without peers.
 func (i Cluster) firstSteps() []report.NextStep {
 	if i.Local.ClusterID == "" {
-		return []report.NextStep{{Command: command.Ours("install").On(i.on), Why: "brings our operator, which network connect --install does too"}}
+		return []report.NextStep{{Command: command.Ours("install").On(i.on), Why: "installs our operator; network connect --install installs it, too"}}
 	}
 	return []report.NextStep{{Command: command.Ours("network", "connect").On(i.on).Flag("--remote-context", "CONTEXT"), Why: "connects it with another cluster"}}
 }
