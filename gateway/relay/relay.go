@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package relay passes on the packets of two gateways of which neither can be dialled:
 // each dials a UDP port of its own at the relay. The relay sees only ciphertext, and has
 // no key: it can do nothing to a connection but end it.
@@ -10,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,7 +59,7 @@ func Serve(ctx context.Context, c Config, conns [2]*net.UDPConn) error {
 	for i, conn := range conns {
 		ports[i] = uint16(conn.LocalAddr().(*net.UDPAddr).Port)
 	}
-	r := &relay{conns: conns, log: c.Log, table: newTable(ports, c.Allow, machine(), c.Log)}
+	r := &relay{sockets: [2]*socket{newSocket(conns[0]), newSocket(conns[1])}, log: c.Log, table: newTable(ports, c.Allow, machine(), c.Log)}
 	g, ctx := errgroup.WithContext(ctx)
 	for port := range conns {
 		g.Go(func() error { return r.passFrom(port) })
@@ -72,33 +75,58 @@ func Serve(ctx context.Context, c Config, conns [2]*net.UDPConn) error {
 }
 
 type relay struct {
-	conns [2]*net.UDPConn
-	log   *slog.Logger
-	mu    sync.Mutex
-	table *table
+	sockets [2]*socket
+	log     *slog.Logger
+	mu      sync.Mutex
+	table   *table
+}
+
+// group is a part of what was received, whose datagrams go to the same addresses.
+type group struct {
+	data []byte
+	to   []netip.AddrPort
 }
 
 // passFrom passes on the packets that arrive at a port, until the socket is closed.
 func (r *relay) passFrom(port int) error {
-	buffer := make([]byte, longest)
+	buffer, control := make([]byte, longest), make([]byte, 64)
+	var groups []group
 	for {
-		n, from, err := r.conns[port].ReadFromUDPAddrPort(buffer)
+		data, size, from, err := r.sockets[port].receive(buffer, control)
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case err != nil:
-			return fmt.Errorf("receive at UDP %s: %w", r.conns[port].LocalAddr(), err)
+			return fmt.Errorf("receive at UDP %s: %w", r.sockets[port].LocalAddr(), err)
+		case size == 0:
+			continue
 		}
-		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
-		r.mu.Lock()
-		to := r.table.pass(time.Now(), port, from, buffer[:n])
-		r.mu.Unlock()
-		for _, a := range to {
-			if _, err := r.conns[1-port].WriteToUDPAddrPort(buffer[:n], a); err != nil && !errors.Is(err, net.ErrClosed) {
-				r.log.Debug("pass on", "to", a, "error", err)
+		groups = r.decide(groups[:0], port, from, data, size)
+		for _, g := range groups {
+			for _, a := range g.to {
+				if err := r.sockets[1-port].send(g.data, size, a); err != nil && !errors.Is(err, net.ErrClosed) {
+					r.log.Debug("pass on", "to", a, "error", err)
+				}
 			}
 		}
 	}
+}
+
+// decide appends to groups the datagrams that have arrived at a port, with the addresses to which each goes.
+func (r *relay) decide(groups []group, port int, from netip.AddrPort, data []byte, size int) []group {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at := 0; at < len(data); at += size {
+		end := min(at+size, len(data))
+		to := r.table.pass(now, port, from, data[at:end])
+		if last := len(groups) - 1; last >= 0 && slices.Equal(groups[last].to, to) {
+			groups[last].data = data[at-len(groups[last].data) : end]
+		} else {
+			groups = append(groups, group{data[at:end], to})
+		}
+	}
+	return groups
 }
 
 // machine returns a function that lists this machine's addresses. It reads them again

@@ -1,11 +1,15 @@
+//go:build linux
+
 package relay
 
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +62,7 @@ func relayed(t *testing.T, allow ...netip.Prefix) (ports [2]netip.AddrPort) {
 	return ports
 }
 
-func listen(t *testing.T, ip string) *net.UDPConn {
+func listen(t testing.TB, ip string) *net.UDPConn {
 	t.Helper()
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(ip), 0)))
 	if err != nil {
@@ -68,10 +72,52 @@ func listen(t *testing.T, ip string) *net.UDPConn {
 	return c
 }
 
-func send(t *testing.T, c *net.UDPConn, to netip.AddrPort, packet []byte) {
+func send(t testing.TB, c *net.UDPConn, to netip.AddrPort, packet []byte) {
 	t.Helper()
 	if _, err := c.WriteToUDPAddrPort(packet, to); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// shake completes a handshake: the server chooses an index. It returns the answer as the client has got it.
+func shake(t testing.TB, client, server *net.UDPConn, ports [2]netip.AddrPort, chosen uint32) message {
+	t.Helper()
+	// The first initiation finds nobody, and one that comes then may overtake it.
+	for index := chosen << 8; ; index++ {
+		send(t, client, ports[0], initiationOf(index))
+		send(t, server, ports[1], initiationOf(index+1<<16))
+		if m := receive(t, server, initiation, 50*time.Millisecond); m.kind == initiation {
+			send(t, server, ports[1], responseOf(chosen, m.sender))
+			break
+		}
+	}
+	for {
+		m := receive(t, client, response, 10*time.Second)
+		if m.kind == none {
+			t.Fatal("the client got no response")
+		}
+		if m.sender == chosen {
+			return m
+		}
+	}
+}
+
+// receive returns the next message of a kind; one of kind none if there is none within a time.
+func receive(t testing.TB, c *net.UDPConn, k kind, within time.Duration) message {
+	t.Helper()
+	buffer := make([]byte, longest)
+	_ = c.SetReadDeadline(time.Now().Add(within))
+	for {
+		n, _, err := c.ReadFromUDPAddrPort(buffer)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return message{}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := read(buffer[:n]); m.kind == k {
+			return m
+		}
 	}
 }
 
@@ -79,37 +125,7 @@ func send(t *testing.T, c *net.UDPConn, to netip.AddrPort, packet []byte) {
 func TestTwoGatewaysThatDialHearEachOther(t *testing.T) {
 	ports := relayed(t)
 	client, server, stranger := listen(t, "127.0.0.1"), listen(t, "127.0.0.1"), listen(t, "127.0.0.2")
-	// The first initiation finds nobody, and one that comes then may overtake it.
-	for index := uint32(1); ; index++ {
-		send(t, client, ports[0], initiationOf(index))
-		send(t, server, ports[1], initiationOf(index+1<<16))
-		buffer := make([]byte, longest)
-		_ = server.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-		n, _, err := server.ReadFromUDPAddrPort(buffer)
-		if err != nil {
-			continue
-		}
-		send(t, server, ports[1], responseOf(77, read(buffer[:n]).sender))
-		break
-	}
-	receive := func(k kind) message {
-		t.Helper()
-		buffer := make([]byte, longest)
-		for {
-			_ = client.SetReadDeadline(time.Now().Add(10 * time.Second))
-			n, _, err := client.ReadFromUDPAddrPort(buffer)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if m := read(buffer[:n]); m.kind == k {
-				return m
-			}
-		}
-	}
-	answer := receive(response)
-	if answer.sender != 77 {
-		t.Fatalf("got %+v, want the server's response", answer)
-	}
+	answer := shake(t, client, server, ports, 77)
 	// All that was sent twice has gone through when this has.
 	for counter := range uint64(3) {
 		for _, port := range ports {
@@ -119,7 +135,7 @@ func TestTwoGatewaysThatDialHearEachOther(t *testing.T) {
 		}
 		send(t, client, ports[0], dataFor(77, counter, 1400))
 		send(t, server, ports[1], dataFor(answer.receiver, counter, 1300))
-		if got := receive(transport); got.counter != counter || got.receiver != answer.receiver {
+		if got := receive(t, client, transport, 10*time.Second); got.counter != counter || got.receiver != answer.receiver {
 			t.Errorf("the client got %+v", got)
 		}
 	}
