@@ -50,9 +50,9 @@ func completeValues(root *cobra.Command) {
 		case cmd.ValidArgsFunction != nil:
 		case strings.HasSuffix(path, " explain"):
 			cmd.ValidArgsFunction = cobra.FixedCompletions(explainTopics(), cobra.ShellCompDirectiveNoFileComp)
-		case strings.HasSuffix(path, " info peer"):
+		case strings.HasSuffix(path, " info peer"), strings.HasSuffix(path, " network renumber"):
 			cmd.ValidArgsFunction = completePeers
-		case !strings.Contains(cmd.Use, " "):
+		case !takesFile(cmd):
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		for _, c := range cmd.Commands() {
@@ -60,6 +60,11 @@ func completeValues(root *cobra.Command) {
 		}
 	}
 	all(root)
+}
+
+// takesFile reports whether an argument of a command names a file. Their names in the usage are these.
+func takesFile(cmd *cobra.Command) bool {
+	return slices.ContainsFunc(strings.Fields(cmd.Use), func(word string) bool { return word == "INVITATION" || word == "ANSWER" })
 }
 
 // completeContexts returns the contexts of the kubeconfig files that the command line

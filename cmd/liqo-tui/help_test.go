@@ -68,3 +68,23 @@ func TestFlagsThatNameFilesAreCompleted(t *testing.T) {
 		t.Errorf("%d flags were seen", checked)
 	}
 }
+
+// A shell offers files as arguments only of commands that read one.
+func TestArgumentsThatNameFilesAreCompleted(t *testing.T) {
+	root, closeLog := rootCommand(streams{})
+	defer closeLog()
+	var files []string
+	var all func(*cobra.Command)
+	all = func(cmd *cobra.Command) {
+		if cmd.Runnable() && cmd.ValidArgsFunction == nil {
+			files = append(files, cmd.Use)
+		}
+		for _, c := range cmd.Commands() {
+			all(c)
+		}
+	}
+	all(root)
+	if want := []string{"accept ANSWER", "join INVITATION"}; !slices.Equal(files, want) {
+		t.Errorf("files are completed for %q, want %q", files, want)
+	}
+}
