@@ -279,7 +279,7 @@ func TestFiltering(t *testing.T) {
 	)})
 	for text, want := range map[string]string{
 		"": "turin milan-2 milan", "milan": "milan-2 milan", "MILAN": "milan-2 milan", "!milan": "turin", "status:down": "turin", "status:fail": "turin",
-		"!status:conn": "turin", "status:ok": "milan", "milan !status:connected": "milan-2", "rome": "turin milan-2 milan", "rome/milan": "milan-2 milan", "nobody": "", "! status:": "turin milan-2 milan",
+		"down": "turin", "!down": "milan-2 milan", "dow": "", "fail": "turin", "!status:conn": "turin", "status:ok": "milan", "milan !status:connected": "milan-2", "rome": "turin milan-2 milan", "rome/milan": "milan-2 milan", "nobody": "", "! status:": "turin milan-2 milan",
 	} {
 		b.filterBy(text)
 		var got []string

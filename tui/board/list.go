@@ -313,7 +313,7 @@ func (b *board) nothing() string {
 	asking := slices.ContainsFunc(b.sources, func(s source) bool { return !s.asked })
 	switch {
 	case len(b.Rows) > 0:
-		return "No peering matches the filter. Press esc to clear it."
+		return "No peering matches the filter. Words are parts of names, or states: down, degraded, !connected. Press esc to clear it."
 	case len(b.sources) == 0:
 		return "There are no contexts to look at. Press n, then a, to add a kubeconfig file, or set KUBECONFIG before the start."
 	case !known && asking:

@@ -151,12 +151,12 @@ type filter struct {
 
 type filterWord struct {
 	not    bool
-	status bool // the word is of the status, not of the names
+	status bool // the word stands for a state, not for a name
 	text   string
 }
 
-// parseFilter reads words: text in a cluster's name, status:word, and either of
-// them after an exclamation mark to turn it round.
+// parseFilter reads words: a part of a cluster's name or a state, status: with the
+// beginning of a state, and each of them after an exclamation mark to turn it round.
 func parseFilter(text string) filter {
 	f := filter{text: text}
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
@@ -170,14 +170,17 @@ func parseFilter(text string) filter {
 	return f
 }
 
-// markWords are the kinds of states that status: takes beside the states.
+// markWords are the kinds of states that a filter takes beside the states.
 var markWords = map[draw.Mark]string{draw.OK: "ok", draw.Warn: "warn", draw.Fail: "fail"}
 
 func (f filter) matches(p *peering) bool {
 	for _, w := range f.words {
-		in := strings.Contains(p.name, w.text) // cluster IDs have no capitals
+		state := p.State.String()
+		in := markWords[draw.PairMarks[p.State]] == w.text
 		if w.status {
-			in = strings.HasPrefix(p.State.String(), w.text) || markWords[draw.PairMarks[p.State]] == w.text
+			in = in || strings.HasPrefix(state, w.text)
+		} else {
+			in = in || state == w.text || strings.Contains(p.name, w.text) // cluster IDs have no capitals
 		}
 		if in == w.not {
 			return false

@@ -3,6 +3,7 @@ package board
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
@@ -188,16 +189,18 @@ func (s Screen) Title(e session.Env) string {
 	return title + "  " + t.Faint.Render(draw.Counted(len(s.Board.sources), "context")+", by "+s.Board.Order.By.String()+s.Board.Order.mark(t))
 }
 
-// Gist is the state of all peerings in a few words.
+// Gist is the number of peerings in each state.
 func (s Screen) Gist(session.Env) string {
-	var n [draw.Unknown + 1]int
+	var each []string
 	for state, count := range s.Board.counts {
-		n[draw.PairMarks[view.PairState(state)]] += count
+		if count > 0 {
+			each = append(each, fmt.Sprintf("%d %s", count, view.PairState(state)))
+		}
 	}
-	return fmt.Sprintf("%d ok %d warn %d fail %d other", n[draw.OK], n[draw.Warn], n[draw.Fail], n[draw.Pending]+n[draw.Running]+n[draw.Unknown])
+	return cmp.Or(strings.Join(each, ", "), "no peerings")
 }
 
 // Summary is for the terminal after the program has ended.
-func (s Screen) Summary(session.Env) string {
-	return cmp.Or(s.copied, s.Gist(session.Env{})+" of "+draw.Counted(len(s.Board.Rows), "peering"))
+func (s Screen) Summary(e session.Env) string {
+	return cmp.Or(s.copied, fmt.Sprintf("%s: %s", draw.Counted(len(s.Board.Rows), "peering"), s.Gist(e)))
 }

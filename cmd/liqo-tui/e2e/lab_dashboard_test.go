@@ -30,7 +30,7 @@ func TestLabDashboard(t *testing.T) {
 		s.fits(size[0], size[1])
 	}
 	s.Resize(20, 5)
-	s.Wait(20*time.Second, "0 ok 0 warn 0 fail 1")
+	s.Wait(20*time.Second, "1 unreachable")
 	s.Resize(80, 24)
 	s.Wait(20*time.Second, "? unreachable")
 	s.Press("D")
@@ -50,7 +50,7 @@ func TestLabDashboard(t *testing.T) {
 	if code := s.Exit(30 * time.Second); code != "0" {
 		t.Errorf("got exit code %s, want 0", code)
 	}
-	s.Wait(30*time.Second, "0 ok 0 warn 0 fail 1 other of 1 peering")
+	s.Wait(30*time.Second, "1 peering: 1 untested")
 }
 
 // fits checks that the screen becomes one picture of that size: the title in the
