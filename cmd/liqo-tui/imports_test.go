@@ -68,7 +68,7 @@ var importRules = []struct {
 	{"gateway", allBut(standard, "internal/ipam", "golang.zx2c4.com/wireguard/wgctrl/wgtypes")},
 	{"gateway/ping", allBut(standard)},
 	{"gateway/pathmtu", allBut(standard, "golang.org/x/sys/unix")},
-	{"gateway/relay", allBut(standard, "golang.org/x/sync/errgroup", "golang.zx2c4.com/wireguard/replay")},
+	{"gateway/relay", allBut(standard, "golang.org/x/sync/errgroup", "golang.org/x/sys/unix", "golang.zx2c4.com/wireguard/replay")},
 	{"gateway/measure", and(kubeLibraries, kernel, screen)},
 	{"gateway/linux gateway/tunnel", and(kubeLibraries, screen)},
 	{"gateway/agent", and(screen, own("flows", "tui", "kube"))},
