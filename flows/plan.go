@@ -191,7 +191,7 @@ func (s Summary) Total() int { return s.Create + s.Update + s.Replace + s.Delete
 func (p Plan) Changes() Summary {
 	var sum Summary
 	for _, s := range p.Steps {
-		if s.Status == Done {
+		if !s.Changes() {
 			continue
 		}
 		switch s.Action {
@@ -207,6 +207,11 @@ func (p Plan) Changes() Summary {
 		}
 	}
 	return sum
+}
+
+// Changes reports whether the step will change a cluster.
+func (s Step) Changes() bool {
+	return s.Status != Done && s.Action != Wait && s.Action != Verify
 }
 
 // Wants lists the objects that the plan wants on a side, whether they exist or not.

@@ -97,12 +97,26 @@ func (t *transcript) End(err error, a Achieved) {
 
 func (t *transcript) HasChanged() bool { return t.changed }
 
-// Diffs returns all changes of a plan, object by object.
+// Diffs returns all changes of a plan: object by object what is written, and in a line each what is deleted
+// or can't be shown yet.
 func Diffs(p flows.Plan) string {
 	var b strings.Builder
+	listed := false // the last change is a line
 	for _, s := range p.Steps {
-		if s.Diff != "" {
-			fmt.Fprintf(&b, "\n%s %s: %s %s\n%s", s.Side, p.ID(s.Side), s.Action, s.Title, s.Diff)
+		what := fmt.Sprintf("%s %s: %s %s", s.Side, p.ID(s.Side), s.Action, s.Title)
+		switch {
+		case s.Diff != "":
+			fmt.Fprintf(&b, "\n%s\n%s", what, s.Diff)
+			listed = false
+		case s.Changes():
+			if !listed {
+				b.WriteByte('\n')
+			}
+			if s.Reason != "" {
+				what += ": " + s.Reason
+			}
+			fmt.Fprintln(&b, what)
+			listed = true
 		}
 	}
 	return b.String()
