@@ -14,9 +14,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Adopt completes the parameters with those of existing gateways. A setting keeps its value until
-// somebody sets another one, so to look at a connection, or to connect again with fewer flags,
-// changes nothing. exists reports whether there is any gateway.
+// Adopt completes the parameters with the settings of existing gateways. A setting keeps its value
+// until somebody gives another value. So a command with fewer flags than the first one changes
+// nothing. exists reports whether there is any gateway.
 func Adopt(p Params, f Facts) (_ Params, exists bool) {
 	for _, side := range serversByAge(f) {
 		p, exists = adoptServer(p, side, f.End(side).Server), true
@@ -29,8 +29,8 @@ func Adopt(p Params, f Facts) (_ Params, exists bool) {
 	return p, exists
 }
 
-// serversByAge lists the sides that have a server, the newest last. Both have one while the server
-// moves from one side to the other: the newer one stays.
+// serversByAge lists the sides that have a server, the newest last. While the server moves from one
+// side to the other, both sides have a server, and the newer one stays.
 func serversByAge(f Facts) []Side {
 	local, remote := f.End(A), f.End(B)
 	a, b := local.Server, remote.Server
@@ -47,8 +47,8 @@ func serversByAge(f Facts) []Side {
 	return nil
 }
 
-// Connecting is [PlanConnect] for one run. It reads the settings of existing gateways once, when
-// both clusters are in sight: if a gateway is replaced during the run, its settings are not lost.
+// Connecting is [PlanConnect] for one run. It adopts the settings of existing gateways once, for the
+// first plan that does not fail: if a gateway is replaced during the run, its settings are not lost.
 func Connecting(p Params) func(Facts) Plan {
 	settled := false
 	var first Plan
@@ -83,8 +83,8 @@ func adoptServer(p Params, side Side, server *networkingv1beta1.GatewayServer) P
 	if p.Server != side {
 		return p // the other settings are about the cluster that hosts the server
 	}
-	// A node port and an address are kept only with their own service type: somebody else may have
-	// set a node port for a load balancer.
+	// A node port is kept only for a service of type NodePort, and an address only for a
+	// LoadBalancer. Another program may have set a node port for a load balancer.
 	if n := s.Endpoint.NodePort; n != nil && p.ServiceType == corev1.ServiceTypeNodePort && p.ServiceType == s.Endpoint.ServiceType {
 		keep(p.Given, FieldNodePort, &p.NodePort, uint16(*n))
 	}
@@ -110,8 +110,9 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 	return adoptEndpoint(p, end, f.End(side.Other()), f.At)
 }
 
-// adoptEndpoint keeps an address that the admin chose for the client. If it differs from the
-// server's own, it may also be outdated: it counts as chosen if the connection works with it.
+// adoptEndpoint keeps the address and the port that the client dials if they differ from the
+// server's own, and the connection works. Then an admin has chosen them. If the connection does
+// not work, they may be outdated.
 func adoptEndpoint(p Params, client, server End, now time.Time) Params {
 	if server.Server == nil || server.Server.Status.Endpoint == nil || wire.RelayOf(server.Server) != "" || !settled(client, server, now) {
 		return p
@@ -155,8 +156,8 @@ func kept(wanted, adopted Params, f Facts) []string {
 	return out
 }
 
-// others lists settings that stay although the admin removed them, because another program has set
-// them too.
+// others lists settings that stay although the admin removed them: the field is not liqo-tui's
+// alone, so an apply without the field does not remove it.
 func (c Connection) others() []string {
 	s := c.Ends[c.Params.Server].Server
 	if s == nil || s.Spec.Endpoint.ServiceType != c.Params.ServiceType {
@@ -168,7 +169,7 @@ func (c Connection) others() []string {
 		without := s.DeepCopy()
 		takeBack(&without.Spec.Endpoint)
 		if apply.Contains(wire.FieldManager, s, without) {
-			out = append(out, fmt.Sprintf("%s stays %v, because liqo-tui did not set it: %s takes it back", what, is, edit))
+			out = append(out, fmt.Sprintf("%s stays %v, because another program has set it; to remove it: %s", what, is, edit))
 		}
 	}
 	if n := s.Spec.Endpoint.NodePort; n != nil && c.Params.NodePort == 0 && c.Params.ServiceType == corev1.ServiceTypeNodePort {

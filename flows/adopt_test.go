@@ -158,7 +158,7 @@ func TestASettingOfAnotherProgramsIsSaidToStay(t *testing.T) {
 	pair.B.PutAs("argocd", &server)
 	p.NodePort = 0
 	plan := flows.PlanConnect(p, flowtest.Facts(pair))
-	const want = "the node port stays 31555, because liqo-tui did not set it: kubectl --context kind-milan -n liqo-tenant-rome edit gatewayserver rome takes it back"
+	const want = "the node port stays 31555, because another program has set it; to remove it: kubectl --context kind-milan -n liqo-tenant-rome edit gatewayserver rome"
 	if !plan.Done() || !slices.Contains(plan.Kept, want) {
 		t.Errorf("got steps %v and kept %q, want nothing to do and %q", plan.Steps, plan.Kept, want)
 	}

@@ -5,8 +5,9 @@ package flows
 // a run. Package check explains each.
 type Code string
 
-// Checks that must pass before anything is planned. The rest of the catalogue
-// is package check's.
+// Checks before a connection that this package names itself; package check has the
+// others. If one of these fails, there is no plan, with two exceptions: CodePermission is
+// judged by the plan, and CodeImage is the result of a step of the plan.
 const (
 	CodeAnswers    Code = "LT-P001" // the API server answers, and lets us in
 	CodeDifferent  Code = "LT-P002" // the two are different clusters

@@ -61,10 +61,10 @@ func prefixes(cidrs []networkingv1beta1.CIDR) []netip.Prefix {
 
 // overlapsOf returns the pairs of ranges of a and b that share an address: a cluster could
 // not tell which of the two a packet is for. Two nodes with the same address don't count:
-// a node only has to differ from the other cluster's ranges.
+// a node's address only has to be outside of the other cluster's ranges.
 func overlapsOf(a, b []addressRange) [][2]addressRange {
 	single := func(r addressRange) bool { return r.prefix.IsSingleIP() }
-	wide := slices.DeleteFunc(slices.Clone(b), single) // few, where b has thousands of nodes
+	wide := slices.DeleteFunc(slices.Clone(b), single) // b may have thousands of nodes, and few ranges
 	var out [][2]addressRange
 	for _, x := range a {
 		others := b
@@ -80,15 +80,15 @@ func overlapsOf(a, b []addressRange) [][2]addressRange {
 	return out
 }
 
-// View is one cluster's present or future view of a range of the other's.
+// View is how one cluster sees, or will see, a range of the other cluster.
 type View struct {
 	Use  string // pods or external
 	Real netip.Prefix
-	// Remapped is the range under which the cluster sees it: equal to Real if it is not
-	// remapped. It is not valid until Liqo has decided, because Liqo chooses by rules and
-	// pools of its own.
+	// Remapped is the range under which the cluster sees Real; both are equal if Real is
+	// not remapped. Where Liqo decides, Remapped is not valid until then: Liqo has rules
+	// and pools of its own.
 	Remapped netip.Prefix
-	// Predicted is set until the cluster has decided.
+	// Predicted is set until the cluster's operator has decided.
 	Predicted bool
 }
 
@@ -102,9 +102,9 @@ func (v View) String() string {
 	return fmt.Sprintf("%s %s as %s", v.Use, v.Real, v.Remapped)
 }
 
-// Views are the side's views of the other cluster: those that its operator has decided, or
-// else a prediction for our operator. The operator may know more addresses that it has to
-// avoid. The error means that there is no room left.
+// Views returns the side's views of the other cluster. If its operator has not decided them
+// yet, Views predicts the decision of our operator, which may know more addresses to avoid.
+// The error means that there is no room left.
 func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	me, other := f.Sides[side], f.Sides[side.Other()]
 	if conf := me.End(other.ID).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
@@ -133,13 +133,13 @@ func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	return out, errors.Join(errs...)
 }
 
-// Decided returns the views of a Configuration that has them all.
+// Decided returns the views of a Configuration, all of which the operator has decided.
 func Decided(conf *networkingv1beta1.Configuration) []View {
 	spec, status := conf.Spec.Remote.CIDR, conf.Status.Remote.CIDR
 	return append(decided("pods", spec.Pod, status.Pod), decided("external", spec.External, status.External)...)
 }
 
-// pools are the present or future pools of the cluster's operator.
+// pools returns the ranges from which the cluster's operator chooses, or will choose.
 func pools(c flows.ClusterFacts) []netip.Prefix {
 	if told := prefixes(c.Pools); len(told) > 0 {
 		return told
@@ -156,8 +156,8 @@ func decided(use string, from, to []networkingv1beta1.CIDR) []View {
 	return out
 }
 
-// Becomes is a replacement of a range of a peer: the range to leave, the likely next one,
-// and the reason.
+// Becomes is the replacement of a range under which a cluster sees a peer: the present
+// range, the likely next range, and the reason.
 type Becomes struct {
 	Left, Next netip.Prefix
 	Why        string
@@ -167,9 +167,9 @@ func (b Becomes) String() string {
 	return fmt.Sprintf("%s becomes %s: %s", b.Left, b.Next, b.Why)
 }
 
-// Renumbered predicts the next ranges for ranges of a peer that our operator has to leave.
-// It returns the operator's own choice if there is one already. The error means that there
-// is no room left.
+// Renumbered predicts the next range for each range in left, under which the cluster sees
+// the peer, and which our operator has to give up. If the operator has already chosen the
+// next range, Renumbered returns that. The error means that there is no room left.
 func Renumbered(c flows.ClusterFacts, conf *networkingv1beta1.Configuration, left []netip.Prefix) ([]Becomes, error) {
 	taken := takenBy(c)
 	overlaps := wire.Overlaps(conf)
@@ -215,7 +215,8 @@ func Renumbered(c flows.ClusterFacts, conf *networkingv1beta1.Configuration, lef
 	return out, errors.Join(errs...)
 }
 
-// because is the reason that a range is left, and that its next one is not the peer's own.
+// because returns the reason to give up the range of v. It adds whether the next range is
+// the peer's own, or else why not; this reason is the argument why.
 func because(overlaps []wire.Overlap, v View, why string) string {
 	text := "it was asked for"
 	if i := slices.IndexFunc(overlaps, func(o wire.Overlap) bool { return o.Range == v.Remapped }); i >= 0 {
@@ -225,13 +226,14 @@ func because(overlaps []wire.Overlap, v View, why string) string {
 	case why == "":
 		return text + "; the peer's own range is free"
 	case v.Real != v.Remapped:
-		return fmt.Sprintf("%s; as for the peer's own %s, %s", text, v.Real, why)
+		return fmt.Sprintf("%s; the peer's own range %s does not fit: %s", text, v.Real, why)
 	}
 	return text
 }
 
-// takenBy lists the ranges that the operator's allocation avoids, as far as they are known
-// here: all ranges that the cluster has decided, its nodes, and its tunnels' ends.
+// takenBy lists the ranges that the operator's allocation avoids, as far as this program
+// knows them: the ranges of the cluster and of its peers, its nodes, and the endpoints of
+// its tunnels.
 func takenBy(c flows.ClusterFacts) []ipam.Reservation {
 	taken := neededBy(c)
 	add := func(reason string, all []netip.Prefix) {
@@ -248,7 +250,7 @@ func takenBy(c flows.ClusterFacts) []ipam.Reservation {
 	return taken
 }
 
-// neededBy lists the addresses that a cluster has and needs itself.
+// neededBy lists the addresses that a cluster needs itself.
 func neededBy(c flows.ClusterFacts) []ipam.Reservation {
 	var needed []ipam.Reservation
 	for _, r := range ranges(c) {
@@ -275,13 +277,14 @@ func neededBy(c flows.ClusterFacts) []ipam.Reservation {
 	return needed
 }
 
-// free compares the ranges of the peer with what came to the cluster after they were
-// given. An operator that does that itself sees more than an admin may.
+// free compares the ranges under which the side sees the peer with the addresses that the
+// side's cluster needs itself. If the operator makes this comparison, only its report
+// counts: the operator sees more than an admin may.
 func (in diagnosis) free(side flows.Side) Result {
 	c, other := in.cluster(side), in.cluster(side.Other()).ID
 	overlaps := wire.Overlaps(in.peers[side].Configuration)
 	if !c.Can().ReportOverlaps {
-		views, _ := Views(in.facts, side) // decided, so nothing is allocated
+		views, _ := Views(in.facts, side) // the operator has decided the views, so Views allocates nothing
 		for _, v := range views {
 			for _, n := range neededBy(c) {
 				if o := (wire.Overlap{Range: v.Remapped, With: n}); v.Remapped.Overlaps(n.Prefix) && !slices.Contains(overlaps, o) {
@@ -293,7 +296,7 @@ func (in diagnosis) free(side flows.Side) Result {
 	if len(overlaps) == 0 {
 		return pass(fmt.Sprintf("no address that %s needs is in them", c.ID))
 	}
-	r := result(Warn, fmt.Sprintf("%s needs addresses in ranges under which it sees %s: its nodes send what goes there to %s", c.ID, other, other))
+	r := result(Warn, fmt.Sprintf("%s needs addresses in ranges under which it sees %s: its nodes send packets for these addresses to %s", c.ID, other, other))
 	for _, o := range overlaps {
 		r.Evidence = append(r.Evidence, o.String())
 	}
@@ -301,15 +304,16 @@ func (in diagnosis) free(side flows.Side) Result {
 		r.Fix = []command.Hint{command.Hintf("Liqo can't change these ranges in operation: %s, then connect again", in.facts.Ours("network", "reset"))}
 		return r
 	}
-	r.Summary += "; the addresses of API servers, DNS and nodes are left out"
+	r.Summary += "; API servers, DNS and nodes still work: no route to the peer has their addresses"
 	r.Fix = []command.Hint{command.Hintf("give %s other ranges while packets flow: %s", other, c.Ours("network", "renumber", string(other)))}
 	return r
 }
 
 func (in diagnosis) podAddresses(side flows.Side) Result { return podAddresses(in.cluster(side)) }
 
-// podAddresses compares the addresses that pods have with the ranges that peers are told: settings
-// of a pod network may say others. The agent of each node compares them.
+// podAddresses collects the reports of the nodes' agents. Each agent compares the addresses of its
+// node's pods with the ranges that peers know. The two can differ: the settings of a pod network,
+// from which the ranges come, may be wrong.
 func podAddresses(c flows.ClusterFacts) Result {
 	inside := false
 	var nodes, silent []string
@@ -332,9 +336,9 @@ func podAddresses(c flows.ClusterFacts) Result {
 	case c.AgentsUnknown:
 		return result(Inconclusive, "not known: InternalNodes may not be read")
 	case len(nodes) > 0:
-		r := result(Warn, fmt.Sprintf("pods on %s have addresses outside of %s: no peer reaches them, and peers see their node in their place", flows.Some(nodes), told))
+		r := result(Warn, fmt.Sprintf("pods on %s have addresses outside of %s: no peer reaches them, and peers see the address of their node instead", flows.Some(nodes), told))
 		if !inside {
-			r.State, r.Summary = Fail, fmt.Sprintf("no pod has an address in %s: no peer reaches one", told)
+			r.State, r.Summary = Fail, fmt.Sprintf("no pod has an address in %s: peers reach no pod", told)
 		}
 		slices.SortFunc(outside, netip.Prefix.Compare)
 		outside = slices.Compact(outside)
@@ -344,27 +348,29 @@ func podAddresses(c flows.ClusterFacts) Result {
 		if more := len(outside) - maxGroups; more > 0 {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("and in %d more", more))
 		}
-		r.Fix = []command.Hint{command.Hintf("name all ranges of pods, those of today too: %s", c.Ours("install").Flag("--pod-cidr", strings.ReplaceAll(told, " ", "")+",RANGE"))}
+		r.Fix = []command.Hint{command.Hintf("give all ranges of pods, also the present ones: %s", c.Ours("install").Flag("--pod-cidr", strings.ReplaceAll(told, " ", "")+",RANGE"))}
 		return r
-	case len(silent) > 0 || len(c.Agents) == 0:
-		return result(Inconclusive, fmt.Sprintf("%d of %s say where their pods' addresses are: the agents of others may not run, or may be older than this program", len(c.Agents)-len(silent), count(len(c.Agents), "node", "nodes")))
+	case len(c.Agents) == 0:
+		return result(Inconclusive, noReports)
+	case len(silent) > 0:
+		return result(Inconclusive, fmt.Sprintf("no report about pods from %d of %s: the agents there may not run, or may be older than this program", len(silent), count(len(c.Agents), "node", "nodes")))
 	case !inside:
 		return result(Inconclusive, "no pod has an address of its own")
 	}
 	return pass(fmt.Sprintf("pods on %s have addresses in %s alone", count(len(c.Agents), "node", "nodes"), told))
 }
 
-// mostOverlaps is the largest number of overlaps that are named: a range may hold the addresses of
+// mostOverlaps is the largest number of overlaps in a result: a range may contain the addresses of
 // thousands of nodes.
 const mostOverlaps = 20
 
 func (in preflight) overlaps(flows.Side) Result {
 	a, b := in.facts.Sides[flows.A], in.facts.Sides[flows.B]
 	if len(prefixes(a.Networks.Pod)) == 0 || len(prefixes(b.Networks.Pod)) == 0 {
-		return result(Inconclusive, "overlaps are known after the installation; they are remapped then")
+		return result(Inconclusive, "overlaps are known after the installation; overlapping ranges are remapped then")
 	}
 	shared := overlapsOf(ranges(a), ranges(b))
-	r := pass("no range of one overlaps one of the other")
+	r := pass("no ranges of the two clusters overlap")
 	if len(shared) > 0 {
 		r = result(Warn, "overlapping ranges are remapped: applications have to use the addresses that their own cluster sees")
 	}

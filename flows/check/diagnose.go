@@ -43,7 +43,7 @@ const (
 	Closed     flows.Code = "LT-D034"
 )
 
-// NotRead is the result for warnings in views that don't read them.
+// NotRead is the summary of a check whose objects, such as events or CRDs, a screen does not read.
 const NotRead = "not read here"
 
 // recentRestart is the time for which a restart of a container causes a warning.
@@ -155,8 +155,8 @@ func (in diagnosis) operator(side flows.Side) Result {
 	return pass(c.Software.String() + " works")
 }
 
-// definitions finds CRDs that lack a field which our programs set. The result is a warning while the gateways
-// answer each other, or where none of our programs runs: then nothing may depend on the field.
+// definitions finds CRDs that lack a field which our programs set. A missing field is only a warning while the
+// gateways answer each other, and where none of our programs runs: the connection may not need the field.
 func (in diagnosis) definitions(side flows.Side) Result {
 	c := in.cluster(side)
 	older := c.Older.Value()
@@ -174,15 +174,15 @@ func (in diagnosis) definitions(side flows.Side) Result {
 	if in.answered(flows.A) && in.answered(flows.B) || !c.Can().HaveImage {
 		state = Warn
 	}
-	r := result(state, d.Text()+"; the API server drops what it lacks", c.DefinitionFix(d)...)
+	r := result(state, d.Text()+"; the API server drops fields that the definition lacks", c.DefinitionFix(d)...)
 	for _, more := range (*older)[1:min(len(*older), maxWarnings)] {
 		r.Evidence = append(r.Evidence, more.Text())
 	}
 	return r
 }
 
-// samePeer judges whether each side is connected with the other cluster, and not with another cluster of the
-// same ID. If the connection does not have the peer's UID, this is not known.
+// samePeer judges whether each side is connected with the other cluster, and not with a third cluster of the
+// same ID. This is unknown if the connection does not have the peer's UID.
 func (in diagnosis) samePeer(flows.Side) Result {
 	if strangers := flows.Strangers(in.facts); len(strangers) > 0 {
 		return result(Fail, strangers[0].Reason, strangers[0].Fix...)
@@ -198,7 +198,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 	conf, other := in.peers[side].Configuration, in.cluster(side.Other()).ID
 	switch {
 	case other == "":
-		r := result(Skipped, "needs "+string(Answers)+": only the other cluster says who it is")
+		r := result(Skipped, "needs "+string(Answers)+": only the other cluster can tell its cluster ID")
 		r.Needs = Answers
 		return r
 	case conf == nil:
@@ -213,7 +213,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 		}
 		return r
 	}
-	views, _ := Views(in.facts, side) // the views are decided, so Views allocates nothing
+	views, _ := Views(in.facts, side) // the operator has decided the views, so Views allocates nothing
 	text := make([]string, len(views))
 	for i, v := range views {
 		text[i] = v.String()
@@ -225,7 +225,7 @@ func (in diagnosis) configured(side flows.Side) Result {
 	return pass(seen)
 }
 
-// sameRanges compares the ranges of the other cluster with the ranges that side was told.
+// sameRanges compares the other cluster's ranges with the ranges that side knows for it.
 func (in diagnosis) sameRanges(side flows.Side) Result {
 	conf, other := in.peers[side].Configuration, in.cluster(side.Other())
 	known, are := conf.Spec.Remote.CIDR, other.Networks
@@ -262,8 +262,8 @@ func (in diagnosis) gateways(flows.Side) Result {
 	return result(Fail, describe(flows.A, a)+", "+describe(flows.B, b), command.Hintf("run: %s; it makes what is missing and replaces what is in the way", in.connect())).planned("make what is missing")
 }
 
-// server returns the side whose gateway is dialled. Only checks that need [Gateways] call it, so there is
-// such a side.
+// server returns the side whose gateway is dialled. It must be called only if there is such a side: by checks
+// that need [Gateways], or after [flows.ServerSide] has found the side.
 func (in diagnosis) server() flows.Side {
 	side, _ := flows.ServerSide(in.readings)
 	return side
@@ -319,12 +319,13 @@ func (in diagnosis) endpoint(flows.Side) Result {
 		return pass(fmt.Sprintf("%s dials %s, not the %s's own %s, and it works", in.cluster(client).ID, dials, at, is))
 	}
 	r := in.updating(in.peers[client].Client, result(Fail, fmt.Sprintf("%s dials %s; the %s is at %s", in.cluster(client).ID, dials, at, is)), "the client's endpoint", "dial the server's address")
-	r.Fix = append(r.Fix, command.Text("if the other address was chosen on purpose, check what it leads to"))
+	r.Fix = append(r.Fix, command.Text(fmt.Sprintf("if %s was chosen on purpose, check where it leads", dials)))
 	return r
 }
 
-// updating adds the advice to update an object by the plan of network connect. If another program has
-// written it, the command has to take the fields over, which the plan of a screen does not do unasked.
+// updating adds the advice to update an object by network connect. If another program has written the object,
+// network connect has to take over its fields. A screen does not do that unasked, so there the result has only
+// the command, and no plan.
 func (in diagnosis) updating(o wire.Object, r Result, what, means string) Result {
 	if flows.Edited(o) {
 		r.Fix = []command.Hint{command.Hintf("run: %s; it updates %s, which another program has written", in.connect().Add("--force-conflicts"), what)}
@@ -372,8 +373,8 @@ func (in diagnosis) pod(side flows.Side) Result {
 	return pass(text)
 }
 
-// noGateway is the result for a side without a gateway for the other. Nobody knows of one for a cluster
-// that has never said who it is.
+// noGateway is the result for a side without a gateway for the other side. If the other cluster's ID is unknown,
+// nobody can know whether there is a gateway for it.
 func (in diagnosis) noGateway(side flows.Side) Result {
 	if other := in.cluster(side.Other()); other.ID == "" {
 		return result(Inconclusive, fmt.Sprintf("not known: the cluster ID of %s is unknown", other.Name()))
@@ -506,14 +507,14 @@ func (in diagnosis) ping(side flows.Side) Result {
 	switch Worst([]Result{in.path(flows.A), in.path(flows.B)}) {
 	case Pass: // packets reach the other side, so the path is not the cause
 	case Measuring:
-		return result(Fail, why) // the advice depends on the result of the measurement
+		return result(Fail, why) // the advice depends on the measurement
 	case Warn, Fail, Inconclusive, Skipped, Planned:
 		return in.closed(why, logs)
 	}
 	return result(Fail, why, logs)
 }
 
-// narrowMTU is the least that a path should carry, in bytes: what IPv6 asks of every link.
+// narrowMTU is the smallest MTU that a path should have, in bytes: IPv6 requires it of every link.
 const narrowMTU = 1280
 
 func (in diagnosis) mtu(flows.Side) Result {
@@ -521,7 +522,7 @@ func (in diagnosis) mtu(flows.Side) Result {
 	path := pathMTU(in.readings)
 	switch {
 	case path > 0 && path < narrowMTU && (in.leftToGateways() || path >= max(a, b)):
-		return result(Warn, fmt.Sprintf("only packets of %d bytes come through; %d are usual, and programs that rely on that get slow, or stall", path, narrowMTU),
+		return result(Warn, fmt.Sprintf("no packet longer than %d bytes comes through; programs that rely on %d bytes get slow, or stall", path, narrowMTU),
 			command.Text("look for a tunnel or a VPN between the clusters, and for the MTU of its links"))
 	case path > 0 && in.leftToGateways():
 		return pass(fmt.Sprintf("packets of %d bytes come through, and the gateways send none that are longer", path))

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// leftover is a leftover of an old connection, with advice.
+// leftover is an object that an old connection has left, with advice.
 type leftover struct {
 	object, why string
 	fix         command.Hint
@@ -74,7 +74,7 @@ func leftoversOf(c flows.ClusterFacts, peer wire.ClusterID) []leftover {
 }
 
 // staleNamespace reports a namespace with the peer's name that belongs to another
-// peer, or one whose deletion does not end.
+// peer, or a namespace of the peer that is being deleted.
 func staleNamespace(on flows.ClusterFacts, ns *corev1.Namespace, peer wire.ClusterID) (leftover, bool) {
 	owner := wire.ClusterID(ns.Labels[wire.LabelRemoteCluster])
 	named := ns.Name == wire.TenantNamespaceName(peer)
@@ -91,7 +91,7 @@ func staleNamespace(on flows.ClusterFacts, ns *corev1.Namespace, peer wire.Clust
 	return leftover{}, false
 }
 
-// stuck reports an object whose deletion waits for finalizers.
+// stuck reports an object that is being deleted.
 func stuck(kind string, o metav1.Object) (leftover, bool) {
 	if o.GetDeletionTimestamp() == nil {
 		return leftover{}, false
@@ -106,7 +106,7 @@ func stuck(kind string, o metav1.Object) (leftover, bool) {
 	}, true
 }
 
-// ownerless reports whether o has owners, and none of them exists.
+// ownerless reports whether o names owners, and none of these exists.
 func ownerless(o metav1.Object, there map[string]bool) bool {
 	for _, r := range o.GetOwnerReferences() {
 		if there[string(r.UID)] {
@@ -119,7 +119,7 @@ func ownerless(o metav1.Object, there map[string]bool) bool {
 func ownerlessLeftover(c flows.ClusterFacts, kind string, o metav1.Object) leftover {
 	return leftover{
 		fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()), "its gateway is gone",
-		command.Hintf("Kubernetes collects it within a minute; if not: %s", deletion(c, kind, o)),
+		command.Hintf("Kubernetes deletes it within a minute; if not: %s", deletion(c, kind, o)),
 	}
 }
 
@@ -127,8 +127,8 @@ func deletion(c flows.ClusterFacts, kind string, o metav1.Object) command.Comman
 	return c.KubectlIn(o.GetNamespace(), "delete", strings.ToLower(kind), o.GetName())
 }
 
-// elsewhere returns objects about the peer outside of the connection's namespace.
-// Objects of a working tunnel don't count, whoever made a second one.
+// elsewhere returns objects about the peer outside of the connection's namespace. A
+// second tunnel to the peer is no leftover if its Connection is Connected.
 func elsewhere(c flows.ClusterFacts, p flows.End) []leftover {
 	used := map[string]bool{p.Tenant.Namespace: true}
 	if p.Configuration != nil {

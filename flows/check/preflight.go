@@ -18,8 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Identifiers of the checks before a connection. Package flows has the identifiers of other such checks.
-// If one of those fails, flows makes no plan.
+// Identifiers of the checks before a connection that package flows does not name itself.
 const (
 	AgentNodes   flows.Code = "LT-P008"
 	Overlaps     flows.Code = "LT-P010"
@@ -51,9 +50,9 @@ func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Resul
 	return slices.DeleteFunc(evaluate(preflightChecks(), in), in.pointless)
 }
 
-// pointless reports whether a result says nothing that an admin needs. The check may not concern this plan. If
-// kernel or room is unknown, the result does not help. A release that is unknown or tested needs no result,
-// because the check of the API server names it.
+// pointless reports whether a result says nothing that an admin needs. The check may not concern this plan. An
+// unknown kernel or unknown room does not help. A release of Kubernetes that is unknown or tested needs no result
+// of its own: LT-P001 prints the version.
 func (in preflight) pointless(r Result) bool {
 	unknown := r.State == Inconclusive || r.State == Skipped
 	return r.ID == Admission && in.facts.Tried == nil || r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
@@ -89,9 +88,8 @@ func preflightChecks() []definition[preflight] {
 	}
 }
 
-// refused returns a failed result if one of the reasons for which flows makes no plan has the code id. Callers
-// pass all reasons. The plan itself is not enough, because it names only the reasons that have to be fixed
-// first.
+// refused returns a failed result if one of the reasons has the code id. The reasons are all those for which flows
+// makes no plan. The failed steps of the plan are not enough: a plan names only the reasons to fix first.
 func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
 	for _, s := range reasons {
 		if s.Code == id {
@@ -111,7 +109,7 @@ func (in preflight) cluster(side flows.Side) flows.ClusterFacts { return in.fact
 func (in preflight) answers(side flows.Side) Result {
 	c := in.cluster(side)
 	if p := c.Problem; p != nil && p.Kind == flows.Forbidden {
-		return result(Fail, "it answers, but refuses what is needed: "+p.Message, p.Fix)
+		return result(Fail, "it answers, but refuses a request that is needed: "+p.Message, p.Fix)
 	} else if p != nil {
 		return result(Fail, p.Message, p.Fix)
 	}
@@ -126,8 +124,8 @@ func (in preflight) answers(side flows.Side) Result {
 // and tokens, and for admins who compare times in logs.
 const clocksDiffer = 10 * time.Second
 
-// wrongClock returns a warning with the difference of the cluster's clock. Its advice names the machine whose
-// clock may be wrong.
+// wrongClock returns a warning that the cluster's clock differs. Its advice names the machine whose clock may be
+// wrong.
 func (in preflight) wrongClock(side flows.Side, text string) Result {
 	c, other := in.cluster(side), in.cluster(side.Other())
 	direction := "ahead of"
@@ -177,8 +175,8 @@ func (in preflight) installs(side flows.Side) bool {
 	return in.params.Install[side] != nil && in.present.Sides[side].Installable()
 }
 
-// unseen returns true if this user can't see whether an operator is installed. Then the result is the result of
-// checks that need to know it.
+// unseen returns true if this user can't see whether an operator is installed, and the result for checks that
+// depend on the operator.
 func unseen(f flows.Facts, side flows.Side) (Result, bool) {
 	why := f.Sides[side].Unseen()
 	return result(Inconclusive, "not known: "+why, f.SeeManagers()), why != ""
@@ -295,13 +293,13 @@ func (in preflight) clusterIDs(flows.Side) Result {
 	return pass(fmt.Sprintf("%s and %s, %s known already", in.facts.Sides[flows.A].ID, in.facts.Sides[flows.B].ID, count(known, "peering", "peerings")))
 }
 
-// samePeer judges whether each side's peer with the other side's ID is the other side, and not another cluster with
-// this ID.
+// samePeer judges the peer that each cluster knows by the other cluster's ID: whether it is really that cluster, and
+// not a third one with the same ID.
 func (in preflight) samePeer(flows.Side) Result {
 	strangers := flows.Strangers(in.facts)
 	switch {
 	case len(strangers) > 0 && in.params.ReplacePeer:
-		return result(Warn, strangers[0].Reason, command.Text("apply it if the former "+string(in.cluster(strangers[0].Side.Other()).ID)+" is to lose its connection"))
+		return result(Warn, strangers[0].Reason, command.Text("apply the plan if the old "+string(in.cluster(strangers[0].Side.Other()).ID)+" may be cut off"))
 	case len(strangers) > 0:
 		return result(Fail, strangers[0].Reason, strangers[0].Fix...)
 	}
@@ -312,7 +310,7 @@ func (in preflight) samePeer(flows.Side) Result {
 	return r
 }
 
-// samePeers describes the stored UIDs of the peers. The caller has checked that no stored UID is the one of another
+// samePeers describes the stored UIDs of the peers. The caller has checked that no stored UID belongs to a third
 // cluster.
 func samePeers(f flows.Facts) Result {
 	var known []string
@@ -374,7 +372,7 @@ func (in preflight) traffic(flows.Side) Result {
 		return result(Inconclusive, noPlan)
 	}
 	if stops := in.plan.Interrupts(); len(stops) > 0 {
-		r := result(Warn, strings.Join(stops, "; "), command.Text("apply it when an interruption is acceptable"))
+		r := result(Warn, strings.Join(stops, "; "), command.Text("apply the plan when an interruption is acceptable"))
 		for _, s := range in.plan.Steps {
 			if s.Status != flows.Done && s.Interrupts != "" {
 				r.Evidence = append(r.Evidence, fmt.Sprintf("%s %s: %s %s", s.Side, in.plan.ID(s.Side), s.Action, s.Title))
@@ -396,7 +394,7 @@ func (in preflight) nodePort(flows.Side) Result {
 	server := in.cluster(p.Server)
 	has := server.End(in.cluster(p.Server.Other()).ID).Server
 	if mine := has != nil && has.Spec.Endpoint.NodePort != nil && *has.Spec.Endpoint.NodePort == int32(p.NodePort); server.PeersHidden && !mine {
-		return result(Inconclusive, fmt.Sprintf("whether another gateway has %d is not known: those of other namespaces of %s may not be read", p.NodePort, server.Name()),
+		return result(Inconclusive, fmt.Sprintf("gateways in other namespaces of %s can't be read: one of them may have node port %d", server.Name(), p.NodePort),
 			command.Text("--node-port 0: Kubernetes chooses a free one"))
 	}
 	return pass(fmt.Sprintf("%d", p.NodePort))
@@ -406,30 +404,31 @@ func (in preflight) nodePort(flows.Side) Result {
 // UDP and 32 for WireGuard.
 const wireguardOverhead = 60
 
-// commonMTU is the usual MTU of Internet paths. A path with another tunnel in it carries less.
+// commonMTU is the usual MTU of Internet paths. A path through another tunnel carries less.
 const commonMTU = 1500
 
 func (in preflight) mtu(flows.Side) Result {
 	mtu := in.adopted.MTU
 	if mtu == wire.MaxMTU && in.facts.Sides[flows.A].FindsMTU() && in.facts.Sides[flows.B].FindsMTU() {
-		return pass("the gateways send what they find to pass")
+		return pass("the gateways measure which length passes")
 	}
-	if largest := in.largest(); largest > 0 && mtu+wireguardOverhead > largest {
-		return result(Warn, fmt.Sprintf("%d bytes, and %d of WireGuard's make %d: packets of pods passed up to %d", mtu, wireguardOverhead, mtu+wireguardOverhead, largest),
-			command.Hintf("--mtu %d or less, or auto", largest-wireguardOverhead))
-	} else if largest > 0 {
-		return pass(fmt.Sprintf("%d bytes, and %d of WireGuard's make %d; packets of pods passed up to %d", mtu, wireguardOverhead, mtu+wireguardOverhead, largest))
+	text := fmt.Sprintf("%d bytes, plus %d for WireGuard, are %d", mtu, wireguardOverhead, mtu+wireguardOverhead)
+	if largest := in.largest(); largest > 0 {
+		text += fmt.Sprintf("; the longest test packet that passed had %d", largest)
+		if mtu+wireguardOverhead > largest {
+			return result(Warn, text, command.Hintf("--mtu %d or less, or auto", largest-wireguardOverhead))
+		}
+		return pass(text)
 	}
-	text := fmt.Sprintf("%d bytes, and %d of WireGuard's make %d", mtu, wireguardOverhead, mtu+wireguardOverhead)
 	if mtu+wireguardOverhead > commonMTU {
-		return result(Warn, text+": most paths carry "+fmt.Sprint(commonMTU),
+		return result(Warn, fmt.Sprintf("%s; most paths carry only %d", text, commonMTU),
 			command.Hintf("unless every link between the clusters carries more: --mtu %d or less", commonMTU-wireguardOverhead))
 	}
-	return pass(text + fmt.Sprintf(", which a path of %d carries", commonMTU))
+	return pass(fmt.Sprintf("%s; most paths carry %d", text, commonMTU))
 }
 
-// largest returns the length of the longest UDP packet of test pods that passed. If both directions were tried, it
-// returns the smaller length. 0 means unknown.
+// largest returns the length of the longest UDP packet that passed between test pods. If both directions were
+// tried, it returns the smaller length. 0 means unknown.
 func (in preflight) largest() (size int) {
 	if in.facts.Reach == nil {
 		return 0
@@ -460,7 +459,7 @@ func count(n int, one, many string) string {
 // mostAddresses is the largest number of addresses in a sentence.
 const mostAddresses = 10
 
-// addresses returns the first mostAddresses addresses as text, and the number of the others.
+// addresses returns the first mostAddresses addresses as text, and the number of the remaining ones.
 func addresses(all []netip.Addr) string {
 	if more := len(all) - mostAddresses; more > 0 {
 		return fmt.Sprintf("%s and %d more", allAddresses(all[:mostAddresses]), more)
