@@ -1,17 +1,19 @@
-// Command parts divides the project's tests into parts, and chooses the parts that a run
-// takes. build/test.sh asks it, so that no part can run nothing:
+// Command parts divides the project's tests into parts, chooses the parts that a run takes,
+// and checks the log of each part, so that no part passes without a test. build/test.sh
+// uses it:
 //
 //	parts list              the list of all tests, for build/tests.txt
 //	parts same              fails with the differences if build/tests.txt is not that list
-//	parts plan FOLDER       the same; then the parts that this run takes and leaves out, and why:
-//	                        lines of "run" or "left", name, programs to build, title,
-//	                        and reason. In FOLDER, a file for each part has the folders
-//	                        and arguments of go test, line by line
-//	parts ran PART LOG      fails unless LOG, of go test -v, has a result of each test
-//	                        that the list has for the part, and of at least one
-//	parts where TEST        the package of a test, also of one with build tags
+//	parts plan FOLDER       fails as "parts same" does. Otherwise it prints the parts that
+//	                        this run takes and leaves out: lines of "run" or "left", name,
+//	                        programs to build, title, and reason. In FOLDER, it writes a
+//	                        file for each part, with lines of a folder and arguments of go
+//	                        test
+//	parts ran PART LOG      fails unless LOG, the output of go test -v, has a result for each
+//	                        test that this run takes from the part, and at least one result
+//	parts where TEST        the package of a test, also of a test with build tags
 //
-// SEED and TEST_ALL choose the parts; PART chooses a single one.
+// SEED and TEST_ALL choose the parts; PART chooses a single part.
 package main
 
 import (
@@ -104,9 +106,10 @@ func readTree() (tree, error) {
 	return t, nil
 }
 
-// divide gives each test of the program's module to the part that names it. Other tests
-// go to the parts of API servers, if they need one, or to "unit". Some of the kernel's
-// tests also belong to the virtual machine.
+// divide gives each test of the program's module to the part that names it. Several parts can
+// name a test if they have different cases of it. Tests that no part names go to the parts
+// of API servers, if they need an API server, or to "unit". Some kernel tests also belong to
+// the parts of the virtual machine.
 func (t *tree) divide(tests []test) {
 	for _, x := range tests {
 		named := false
@@ -134,16 +137,16 @@ func (t *tree) divide(tests []test) {
 	}
 }
 
-// namedElsewhere reports whether another part names the test: the part of two clusters
-// takes the rest.
+// namedElsewhere reports whether a part other than "two-clusters" names the test.
+// "two-clusters" takes only tests that no other part names.
 func (t *tree) namedElsewhere(name string) bool {
 	return slices.ContainsFunc(t.parts, func(p part) bool {
 		return p.name != "two-clusters" && p.tests != nil && p.tests.MatchString(name)
 	})
 }
 
-// listed is the name of a part in the list. The minors of Kubernetes have the same tests,
-// and so have the kernels, so these are listed once.
+// listed returns the name of a part in the list. The parts of all minors of Kubernetes have
+// the same tests, and so have the parts of both kernels: these tests are in the list once.
 func listed(part string) string {
 	for _, several := range []string{"api", "vm"} {
 		if strings.HasPrefix(part, several+"-") {
@@ -163,7 +166,7 @@ func (t *tree) list() string {
 	return strings.Join(slices.Compact(lines), "")
 }
 
-// lines returns the lines of the list for one part, in its order.
+// lines returns the lines of the list for one part, in the order of the list.
 func (t *tree) lines(part string) []string {
 	var lines []string
 	for _, x := range t.tests[part] {
@@ -195,13 +198,13 @@ func (t *tree) same() error {
 	if len(differences) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s and the tests differ:\n\t%s\nIf that is meant, run make tests-list, and name what goes in the commit that removes it",
+	return fmt.Errorf("%s and the tests differ:\n\t%s\nIf this is intended, run make tests-list, and name each removed test in the commit's message",
 		listFile, strings.Join(differences, "\n\t"))
 }
 
 // arguments returns the arguments of go test for a part: each line has a folder, a tab,
-// and the arguments. There are as few lines as possible, because the packages of one line
-// run side by side.
+// and the arguments. Packages share a line where that is possible, because go test runs the
+// packages of one line side by side.
 func (t *tree) arguments(p part, w wish) string {
 	byPackage := map[string][]string{}
 	for _, line := range t.taken(p, w) {
@@ -249,11 +252,12 @@ func (t *tree) taken(p part, w wish) []string {
 	return t.lines(p.name)
 }
 
-// skips reports whether the part also runs tests outside the list, such as examples.
+// skips reports whether the part selects its tests by -skip instead of -run. So the part also
+// runs tests that are not in the list, such as examples.
 func (p part) skips() bool { return p.name == "unit" }
 
-// skipped returns the tests that a part leaves out of its packages, so that one `go test`
-// runs all packages side by side.
+// skipped returns the tests of these packages that belong to other parts only. One -skip with
+// all these names lets a single `go test` run all packages side by side.
 func (t *tree) skipped(name string, packages map[string][]string) []string {
 	var names []string
 	for pkg := range packages {
@@ -263,7 +267,7 @@ func (t *tree) skipped(name string, packages map[string][]string) []string {
 	return slices.Compact(names)
 }
 
-// others returns the tests of a package that a part does not run.
+// others returns the tests of a package that belong to other parts only.
 func (t *tree) others(name, pkg string) []string {
 	var names []string
 	for part, tests := range t.tests {
@@ -277,7 +281,7 @@ func (t *tree) others(name, pkg string) []string {
 	return slices.Compact(names)
 }
 
-// where finds a test by its name alone, so that a script that names it need not change
+// where returns the package of a test. So a script can name a test alone, and need not change
 // when the test moves.
 func where(name string) (string, error) {
 	out, err := exec.CommandContext(context.Background(), "git", "grep", "-l", "--untracked", "-E", `^func `+name+`\(`, "--", "*_test.go").Output()
