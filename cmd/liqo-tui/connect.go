@@ -237,7 +237,7 @@ they are. The plan says which changes interrupt traffic.`,
 			}
 			pair.image = c.operators[flows.A].Image
 			op := operation{
-				name:    "connect",
+				name: "connect", undo: "network reset",
 				plan:    c.plan,
 				prepare: c.try,
 				done:    func(f flows.Facts) report.Achieved { return achieved(pair, c.params.Wait, f) },
@@ -294,7 +294,7 @@ network connect does this, too.`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			op := operation{
-				name: "init",
+				name: "init", undo: "network reset",
 				plan: func() (func(flows.Facts) flows.Plan, error) {
 					p, _, err := c.parse()
 					if err == nil && p.Wait == flows.WaitVerified {

@@ -35,10 +35,10 @@ type discoverDocument struct {
 	Clusters []discoveredCluster `json:"clusters"`
 	Next     []discoverStep      `json:"next,omitempty"`
 	steps    []report.NextStep   // Next, for text output
-	// Unfit counts announcements that were left out: they can't be a cluster's, or there were too
-	// many.
+	// Unfit counts announcements that were left out: no cluster can have sent them, or there were
+	// too many.
 	Unfit int `json:"unfit,omitempty"`
-	// Problem is the reason that not all could be asked.
+	// Problem is the reason that the result is not complete.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -53,13 +53,12 @@ type discoveredCluster struct {
 	ID     wire.ClusterID `json:"clusterID,omitempty"` // "": unknown
 	Server string         `json:"server"`              // URL of its API server
 	Source string         `json:"source"`
-	// Answers is set if TCP reaches the API server from here. Problem is the reason that it does
-	// not.
+	// Answers is set if TCP reaches the API server from here; if not, Problem is the reason.
 	Answers bool   `json:"answers"`
 	Took    string `json:"took,omitempty"` // how long it took to connect
 	Problem string `json:"problem,omitempty"`
 	// Contexts are the contexts of the kubeconfig files with the address of this API server.
-	// Others may lead there, too, by a load balancer or another machine.
+	// Other contexts may lead there, too, by a load balancer or another machine.
 	Contexts []discoveredContext `json:"contexts,omitempty"`
 }
 
@@ -82,28 +81,28 @@ type discoverFlags struct {
 	listen                                     time.Duration
 }
 
-// discoverCommand writes to out. none refuses arguments, as in all commands.
-func discoverCommand(out io.Writer, none cobra.PositionalArgs) *cobra.Command {
+func discoverCommand(out io.Writer) *cobra.Command {
 	var o discoverFlags
 	cmd := &cobra.Command{
 		Use: "discover", Short: "Find clusters: in this LAN, or those that a domain names",
 		Long: `Find clusters: those that announce themselves in the LANs of this machine
-(install --announce; mDNS), or, with --domain, those that DNS names. For each it
-says whether its API server answers, and which contexts have its address.
+(install --announce; mDNS), or, with --domain, those that DNS names. For each
+cluster it shows whether its API server answers, and which contexts have its
+address.
 
 It changes nothing, and proves nothing: anybody in a LAN can announce anything.
-Which cluster it is, the certificate in your kubeconfig says.
+Only the certificate in your kubeconfig proves which cluster answers.
 Exit code 8: no cluster was found.`,
 		Example: `  liqo-tui discover
   liqo-tui discover --domain clusters.example.com -o json`,
-		Args: none,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), out) },
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.files, "kubeconfig", nil, "kubeconfig file; may be repeated (default: as kubectl finds it)")
 	f.StringVar(&o.domain, "domain", "", "ask DNS for the clusters of this domain, and not the LAN")
-	f.StringVar(&o.nameServer, "name-server", "", "of --domain: name server to ask, HOST or HOST:PORT (default: this machine's)")
-	f.StringVar(&o.networkInterface, "interface", "", "ask the LAN of this interface only (default: of all)")
+	f.StringVar(&o.nameServer, "name-server", "", "with --domain: name server to ask, HOST or HOST:PORT (default: this machine's)")
+	f.StringVar(&o.networkInterface, "interface", "", "ask the LAN of this interface only (default: the LANs of all interfaces)")
 	f.DurationVar(&o.listen, "listen", time.Second, "how long to wait for answers")
 	f.StringVarP(&o.form, "output", "o", report.Text, "text, json or yaml")
 	cmd.MarkFlagsMutuallyExclusive("domain", "interface")
@@ -117,7 +116,7 @@ func (o discoverFlags) validate() error {
 	case o.listen < minListen || o.listen > maxListen:
 		return fmt.Errorf("--listen %s: want %s to %s", o.listen, minListen, maxListen)
 	case o.nameServer != "" && o.domain == "":
-		return errors.New("--name-server is of --domain: which domain?")
+		return errors.New("--name-server: applies to --domain only; give --domain, too")
 	}
 	return nil
 }
@@ -154,17 +153,21 @@ func (o discoverFlags) run(ctx context.Context, out io.Writer) error {
 		return context.Cause(ctx)
 	case err != nil && len(d.Clusters) == 0:
 		return err
-	case err != nil:
-		d.Problem = err.Error()
 	}
 	if d.Clusters = sameServer(d.Clusters); d.Clusters == nil {
 		d.Clusters = []discoveredCluster{} // in JSON an empty list, not null
 	}
 	if len(d.Clusters) > 0 { // otherwise no contexts are needed
-		contexts, _ := kubeconfig.Contexts(o.files) // opening one reports its problem
+		contexts, unread := kubeconfig.Contexts(o.files)
+		for _, problem := range unread {
+			err = errors.Join(err, problem)
+		}
 		if d.complete(ctx, names, contexts, o.files); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+	}
+	if err != nil {
+		d.Problem = err.Error()
 	}
 	if o.form != report.Text {
 		err = report.WriteDocument(out, o.form, d)
@@ -185,8 +188,8 @@ func sameServer(all []discoveredCluster) []discoveredCluster {
 	return slices.CompactFunc(all, func(a, b discoveredCluster) bool { return a.ID == b.ID && a.Server == b.Server })
 }
 
-// complete adds this machine's knowledge about the clusters: whether they answer, and the
-// contexts with their address.
+// complete adds for each cluster whether it answers this machine, and the contexts with its
+// address.
 func (d *discoverDocument) complete(ctx context.Context, names *net.Resolver, contexts []kubeconfig.Context, files []string) {
 	var group sync.WaitGroup
 	servers := make([][]netip.AddrPort, len(contexts))
@@ -215,7 +218,7 @@ func (d *discoverDocument) complete(ctx context.Context, names *net.Resolver, co
 	}
 }
 
-// tryTimeout is the timeout for an API server in a LAN, and for a name.
+// tryTimeout is the timeout for a connection to an API server, and for the lookup of its name.
 const tryTimeout = 2 * time.Second
 
 func hostPort(server string) string {
@@ -260,7 +263,8 @@ func (c *discoveredCluster) try(ctx context.Context, names *net.Resolver) {
 	c.Answers, c.Took = true, time.Since(began).Round(100*time.Microsecond).String()
 }
 
-// nextSteps returns the next command for each cluster except that of the current context.
+// nextSteps returns the next command for each cluster. The cluster of the current context gets none,
+// and neither does a cluster without a context and an ID.
 func nextSteps(found []discoveredCluster, files []string) (steps []report.NextStep) {
 	local := command.Cluster{Kubeconfigs: files}
 	for _, c := range found {
@@ -283,8 +287,8 @@ func nextSteps(found []discoveredCluster, files []string) (steps []report.NextSt
 func (d *discoverDocument) print(out io.Writer) error {
 	asked := strings.Join(d.Asked, ", ")
 	if len(d.Clusters) == 0 {
-		fmt.Fprintf(out, "No cluster was found. Asked: %s.\n", cmp.Or(asked, "nobody, as no interface of this machine leads to a LAN"))
-		fmt.Fprintln(out, "A cluster announces itself in its nodes' LAN after liqo-tui install --announce; a domain names those that its zone has.")
+		fmt.Fprintf(out, "No cluster was found. Asked: %s.\n", cmp.Or(asked, "nobody, because no interface of this machine leads to a LAN"))
+		fmt.Fprintln(out, "A cluster announces itself in the LAN of its nodes after liqo-tui install --announce. A domain has the clusters that its DNS zone lists.")
 	} else {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "CLUSTER\tAPI SERVER\tANSWERS\tCONTEXT\tTOLD BY")
@@ -302,13 +306,13 @@ func (d *discoverDocument) print(out io.Writer) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintln(out, "\nNone of this is proven: which cluster it is, the certificate in your kubeconfig says.")
+		fmt.Fprintln(out, "\nNone of this is proven: only the certificate in your kubeconfig proves which cluster answers.")
 	}
 	if d.Problem != "" {
 		fmt.Fprintf(out, "Not all is known: %s\n", d.Problem)
 	}
 	if d.Unfit > 0 {
-		fmt.Fprintf(out, "%d announcements were left out: no cluster has such an ID or address, or there are more than %d of them.\n", d.Unfit, mdns.MostClusters)
+		fmt.Fprintf(out, "%d announcements were left out: their ID or address is not valid, or there were more than %d clusters.\n", d.Unfit, mdns.MostClusters)
 	}
 	report.WriteNext(out, d.steps)
 	return nil

@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
@@ -91,7 +90,7 @@ func serve(t *testing.T, zone []string) string {
 func discovered(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := discoverCommand(&out, cobra.NoArgs)
+	cmd := discoverCommand(&out)
 	cmd.SetArgs(args)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	err := cmd.ExecuteContext(t.Context())
@@ -193,6 +192,21 @@ func TestAClusterWithoutAContextIsInvited(t *testing.T) {
 	}
 }
 
+func TestAKubeconfigThatCantBeReadIsReported(t *testing.T) {
+	server := apiServer(t)
+	missing := filepath.Join(t.TempDir(), "missing")
+	args := []string{"--listen", "30s", "--domain", "clusters.example.com", "--name-server", serve(t, page(t, server)), "--kubeconfig", missing}
+	want := "kubeconfig " + missing + ": no such file or directory"
+	if text, err := discovered(t, args...); err != nil || !strings.Contains(text, "Not all is known: "+want) {
+		t.Errorf("got %v\n%s\nwant %q", err, text, want)
+	}
+	text, err := discovered(t, append(args, "-o", "json")...)
+	var d discoverDocument
+	if err := errors.Join(err, json.Unmarshal([]byte(text), &d)); err != nil || d.Problem != want || len(d.Clusters) != 1 {
+		t.Errorf("got %v and %+v, want one cluster and problem %q", err, d, want)
+	}
+}
+
 // Many clusters may be behind one host, and a path says which.
 func TestAContextWithAPathHasAnotherAddress(t *testing.T) {
 	server := apiServer(t)
@@ -211,7 +225,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(exit.Interrupted{Signal: syscall.SIGINT})
 	for _, args := range [][]string{{"--domain", "example.org", "--name-server", silent.LocalAddr().String()}, {"--listen", "100ms"}} {
-		cmd := discoverCommand(io.Discard, cobra.NoArgs)
+		cmd := discoverCommand(io.Discard)
 		cmd.SetArgs(args)
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true
 		if err := cmd.ExecuteContext(ctx); exit.Code(err) != 130 {
@@ -243,10 +257,10 @@ func TestNobodyIsFound(t *testing.T) {
 
 func TestFlagsThatMakeNoSense(t *testing.T) {
 	for want, args := range map[string][]string{
-		"want text, json or yaml":          {"-o", "xml"},
-		"want 100ms to 1m0s":               {"--listen", "0s"},
-		"--name-server is of --domain":     {"--name-server", "127.0.0.1"},
-		"this machine has no interface no": {"--interface", "no"},
+		"want text, json or yaml":            {"-o", "xml"},
+		"want 100ms to 1m0s":                 {"--listen", "0s"},
+		"--name-server: applies to --domain": {"--name-server", "127.0.0.1"},
+		"this machine has no interface no":   {"--interface", "no"},
 	} {
 		_, err := discovered(t, args...)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/config"
@@ -30,19 +32,19 @@ var connectionSettings = flows.Settings()
 type clusterFlags struct {
 	kubeconfig, context, namespace string
 	command.Instead
-	// files are all values of --kubeconfig. kubeconfig is the only one; "" if there are
-	// several.
+	// files are the files of all --kubeconfig flags. If there is one file, kubeconfig is
+	// this file; otherwise it is "".
 	files []string
 	// delegation makes an observation read the operators' access to each other.
 	delegation bool
 	image      string // of our gateways; "" for the release's image
 	tenant     string // the namespace to observe if not all may be read
-	// lending selects the objects of lending that are observed, too.
+	// lending selects the objects of lending to observe.
 	lending kube.Lending
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
-	f.Var((*kubeconfigs)(c), prefix+"kubeconfig", "kubeconfig file of "+whose+"; of several, the one that has the context (default: as kubectl finds it)")
+	f.Var((*kubeconfigs)(c), prefix+"kubeconfig", "kubeconfig file of "+whose+"; may be repeated: the file with the context is used (default: as kubectl finds it)")
 	f.StringVar(&c.context, prefix+"context", "", "kubeconfig context of "+whose+" (default: the current one)")
 	f.StringVar(&c.Cluster, prefix+"cluster", "", "kubeconfig cluster to use instead of the context's")
 	f.StringVar(&c.User, prefix+"user", "", "kubeconfig user to use instead of the context's")
@@ -80,7 +82,7 @@ func (c *clusterFlags) options() kube.Options {
 	}
 }
 
-// kubeconfigs is the value of --kubeconfig, which may be repeated, or be a list as in KUBECONFIG.
+// kubeconfigs is the value of --kubeconfig. The flag may be repeated, and a value may be a list as in KUBECONFIG.
 type kubeconfigs clusterFlags
 
 func (k *kubeconfigs) String() string { return strings.Join(k.files, ", ") }
@@ -92,7 +94,7 @@ func (k *kubeconfigs) GetSlice() []string { return k.files }
 // Set implements [pflag.Value].
 func (k *kubeconfigs) Set(file string) error {
 	list := []string{file}
-	if _, err := os.Stat(file); err != nil { // the name of a file may have the separator
+	if _, err := os.Stat(file); err != nil { // a file's name may contain the separator of lists
 		list = slices.DeleteFunc(filepath.SplitList(file), func(file string) bool { return file == "" })
 	}
 	if k.files = append(k.files, list...); len(k.files) == 1 {
@@ -103,12 +105,13 @@ func (k *kubeconfigs) Set(file string) error {
 	return nil
 }
 
-// named reports whether flags choose the cluster, so that it is not the current context.
+// named reports whether --kubeconfig or --context chooses the cluster.
 func (c *clusterFlags) named() bool { return len(c.files) > 0 || c.context != "" }
 
 func (c *clusterFlags) open() (*kube.Cluster, error) { return kube.Open(c.options()) }
 
-// everywhere returns the flags of requests: they apply to clusters that the context does not name, too.
+// everywhere returns the flags that also apply to the clusters of other contexts: those of requests, without
+// --cluster and --user.
 func (c *clusterFlags) everywhere() command.Instead {
 	i := c.Instead
 	i.Cluster, i.User = "", ""
@@ -118,7 +121,7 @@ func (c *clusterFlags) everywhere() command.Instead {
 // pairFlags choose the two clusters: A is local, B is remote.
 type pairFlags struct {
 	local, remote clusterFlags
-	others        command.Instead // of screens: flags of the other contexts
+	others        command.Instead // flags for the further contexts that a screen opens
 	image         string          // of our operator, for an installation, and of test pods
 }
 
@@ -130,7 +133,7 @@ func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {
 	p := &pairFlags{}
 	p.local.add(f, "", "the local cluster (A)")
 	p.remote.add(f, "remote-", "the remote cluster (B)")
-	f.Lookup("remote-kubeconfig").Usage = "kubeconfig file of the remote cluster; of several, the one that has the context (default: as kubectl finds it, and where that has no such context, those of --kubeconfig)"
+	f.Lookup("remote-kubeconfig").Usage = "kubeconfig file of the remote cluster; may be repeated: the file with the context is used (default: as kubectl finds it; if that has no such context, the files of --kubeconfig)"
 	f.Lookup("remote-context").Usage = "kubeconfig context of the remote cluster (B); needed, unless --remote-kubeconfig is given"
 	return p
 }
@@ -175,17 +178,25 @@ func addNamespaces(f *pflag.FlagSet, to *[2]string) {
 	f.StringVar(&to[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: the peering's own)")
 }
 
-// addRemoval adds the flags of a removal: the side, and the other cluster's ID.
+// addRemoval adds the flags that choose the connection to remove: --local-only, the remote cluster's ID, and the
+// tenant namespaces.
 func addRemoval(f *pflag.FlagSet, o *flows.RemoveOptions) {
 	f.BoolVar(&o.LocalOnly, "local-only", false, "work on the local cluster only; the remote one need not answer or exist")
 	f.StringVar((*string)(&o.Peer), "remote-cluster-id", "", "cluster ID of the remote cluster, for --local-only (default: the only peer)")
 	addNamespaces(f, &o.Namespaces)
 }
 
-// wrongPeer returns an error for an invalid ID of the other cluster.
+// wrongPeer returns an error for a --remote-cluster-id without --local-only, or with a value that can't be an ID. It
+// accepts digits only, which no new cluster gets: Liqo may have left a half-made connection with such an ID.
 func wrongPeer(o flows.RemoveOptions) error {
-	if o.Peer != "" && !o.LocalOnly {
+	switch {
+	case o.Peer == "":
+		return nil
+	case !o.LocalOnly:
 		return errors.New("--remote-cluster-id: applies to --local-only only; else the remote cluster is asked for its ID")
+	}
+	if wrong := validation.IsDNS1123Label(string(o.Peer)); len(wrong) > 0 {
+		return fmt.Errorf("--remote-cluster-id %q: want a cluster ID: a-z, 0-9 and -, starting and ending with a letter or digit", o.Peer)
 	}
 	return nil
 }
@@ -201,8 +212,8 @@ func acceptLiqoctl(cmd *cobra.Command) {
 	})
 }
 
-// protected returns the chosen contexts that the guard protects; the current contexts by
-// their names.
+// protected returns the names of the clusters' contexts that the guard protects. Without
+// --context, it is the name of the current context.
 func protected(g config.Guard, clusters ...clusterFlags) []string {
 	var names []string
 	for _, c := range clusters {
@@ -217,9 +228,9 @@ func protected(g config.Guard, clusters ...clusterFlags) []string {
 	return names
 }
 
-// currentContext is the name of the context in use if the flags name none.
+// currentContext returns the name of the context that is used without --context.
 func (c clusterFlags) currentContext() string {
-	contexts, _ := kubeconfig.Contexts(c.files) // opening one reports its problem
+	contexts, _ := kubeconfig.Contexts(c.files) // a context whose file can't be read was never opened
 	if i := slices.IndexFunc(contexts, func(c kubeconfig.Context) bool { return c.Current }); i >= 0 {
 		return contexts[i].Ref.Name
 	}

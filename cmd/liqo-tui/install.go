@@ -178,7 +178,7 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 			var last flows.Plan
 			nothing := true // false once a plan has found anything of ours
 			op := operation{
-				name: "uninstall", localOnly: true, undo: "uninstall",
+				name: "uninstall", localOnly: true,
 				plan: func() (func(flows.Facts) flows.Plan, error) {
 					return func(f flows.Facts) flows.Plan {
 						last = install.PlanRemoval(f)

@@ -72,7 +72,7 @@ again; that changes nothing else.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var params flows.Params // the gateway's final settings
-		op := operation{name: "invite", localOnly: true}
+		op := operation{name: "invite", localOnly: true, undo: "network reset --local-only"}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, open, err := c.parse()
 			switch id := wire.ClusterID(peer); {
@@ -138,7 +138,7 @@ the other admin, not by the way that the file came. --fingerprint compares it.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var invitation peerfile.File
-		op := operation{name: "join", localOnly: true}
+		op := operation{name: "join", localOnly: true, undo: "network reset --local-only"}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, _, err := c.parse()
 			if err := errors.Join(err, oneCluster(pair), out.Validate()); err != nil {
@@ -189,7 +189,7 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var answer peerfile.File
-		op := operation{name: "accept", localOnly: true}
+		op := operation{name: "accept", localOnly: true, undo: "network reset --local-only"}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, _, err := c.parse()
 			if err == nil && p.Wait == flows.WaitVerified {

@@ -148,7 +148,7 @@ or those that you choose.
 	root.AddCommand(
 		demoCommand(io, &g), wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io),
 		checkCommand(io), infoCommand(io), rbacCommand(io), generateCommand(io), createCommand(io), deleteCommand(io), installCommand(io), uninstallCommand(io),
-		explainCommand(io.out, peeringsSchema), discoverCommand(io.out, noArguments), addressCommand(io), manCommand(io.out, version), versionCommand(io), bundleCommand(io),
+		explainCommand(io.out, peeringsSchema), discoverCommand(io.out), addressCommand(io), manCommand(io.out, version), versionCommand(io), bundleCommand(io),
 	)
 	flags.Complete(root)
 	completeValues(root)

@@ -49,7 +49,7 @@ deleted, with everything in them.`,
 		Example: `  liqo-tui unoffload namespace demo --context rome`,
 	}
 	onNamespaces{
-		name: "unoffload", undo: "offload namespace",
+		name: "unoffload",
 		plan: func(names []string) (func(flows.Facts) flows.Plan, error) {
 			return func(f flows.Facts) flows.Plan { return peer.Unoffload(names, f) }, nil
 		},

@@ -148,7 +148,7 @@ Remote.`,
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op := operation{
-			name: "unpeer", undo: "unpeer", localOnly: o.LocalOnly,
+			name: "unpeer", localOnly: o.LocalOnly,
 			plan: func() (func(flows.Facts) flows.Plan, error) {
 				if err := errors.Join(flags.Wrong(given), wrongPeer(o.RemoveOptions)); err != nil {
 					return nil, exit.UsageError{Err: err}

@@ -61,7 +61,7 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 	err = files.EachPair(ctx, io.err, all, func(p peering) error {
 		p.pair.image = p.connect.operators[flows.A].Image
 		op := operation{
-			name: "connect",
+			name: "connect", undo: "network reset",
 			plan: p.connect.plan,
 			done: func(f flows.Facts) report.Achieved { return achieved(p.pair, p.connect.params.Wait, f) },
 		}

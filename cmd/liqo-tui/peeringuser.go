@@ -185,7 +185,7 @@ peering stay; unpeer removes those.`,
 	consumerFlag(cmd, &u)
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		op := operation{name: "delete peering-user", localOnly: true, undo: "generate peering-user"}
+		op := operation{name: "delete peering-user", localOnly: true}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) { return planUser(&u, peer.User.Revoke) }
 		op.done = func(flows.Facts) report.Achieved {
 			return report.Achieved{Text: fmt.Sprintf("The admin of %s has no account here any more.", u.Consumer)}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,17 +61,18 @@ func (r *runFlags) validate() error {
 // operation is a command that runs a plan on the two clusters.
 type operation struct {
 	name string
-	// localOnly leaves the remote cluster alone: by --local-only, or always.
+	// localOnly is set if the operation works on the local cluster only, and does not open the remote one.
 	localOnly bool
-	// unasked changes clusters that are not protected without a question, unless that interrupts traffic.
+	// unasked is set if the operation asks no question, except before it interrupts traffic or changes a
+	// protected cluster.
 	unasked bool
-	// undo is the command that removes the applied objects; "" for network reset.
+	// undo is the command that removes the objects which an interrupted run has applied; "" if there is none.
 	undo string
 	// plan makes the plan from the flags; its error is about the command line.
 	plan func() (func(flows.Facts) flows.Plan, error)
-	// prepare runs before the clusters are observed, except in a dry run; nil for nothing.
+	// prepare runs before the clusters are observed, except in a dry run; nil if there is nothing to do.
 	prepare func(ctx context.Context, a, b engine.Cluster) error
-	// finish runs after the plan is done; nil for nothing.
+	// finish runs after the plan is done; nil if there is nothing to do.
 	finish func(flows.Facts) error
 	// done is the result.
 	done func(flows.Facts) report.Achieved
@@ -151,8 +151,7 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 	})
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil && reporter.HasChanged():
-		return fmt.Errorf("%w; what was applied stays: the same command continues, liqo-tui %s removes it",
-			context.Cause(ctx), cmp.Or(o.undo, "network reset"))
+		return o.interrupted(context.Cause(ctx))
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return stopped(ctx, err)
 	case err == nil && o.finish != nil:
@@ -161,7 +160,15 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 	return err
 }
 
-// stopped returns err; after an interruption, with the remark that nothing was changed.
+// interrupted returns the error of a run that was interrupted after it had changed a cluster.
+func (o operation) interrupted(cause error) error {
+	if o.undo == "" {
+		return fmt.Errorf("%w; what was applied stays: the same command continues", cause)
+	}
+	return fmt.Errorf("%w; what was applied stays: the same command continues, liqo-tui %s removes it", cause, o.undo)
+}
+
+// stopped returns the error of a run that has changed nothing: err, or the cause of an interruption.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -175,7 +182,7 @@ func approve(ctx context.Context, io streams, r runFlags, p flows.Plan, protecte
 		fmt.Fprint(io.err, report.Diffs(p))
 	}
 	if len(p.Replaces) > 0 {
-		question := fmt.Sprintf("\n%s.\nDoes it take the place of the former one, which loses its connection?", strings.Join(p.Replaces, ";\n"))
+		question := fmt.Sprintf("\n%s.\nThe old cluster will lose its connection. Does the new cluster replace it?", strings.Join(p.Replaces, ";\n"))
 		if yes, err := confirm(ctx, io, r.yes, question, nil); !yes || err != nil {
 			return false, err
 		}
@@ -183,9 +190,9 @@ func approve(ctx context.Context, io streams, r runFlags, p flows.Plan, protecte
 	return confirm(ctx, io, r.yes, "\nApply these changes?", protected)
 }
 
-// confirm asks a question that --yes also answers. Without a terminal, it can't ask. For changes of
-// protected contexts, the admin has to type their names. If ctx ends before there is an answer, the error
-// is ctx's.
+// confirm asks a question, unless --yes answers it. Without a terminal, it can't ask, and returns an error.
+// Before changes of protected contexts, the admin has to type their names. If ctx ends before there is an
+// answer, the error is ctx's.
 func confirm(ctx context.Context, io streams, yes bool, question string, protected []string) (bool, error) {
 	if yes {
 		return true, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -25,5 +26,17 @@ func TestAPanicIsAnErrorWithAResult(t *testing.T) {
 	lines := reporttest.CheckEvents(t, out.String())
 	if e := lines[len(lines)-2]; e["type"] != "error" || e["code"] != string(flows.CodeUnexpected) || !strings.Contains(e["what"].(string), "no such thing") {
 		t.Errorf("got %v before the result, want the error", e)
+	}
+}
+
+// No command takes a removal back, so none is named.
+func TestAnInterruptedRunNamesTheCommandThatRemovesItsObjects(t *testing.T) {
+	for want, op := range map[string]operation{
+		"stopped; what was applied stays: the same command continues, liqo-tui uninstall removes it": {name: "install", undo: "uninstall"},
+		"stopped; what was applied stays: the same command continues":                                {name: "uninstall"},
+	} {
+		if got := op.interrupted(errors.New("stopped")).Error(); got != want {
+			t.Errorf("%s: got %q, want %q", op.name, got, want)
+		}
 	}
 }

@@ -21,10 +21,11 @@ func delegateCommand(io streams, pair *pairFlags) *cobra.Command {
 		Short: "Let the operators pass changes to each other",
 		Long: `Let the operators of two connected clusters pass a changed endpoint or key, and
 new ranges of pods, to each other, without an admin. Each operator gets an
-account on the other cluster. The account may change one public key there, say
-its cluster's ranges beside it and, on the client's side, change the endpoint
-that the client dials, and nothing else. Its token is good for 24 hours; the
-operator renews it. After an operator was away for longer, run delegate again.
+account on the other cluster. There, the account may change one PublicKey, which
+also lists the ranges of the operator's own cluster. If the gateway there is the
+client, the account may also change the endpoint that the client dials. It may
+change nothing else. Its token is good for 24 hours; the operator renews it.
+After an operator was away for longer, run delegate again.
 Both clusters need the liqo-tui operator, and each operator has to reach the
 other's API server. disconnect and reset remove the accounts.`,
 		Example: `  liqo-tui network delegate --context rome --remote-context milan`,
@@ -41,7 +42,7 @@ other's API server. disconnect and reset remove the accounts.`,
 				done: func(f flows.Facts) report.Achieved {
 					return report.Achieved{Text: "The operators pass changed endpoints and keys to each other.", Next: []report.NextStep{
 						{Command: pair.local.command("info", "peer", string(f.Sides[flows.B].ID)), Why: "shows what was passed on"},
-						{Command: pair.command("network", "disconnect"), Why: "removes this, with the connection"},
+						{Command: pair.command("network", "disconnect"), Why: "removes the accounts, with the connection"},
 					}}
 				},
 			}
@@ -93,8 +94,8 @@ Run it again to continue an interrupted run.`,
 	return cmd
 }
 
-// rotating is [upkeep.Rotate] for one run: it chooses the keys to be replaced when
-// both clusters are observed for the first time.
+// rotating is [upkeep.Rotate] for one run. At the first observation of both clusters
+// without an obstacle, it fixes which keys are replaced.
 func rotating() func(flows.Facts) flows.Plan {
 	var rotation *upkeep.Rotation
 	return func(f flows.Facts) flows.Plan {
@@ -169,8 +170,8 @@ Run it again to continue an interrupted run.`,
 	return cmd
 }
 
-// renumbering is [upkeep.Renumber] for one run: it chooses the ranges to be left when
-// the clusters are observed for the first time.
+// renumbering is [upkeep.Renumber] for one run. At the first observation in which the
+// clusters answer, it fixes which ranges are given up.
 func renumbering(p upkeep.RenumberParams) func(flows.Facts) flows.Plan {
 	var begun *upkeep.Renumbering
 	return func(f flows.Facts) flows.Plan {
