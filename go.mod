@@ -32,6 +32,8 @@ require (
 	k8s.io/apiextensions-apiserver v0.37.2
 	k8s.io/client-go v0.37.2
 	sigs.k8s.io/controller-runtime v0.25.2
+	// The types and definitions of the Multi-Cluster Services API. Apache-2.0.
+	sigs.k8s.io/mcs-api v0.5.2
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2
 	sigs.k8s.io/yaml v1.6.0
 )

@@ -56,7 +56,7 @@ var importRules = []struct {
 	{"render/apply", and(clients, kernel, screen, own("flows", "kube", "tui", "gateway"), but("render", "render/apply"))},
 	{"internal", allBut(standard)},
 	{"internal/wire", and(clients, kernel, screen, effects, own("flows", "kube", "tui", "gateway", "render"))},
-	{"internal/offload internal/discovery", and(clients, kernel, screen, effects, own("flows", "kube", "tui", "gateway"))},
+	{"internal/offload internal/discovery internal/services", and(clients, kernel, screen, effects, own("flows", "kube", "tui", "gateway"))},
 	{"internal/discovery/mdns", and(clients, kernel, screen, own("flows", "kube", "tui", "gateway"))},
 
 	// The programs in the clusters know neither the program of an admin nor its screens.

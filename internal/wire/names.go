@@ -73,6 +73,14 @@ const (
 	LabelPartOf           = "app.kubernetes.io/part-of"
 )
 
+// Labels of the copies of a peer's multi-cluster EndpointSlices, which a gateway keeps in its tenant
+// namespace. A copy does not have the labels multicluster.kubernetes.io/…, by which DNS servers find
+// the endpoints of imported Services.
+const (
+	LabelServiceNamespace = "liqo-tui.dev/service-namespace" // the namespace of the exported Service
+	LabelServiceName      = "liqo-tui.dev/service-name"      // the name of the exported Service
+)
+
 // Our own annotations. Liqo's types have no fields for their values.
 const (
 	// AnnotationStatus on a Connection holds a [Report], on an InternalNode a [NodeStatus].
@@ -168,6 +176,16 @@ const (
 	// AnnotationLeftOut on an InternalFabric lists the addresses in the peer's ranges for which nodes
 	// send no packets to the gateway. Each line has one address and the reason.
 	AnnotationLeftOut = "liqo-tui.dev/left-out"
+	// AnnotationServiceHead on a multi-cluster EndpointSlice of this cluster, and on a copy of a peer's,
+	// describes the exported Service: a services.Head in JSON, at most 8 KiB.
+	AnnotationServiceHead = "liqo-tui.dev/service"
+	// AnnotationExportTo on a ServiceExport lists the cluster IDs of the peers that get the Service, with
+	// commas between them. If it is absent, all peers get the Service. The multi-cluster EndpointSlices
+	// of the Service have it, too. Peers don't get the annotation.
+	AnnotationExportTo = "liqo-tui.dev/export-to"
+	// AnnotationPrefer on a ServiceExport is [PreferLocal]: while this cluster has ready endpoints of the
+	// Service, no connection from this cluster goes to endpoints of peers.
+	AnnotationPrefer = "liqo-tui.dev/prefer"
 	// AnnotationOperatorStatus on the operator's Deployment holds an [OperatorStatus].
 	AnnotationOperatorStatus = "liqo-tui.dev/operator-status"
 )
@@ -176,6 +194,9 @@ const (
 // server has refused an object that the operator wanted to write, or the operator itself refuses
 // the request.
 const ProblemRefused = "refused: "
+
+// PreferLocal is the value of [AnnotationPrefer].
+const PreferLocal = "local"
 
 // Names of programs and objects.
 const (
