@@ -17,9 +17,12 @@ import (
 
 // Bounds of a head.
 const (
-	// maxHead is the largest length of an encoded head, in bytes. Each EndpointSlice of the Service repeats
-	// the head. A slice with 100 endpoints, which is what Kubernetes writes, has about 20 KiB.
+	// maxHead is the largest length of the head that [Exported] writes, in bytes. Each EndpointSlice of the
+	// Service repeats the head. A slice with 100 endpoints, which is what Kubernetes writes, has about 20 KiB.
 	maxHead = 8 << 10
+	// maxMergedHead is the largest length of a head that readers accept, in bytes: another exporter's names
+	// for ports can be longer, by 63 bytes each.
+	maxMergedHead = maxHead + 63*maxPorts
 	// maxPorts is the largest number of a Service's ports: an EndpointSlice has at most 100.
 	maxPorts = 100
 	// maxAffinity is the longest session affinity, in seconds. A Service accepts no longer one.
@@ -71,10 +74,14 @@ func (h *Head) Encode() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(text) > maxHead {
-		return "", fmt.Errorf("the description of the Service has %d bytes, at most %d are allowed: export fewer labels and annotations", len(text), maxHead)
+	if len(text) > maxMergedHead {
+		return "", tooLong(len(text), maxMergedHead)
 	}
 	return string(text), nil
+}
+
+func tooLong(length, most int) error {
+	return fmt.Errorf("the description of the Service has %d bytes, at most %d are allowed: export fewer labels and annotations", length, most)
 }
 
 // ParseHead reads a head. The text may come from a hostile cluster: what ParseHead returns can be
@@ -83,8 +90,8 @@ func (h *Head) Encode() (string, error) {
 // [Travels].
 func ParseHead(text string) (Head, error) {
 	var h Head
-	if len(text) > maxHead {
-		return Head{}, fmt.Errorf("has %d bytes, at most %d are allowed", len(text), maxHead)
+	if len(text) > maxMergedHead {
+		return Head{}, fmt.Errorf("has %d bytes, at most %d are allowed", len(text), maxMergedHead)
 	}
 	if err := json.Unmarshal([]byte(text), &h); err != nil {
 		// The message of the JSON package can repeat a part of the text.

@@ -82,7 +82,7 @@ func TestAHeadThatNoServiceCanHaveIsRefused(t *testing.T) {
 		{"policy", `"internalTrafficPolicy":"Local"`, `"internalTrafficPolicy":"Remote"`, `internalTrafficPolicy "Remote"`},
 		{"not JSON", `{"type"`, "\x1b", "not a description"},
 		{"other JSON", text, `[]`, "not a description"},
-		{"too long", `"line 1`, `"` + strings.Repeat("x", 9000), "at most 8192"},
+		{"too long", `"line 1`, `"` + strings.Repeat("x", 15000), "at most 14492"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			changed := strings.Replace(text, c.old, c.put, 1)
@@ -94,7 +94,7 @@ func TestAHeadThatNoServiceCanHaveIsRefused(t *testing.T) {
 			}
 		})
 	}
-	valid.Annotations["long"] = strings.Repeat("x", 9000)
+	valid.Annotations["long"] = strings.Repeat("x", 15000)
 	if _, err := valid.Encode(); err == nil {
 		t.Error("a head was written that nobody reads")
 	}

@@ -177,7 +177,7 @@ const (
 	// send no packets to the gateway. Each line has one address and the reason.
 	AnnotationLeftOut = "liqo-tui.dev/left-out"
 	// AnnotationServiceHead on a multi-cluster EndpointSlice of this cluster, and on a copy of a peer's,
-	// describes the exported Service: a services.Head in JSON, at most 8 KiB.
+	// describes the exported Service: a services.Head in JSON, at most 15 KiB.
 	AnnotationServiceHead = "liqo-tui.dev/service"
 	// AnnotationExportTo on a ServiceExport lists the cluster IDs of the peers that get the Service, with
 	// commas between them. If it is absent, all peers get the Service. The multi-cluster EndpointSlices

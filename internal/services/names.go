@@ -1,0 +1,65 @@
+package services
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+)
+
+// AnnotationDerivedService on a ServiceImport is the name of its derived Service. The KEP does not have
+// it, but implementations of the Gateway API look for it.
+const AnnotationDerivedService = "multicluster.kubernetes.io/derived-service"
+
+// derivedPrefix begins the names of derived Services.
+const derivedPrefix = "derived-"
+
+// DerivedName returns the name of the Service that has the clusterset IP of an imported one. Other
+// implementations of the API choose the same name, and scripts of admins know it.
+func DerivedName(name types.NamespacedName) string { return derivedPrefix + digest(name.String(), 10) }
+
+// sliceDigest is the length of the part of a slice's name that is made from its source, in digits of 5
+// bits. A peer chooses the names of its slices, so 80 bits keep it from finding another one's name.
+const sliceDigest = 16
+
+// sliceName returns the name of the multi-cluster EndpointSlice that a cluster's slice source becomes.
+// The digest covers all parts, because "a" of the cluster "b-c" and "a-b" of the cluster "c" look alike.
+func sliceName(name types.NamespacedName, cluster wire.ClusterID, source string) string {
+	return name.Name + "-" + string(cluster) + "-" + digest(strings.Join([]string{name.Namespace, name.Name, string(cluster), source}, "/"), sliceDigest)
+}
+
+func digest(text string, length int) string {
+	sum := sha256.Sum256([]byte(text))
+	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:]))[:length]
+}
+
+// A Policy says which Services of peers this cluster imports. A peer that exports a Service joins the
+// Service of that name in each importing cluster, so this is the decision of an admin.
+type Policy struct {
+	Own     []string // namespaces of our programs, besides those that [Reserved] knows
+	Allowed map[wire.ClusterID]Namespaces
+}
+
+// Namespaces are the namespaces into which a peer's Services are imported. The zero value has none.
+type Namespaces struct {
+	All   bool
+	Names []string
+}
+
+// Imports reports whether Services of a namespace are imported from a peer.
+func (p Policy) Imports(namespace string, from wire.ClusterID) bool {
+	n := p.Allowed[from]
+	return !Reserved(namespace, p.Own) && (n.All || slices.Contains(n.Names, namespace))
+}
+
+// Reserved reports whether a namespace neither exports nor imports Services: a namespace of Kubernetes,
+// or of our programs. The namespaces own are of our programs, too. Clusters that have such a namespace
+// don't mean the same by it.
+func Reserved(namespace string, own []string) bool {
+	return namespace == "default" || namespace == wire.DefaultNamespace || strings.HasPrefix(namespace, "kube-") ||
+		strings.HasPrefix(namespace, wire.TenantNamespaceName("")) || slices.Contains(own, namespace)
+}
