@@ -3,11 +3,11 @@ package services_test
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -151,7 +151,7 @@ func settle(t *testing.T, all ...*cluster) {
 				c.exported = services.Exported(c.service, c.export, c.slices, c.id, []netip.Prefix{c.pods}, nil)
 			}
 			got := services.Merge(c.world(t, all))
-			if !cmp.Equal(got, c.merged) {
+			if !reflect.DeepEqual(got, c.merged) {
 				changed, c.merged = true, got
 			}
 			if c.derived = got.Service.DeepCopy(); c.derived != nil {
