@@ -21,6 +21,9 @@ const (
 	// MaxSlices is the largest number of a peer's EndpointSlices. It is enough for 1,000 Services with
 	// several slices each.
 	MaxSlices = 4000
+	// MaxServices is the largest number of a peer's Services. Each can take an address of this cluster's
+	// range of Services, and a range of 12 bits has 4094.
+	MaxServices = 2000
 	// MaxBytes is the largest size of all slices of a peer together, encoded as protocol buffers. Each
 	// program that reads them has them in its memory.
 	MaxBytes = 16 << 20
@@ -106,20 +109,21 @@ func CopyOf(s *discoveryv1.EndpointSlice) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Labels[wire.LabelServiceNamespace], Name: s.Labels[wire.LabelServiceName]}
 }
 
-// Fit returns those of a peer's copies that are within [MaxSlices] and [MaxBytes], by name. left says
-// in plain text how many are left out; "" if none is.
+// Fit returns those of a peer's copies that are within [MaxSlices], [MaxServices] and [MaxBytes], by name.
+// left says in plain text how many are left out; "" if none is.
 func Fit(copies []*discoveryv1.EndpointSlice) (kept []*discoveryv1.EndpointSlice, left string) {
 	sorted := slices.SortedFunc(slices.Values(copies), func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
-	size := 0
+	size, names := 0, map[types.NamespacedName]bool{}
 	for _, s := range sorted {
 		size += s.Size()
-		if len(kept) == MaxSlices || size > MaxBytes {
+		names[CopyOf(s)] = true
+		if len(kept) == MaxSlices || size > MaxBytes || len(names) > MaxServices {
 			break
 		}
 		kept = append(kept, s)
 	}
 	if n := len(copies) - len(kept); n > 0 {
-		left = fmt.Sprintf("%d EndpointSlices are left out: at most %d with %d MiB together are kept", n, MaxSlices, MaxBytes>>20)
+		left = fmt.Sprintf("%d EndpointSlices are left out: at most %d of %d Services, with %d MiB together, are kept", n, MaxSlices, MaxServices, MaxBytes>>20)
 	}
 	return kept, left
 }

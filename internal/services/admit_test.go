@@ -200,6 +200,12 @@ func TestThereIsRoomForSoMuchOfAPeer(t *testing.T) {
 	if size > services.MaxBytes || len(kept) < 1000 || left == "" {
 		t.Errorf("%d are kept, with %d bytes: %s", len(kept), size, left)
 	}
+	for i, s := range all {
+		s.Annotations, s.Labels = nil, map[string]string{wire.LabelServiceNamespace: "shop", wire.LabelServiceName: fmt.Sprint(i)}
+	}
+	if kept, left = services.Fit(all); len(kept) != services.MaxServices || left == "" {
+		t.Errorf("%d Services are kept: %s", len(kept), left)
+	}
 	if kept, left = services.Fit(all[:5]); len(kept) != 5 || left != "" {
 		t.Errorf("%d are kept: %s", len(kept), left)
 	}

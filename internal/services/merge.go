@@ -282,7 +282,8 @@ type cover struct {
 // remember that headless ones have no addresses.
 func replacements(parts []part, of int, w World) cover {
 	c := cover{ports: map[string]bool{}}
-	local := w.Export != nil && w.Export.Annotations[wire.AnnotationPrefer] == wire.PreferLocal && parts[of].cluster != w.Self
+	local := w.Export != nil && w.Export.Annotations[wire.AnnotationPrefer] == wire.PreferLocal && parts[of].cluster != w.Self &&
+		parts[0].head.Type != mcsv1beta1.Headless // a pod that is not ready loses its own name, which clients of a StatefulSet use
 	for i := range parts {
 		p := &parts[i]
 		if i == of || p.down || !parts[of].down && !(local && p.cluster == w.Self) {
@@ -410,8 +411,11 @@ func importOf(w World, winner *Head, ports []mcsv1beta1.ServicePort, parts []par
 	default:
 		out.Annotations[AnnotationDerivedService] = derived
 		ready.Message = "the Service " + derived + " has no address yet"
-		if ips, families := addressesOf(w.Derived); len(ips) > 0 {
-			out.Spec.IPs, out.Spec.IPFamilies = ips, families
+		if w.Derived == nil {
+			break
+		}
+		if ip := wire.ServiceIPv4(w.Derived); ip != "" {
+			out.Spec.IPs, out.Spec.IPFamilies = []string{ip}, []corev1.IPFamily{corev1.IPv4Protocol}
 			ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, string(mcsv1beta1.ServiceImportReasonReady), "the Service "+derived+" has its address"
 		}
 	}
@@ -421,23 +425,6 @@ func importOf(w World, winner *Head, ports []mcsv1beta1.ServicePort, parts []par
 
 // taken reports whether another program has the name of the derived Service.
 func taken(w World) bool { return w.Derived != nil && !IsDerived(w.Derived) }
-
-// addressesOf returns the clusterset IPs with their families, in the same order.
-func addressesOf(s *corev1.Service) (ips []string, families []corev1.IPFamily) {
-	if s == nil {
-		return nil, nil
-	}
-	for _, ip := range s.Spec.ClusterIPs {
-		if a, err := netip.ParseAddr(ip); err == nil {
-			family := corev1.IPv4Protocol
-			if a.Is6() {
-				family = corev1.IPv6Protocol
-			}
-			ips, families = append(ips, ip), append(families, family)
-		}
-	}
-	return ips, families
-}
 
 // derivedOf returns the Service that has the clusterset IP. It has no selector, so its endpoints are the
 // slices that [Merge] makes.

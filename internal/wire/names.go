@@ -184,7 +184,8 @@ const (
 	// of the Service have it, too. Peers don't get the annotation.
 	AnnotationExportTo = "liqo-tui.dev/export-to"
 	// AnnotationPrefer on a ServiceExport is [PreferLocal]: while this cluster has ready endpoints of the
-	// Service, no connection from this cluster goes to endpoints of peers.
+	// Service, no connection from this cluster to the clusterset IP goes to endpoints of peers. It does
+	// not concern headless Services.
 	AnnotationPrefer = "liqo-tui.dev/prefer"
 	// AnnotationOperatorStatus on the operator's Deployment holds an [OperatorStatus].
 	AnnotationOperatorStatus = "liqo-tui.dev/operator-status"
