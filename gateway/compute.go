@@ -38,6 +38,8 @@ const (
 	DroppedFabric = "dropped-fabric"
 	// DroppedNodes counts packets from a peer to an address of a node.
 	DroppedNodes = "dropped-nodes"
+	// DroppedClosed counts packets from a peer to pods and external addresses that are closed to it.
+	DroppedClosed = "dropped-closed"
 	// Arrived counts all packets at a server's port from any sender. If packets arrive and no
 	// handshake follows, the keys don't match.
 	Arrived = "arrived"
@@ -50,6 +52,14 @@ const (
 // SetRefused is the name of a set with the ranges of peers. Each element counts the packets from its
 // range that the node refused.
 const SetRefused = "refused"
+
+// SetClosedLately is the name of a set with the latest endpoints that were closed to peers. At most
+// LatelySize are kept, each for LatelyTime since the last dropped packet.
+const (
+	SetClosedLately = "closed-lately"
+	LatelySize      = 16
+	LatelyTime      = 10 * time.Minute
+)
 
 // Names of sets and maps in the nftables table of a gateway or node, and priorities of its chains. The
 // comments of the sets (ruleset.go, node.go) say what the sets contain.
@@ -73,11 +83,14 @@ const (
 	setRemotes     = "remotes"
 	setGateways    = "gateways"
 	setSenders     = "senders"
+	setOpen        = "open-to-" // and the tunnel's device
 	priorityFirst  = math.MinInt32
 	priorityRaw    = -300
 	afterConntrack = -199
 	priorityMangle = -150
 	priorityDNAT   = -100
+	// priorityDoor is before the rules that count packets of answered flows.
+	priorityDoor   = -10
 	priorityFilter = 0
 	prioritySNAT   = 100
 	// priorityLast is after SNAT. Its rules see the addresses that packets have on the wire.

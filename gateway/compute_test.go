@@ -80,6 +80,14 @@ func renumberingInputs() Inputs {
 	return in
 }
 
+// closedInputs are those of a server whose peer may open connections to two ports of a pod alone.
+func closedInputs() Inputs {
+	in := serverInputs()
+	pod := netip.MustParseAddr("10.244.1.7")
+	in.Peers[0].Closed, in.Peers[0].Open = true, []Endpoint{{pod, UDP, 53}, {pod, TCP, 5432}, {pod, UDP, 53}}
+	return in
+}
+
 func nodeInputs() NodeInputs {
 	return NodeInputs{
 		NodeIP: netip.MustParseAddr("192.168.1.11"), UnderlayMTU: 1500, PodCIDRs: prefixes("10.244.0.0/16"),
@@ -100,6 +108,7 @@ func TestStatesRead(t *testing.T) {
 		{"client.txt", func() (KernelState, error) { return Compute(clientInputs()) }},
 		{"hub.txt", func() (KernelState, error) { return Compute(hubInputs()) }},
 		{"renumbering.txt", func() (KernelState, error) { return Compute(renumberingInputs()) }},
+		{"closed.txt", func() (KernelState, error) { return Compute(closedInputs()) }},
 		{"lonely.txt", func() (KernelState, error) { in := serverInputs(); in.Peers, in.Nodes = nil, nil; return Compute(in) }},
 		{"node.txt", func() (KernelState, error) { return ComputeNode(nodeInputs()) }},
 	} {
@@ -184,6 +193,8 @@ func TestNonsenseIsRefusedByName(t *testing.T) {
 		{"no key", func(in *Inputs) { in.Peers[0].PrivateKey = PrivateKey{} }, errKey, "rome"},
 		{"server without port", func(in *Inputs) { in.Peers[0].ListenPort = 0 }, errPort, "rome"},
 		{"tiny MTU", func(in *Inputs) { in.Peers[0].MTU = 100 }, errMTU, "100"},
+		{"open endpoint of IPv6", func(in *Inputs) { in.Peers[0].Open = []Endpoint{{netip.MustParseAddr("fd00::1"), TCP, 80}} }, ErrIPv6, "fd00::1"},
+		{"open endpoint of ICMP", func(in *Inputs) { in.Peers[0].Open = []Endpoint{{netip.MustParseAddr("10.244.1.7"), 1, 80}} }, errProtocol, "10.244.1.7"},
 		{"endpoint without port", func(in *Inputs) { in.Peers[0].Endpoint = netip.MustParseAddrPort("192.0.2.1:0") }, errEndpoint, "192.0.2.1:0"},
 		{"IPv6 endpoint", func(in *Inputs) { in.Peers[0].Endpoint = netip.MustParseAddrPort("[2001:db8::1]:51840") }, ErrIPv6, "2001:db8::1"},
 		{"not remapped", func(in *Inputs) { in.Peers[0].Remapped.Pod = nil }, errRemap, "rome"},

@@ -27,6 +27,7 @@ const (
 	KeyInterfaceAddress                // interface name and prefix
 	KeyPort                            // exact ports
 	KeyHost                            // addresses: prefixes of all 32 bits
+	KeyEndpoint                        // address, protocol and port
 )
 
 func (k Key) String() string {
@@ -39,6 +40,8 @@ func (k Key) String() string {
 		return "ifname . ipv4_addr"
 	case KeyPort:
 		return "inet_service"
+	case KeyEndpoint:
+		return "ipv4_addr . inet_proto . inet_service"
 	}
 	return "unknown"
 }
@@ -72,10 +75,13 @@ func (v Value) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // Set is a named set, or a map.
 type Set struct {
-	Name     string
-	Comment  string
-	Key      Key
-	Value    Value
+	Name    string
+	Comment string
+	Key     Key
+	Value   Value
+	// Lately is set if rules add the elements, and the kernel removes them after some time. Such
+	// elements are in no KernelState.
+	Lately   bool
 	Elements []Element // sorted
 }
 
@@ -85,6 +91,7 @@ type Element struct {
 	Prefix    netip.Prefix
 	To        netip.Prefix // value
 	Mark      uint32       `json:",omitempty"` // value
+	Protocol  Protocol     `json:",omitempty"`
 	Port      uint16       `json:",omitempty"`
 	Counts    bool         `json:",omitempty"` // the element counts the packets that match it
 	Comment   string
@@ -122,6 +129,7 @@ const (
 	DestinationHere                     // an address of this machine
 	DestinationUnicast                  // an address of another machine, no broadcast or multicast address
 	OriginalDestinationIn               // Name: set of prefixes; the destination of the connection's first packet
+	EndpointIn                          // Name: set of endpoints; the packet's destination
 	FrameNotTo                          // Addr: a VXLAN packet's frame is not for this member of the fabric
 	InputSourceIn                       // Name: set of interface and prefix
 	InputDestinationIn                  // Name: set of interface and prefix
@@ -144,6 +152,7 @@ const (
 	// to packets for which the map has a value.
 	MarkByInput       // Name: map of interfaces to marks
 	MarkByDestination // Name: map of prefixes to marks
+	Remember          // Name: set of endpoints, which gets the packet's destination; no condition
 	Untrack           // conntrack does not track the packet; only valid before SetZone
 	Count             // Name: counter
 	Drop
@@ -170,6 +179,8 @@ type Statement struct {
 	Number uint32
 	Addr   netip.Addr
 }
+
+const endpoint = "ip daddr . meta l4proto . th dport"
 
 // String returns the statement in nft's language.
 func (s Statement) String() string {
@@ -207,6 +218,10 @@ func (s Statement) String() string {
 		return "fib daddr type unicast"
 	case OriginalDestinationIn:
 		return "ct original ip daddr " + in
+	case EndpointIn:
+		return endpoint + " " + in
+	case Remember:
+		return "update @" + s.Name + " { " + endpoint + " }"
 	case InputSourceIn:
 		return "iifname . ip saddr " + in
 	case InputDestinationIn:
@@ -305,6 +320,8 @@ func (e Element) text(k Key, v Value) string {
 		s = fmt.Sprintf("%q . %s", e.Interface, e.Prefix)
 	case KeyPort:
 		s = itoa(int(e.Port))
+	case KeyEndpoint:
+		s = fmt.Sprintf("%s . %s . %d", e.Prefix.Addr(), e.Protocol, e.Port)
 	}
 	if e.Counts {
 		s += " counter"
@@ -327,6 +344,9 @@ func (s Set) typeText() string {
 	text = kind + " " + s.Name + " { type " + text + ";"
 	if s.Key.interval() {
 		text += " flags interval;"
+	}
+	if s.Lately {
+		text += fmt.Sprintf(" size %d; flags dynamic,timeout; timeout %ds;", LatelySize, int(LatelyTime.Seconds()))
 	}
 	if s.Comment != "" {
 		text += fmt.Sprintf(" comment %q;", s.Comment)
@@ -411,7 +431,7 @@ func (t Table) lines() []string {
 func (t Table) Equal(o Table) bool {
 	return t.Name == o.Name && slices.Equal(t.Counters, o.Counters) &&
 		slices.EqualFunc(t.Sets, o.Sets, func(a, b Set) bool {
-			return a.Name == b.Name && a.Comment == b.Comment && a.Key == b.Key && a.Value == b.Value && slices.Equal(a.Elements, b.Elements)
+			return a.Name == b.Name && a.Comment == b.Comment && a.Key == b.Key && a.Value == b.Value && a.Lately == b.Lately && slices.Equal(a.Elements, b.Elements)
 		}) &&
 		slices.EqualFunc(t.Chains, o.Chains, func(a, b Chain) bool {
 			return a.Name == b.Name && a.Type == b.Type && a.Hook == b.Hook && a.Priority == b.Priority &&

@@ -122,6 +122,42 @@ type Peer struct {
 	// LinkMTU.
 	UnprovenMTU    int
 	Implementation Implementation
+	// Closed is set if the peer may open connections to the endpoints in Open alone. If it is
+	// not set, the peer reaches every pod and external address.
+	Closed bool
+	Open   []Endpoint
+}
+
+// Protocol is a transport protocol, by its number in IP.
+type Protocol uint8
+
+// The protocols of endpoints.
+const (
+	TCP  Protocol = 6
+	UDP  Protocol = 17
+	SCTP Protocol = 132
+)
+
+func (p Protocol) String() string {
+	switch p {
+	case TCP:
+		return "tcp"
+	case UDP:
+		return "udp"
+	case SCTP:
+		return "sctp"
+	}
+	return itoa(int(p))
+}
+
+// MarshalText makes protocols readable in JSON.
+func (p Protocol) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// Endpoint is a port of a pod of the local cluster, or of a host in [Inputs.Hosts].
+type Endpoint struct {
+	Addr     netip.Addr
+	Protocol Protocol
+	Port     uint16
 }
 
 // Inputs is all that the state of a gateway pod depends on.

@@ -19,12 +19,13 @@ func (p Peer) name() string {
 func (in Inputs) firewall(peers []Peer) Table {
 	sets := append(in.sets(peers), in.senders(), in.closed())
 	sets = append(sets, portSets(peers)...)
+	sets = append(sets, openSets(peers)...)
 	if len(in.Hosts) > 0 {
 		sets = append(sets, in.hostMap())
 	}
-	return Table{
+	table := Table{
 		Name:     TableName,
-		Counters: []string{Arrived, DroppedDestination, DroppedFabric, DroppedInput, DroppedNodes, DroppedOutput, DroppedSource, PodsReceived, PodsSent},
+		Counters: []string{Arrived, DroppedClosed, DroppedDestination, DroppedFabric, DroppedInput, DroppedNodes, DroppedOutput, DroppedSource, PodsReceived, PodsSent},
 		Sets:     sets,
 		Chains: []Chain{
 			{Name: "classify", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: classifyRules(peers)},
@@ -39,6 +40,10 @@ func (in Inputs) firewall(peers []Peer) Table {
 			{Name: "leave", Type: "filter", Hook: "postrouting", Priority: priorityLast, Rules: leaveRules()},
 		},
 	}
+	if rules := doorRules(peers); len(rules) > 0 {
+		table.Chains = append(table.Chains, Chain{Name: "door", Type: "filter", Hook: "forward", Priority: priorityDoor, Rules: rules})
+	}
+	return table
 }
 
 // classifyRules judge packets from a tunnel by their addresses on the wire. So the rules run before
@@ -231,6 +236,52 @@ func (in Inputs) clampRules(peers []Peer) []FirewallRule {
 			Statement{Op: MarkIs, Number: Mark(p.Index)}, Statement{Op: TCPSYN}, size))
 	}
 	return rules
+}
+
+// doorRules let a peer that is [Peer.Closed] open connections to its open endpoints alone. They judge
+// each packet of a connection, so they also end connections that were opened before the peer was closed.
+// Conntrack keeps its entries of such connections: without an entry, a repeated packet of this cluster's
+// pod would make one, and the peer's packets would pass as answers to it.
+func doorRules(peers []Peer) []FirewallRule {
+	var rules []FirewallRule
+	for _, p := range peers {
+		if !p.Closed {
+			continue
+		}
+		from, accept := Statement{Op: InputIs, Name: TunnelName(p.Index)}, Statement{Op: Accept}
+		rules = append(rules,
+			rule("answers of "+p.name()+", and errors about what it was sent", from, Statement{Op: Answer}, accept),
+			rule("what is open to "+p.name(), from, Statement{Op: EndpointIn, Name: setOpen + TunnelName(p.Index)}, accept))
+		if len(p.Open) > 0 {
+			rules = append(rules, rule("errors about answers to "+p.name(), from, Statement{Op: ICMP}, Statement{Op: Related}, accept))
+		}
+		rules = append(rules,
+			rule("for people who ask what was dropped", from, Statement{Op: Remember, Name: SetClosedLately}),
+			rule("all else is closed to "+p.name(), from, Statement{Op: Count, Name: DroppedClosed}, Statement{Op: Drop}))
+	}
+	return rules
+}
+
+// openSets returns the sets of the door: one with the open endpoints for each peer that is closed, and
+// one with what was dropped.
+func openSets(peers []Peer) []Set {
+	var sets []Set
+	for _, p := range peers {
+		if !p.Closed {
+			continue
+		}
+		s := Set{Name: setOpen + TunnelName(p.Index), Key: KeyEndpoint, Comment: "where " + p.name() + " may open connections"}
+		for _, e := range p.Open {
+			s.Elements = append(s.Elements, Element{Prefix: netip.PrefixFrom(e.Addr, 32), Protocol: e.Protocol, Port: e.Port})
+		}
+		slices.SortFunc(s.Elements, compareElement)
+		s.Elements = slices.Compact(s.Elements)
+		sets = append(sets, s)
+	}
+	if len(sets) > 0 {
+		sets = append(sets, Set{Name: SetClosedLately, Key: KeyEndpoint, Lately: true, Comment: "where peers wanted to go, and did not get"})
+	}
+	return sets
 }
 
 // answeredRules count packets of answered flows in each direction, because such packets prove a

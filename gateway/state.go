@@ -353,5 +353,5 @@ func comparePrefix(a, b netip.Prefix) int {
 }
 
 func compareElement(a, b Element) int {
-	return cmp.Or(cmp.Compare(a.Interface, b.Interface), comparePrefix(a.Prefix, b.Prefix), cmp.Compare(a.Port, b.Port))
+	return cmp.Or(cmp.Compare(a.Interface, b.Interface), comparePrefix(a.Prefix, b.Prefix), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
 }

@@ -29,6 +29,7 @@ var (
 	errPort     = errors.New("no listen port")
 	errDup      = errors.New("named twice")
 	errEndpoint = errors.New("not a usable endpoint")
+	errProtocol = errors.New("not TCP, UDP or SCTP")
 )
 
 // named is a network with its name for errors.
@@ -305,6 +306,14 @@ func (p Peer) check() error {
 		}
 		if err := checkPrefix(named{subject + ": also", a.Seen}); err != nil {
 			return err
+		}
+	}
+	for _, e := range p.Open {
+		if err := checkAddr(subject+": open", e.Addr); err != nil {
+			return err
+		}
+		if e.Protocol != TCP && e.Protocol != UDP && e.Protocol != SCTP {
+			return fmt.Errorf("%s: open %s: protocol %s: %w", subject, e.Addr, e.Protocol, errProtocol)
 		}
 	}
 	return checkApart(actual)

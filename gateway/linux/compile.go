@@ -18,6 +18,10 @@ const (
 	register    = unix.NFT_REG_1
 	registerMax = unix.NFT_REG32_00 + 1 // upper end of a range found in register
 	registerKey = unix.NFT_REG32_00 + 4 // behind an interface name
+
+	// Of an endpoint: behind an address in register.
+	registerProtocol = unix.NFT_REG32_00 + 1
+	registerPort     = unix.NFT_REG32_00 + 2
 )
 
 // Offsets of fields, in bytes.
@@ -93,6 +97,8 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 		return []expr.Any{&expr.Ct{Key: expr.CtKeySRCIP, Register: register, Direction: expr.CtDirOriginal}, member}, nil
 	case gateway.OriginalDestinationIn:
 		return []expr.Any{&expr.Ct{Key: expr.CtKeyDSTIP, Register: register, Direction: expr.CtDirOriginal}, member}, nil
+	case gateway.EndpointIn:
+		return append(destinationEndpoint(), member), nil
 	case gateway.InputSourceIn:
 		return []expr.Any{load(expr.MetaKeyIIFNAME), address(ipSource, registerKey), member}, nil
 	case gateway.InputDestinationIn:
@@ -140,11 +146,11 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 	case gateway.SourceByMap:
 		return []expr.Any{load(expr.MetaKeyIIFNAME), address(ipSource, registerKey), found, prefixNAT(expr.NATTypeSourceNAT)}, nil
 	default:
-		return compileEffect(st)
+		return compileEffect(st, ids)
 	}
 }
 
-func compileEffect(st gateway.Statement) ([]expr.Any, error) {
+func compileEffect(st gateway.Statement, ids map[string]uint32) ([]expr.Any, error) {
 	switch st.Op {
 	case gateway.SetZone:
 		return []expr.Any{
@@ -159,6 +165,8 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 		return []expr.Any{&expr.Notrack{}}, nil
 	case gateway.Count:
 		return []expr.Any{&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: st.Name}}, nil
+	case gateway.Remember:
+		return append(destinationEndpoint(), &expr.Dynset{SrcRegKey: register, SetName: st.Name, SetID: ids[st.Name], Operation: unix.NFT_DYNSET_OP_UPDATE}), nil
 	case gateway.Drop:
 		return []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}, nil
 	case gateway.Accept:
@@ -190,6 +198,16 @@ func compileEffect(st gateway.Statement) ([]expr.Any, error) {
 		return []expr.Any{immediate(make([]byte, 2)), writeUDP(udpChecksum, 2), frameTo(), writeIP(ipDestination, 4)}, nil
 	default:
 		return nil, fmt.Errorf("statement %q: unknown", st)
+	}
+}
+
+// destinationEndpoint loads the packet's destination: address, protocol and port. Conntrack has put
+// fragments together before.
+func destinationEndpoint() []expr.Any {
+	return []expr.Any{
+		address(ipDestination, register),
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: registerProtocol},
+		&expr.Payload{DestRegister: registerPort, Base: expr.PayloadBaseTransportHeader, Offset: portDestination, Len: 2},
 	}
 }
 

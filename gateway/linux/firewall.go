@@ -188,20 +188,9 @@ func (k *Kernel) Refused() (map[netip.Addr]uint64, error) {
 		return nil, err
 	}
 	defer s.close()
-	table, err := s.findTable()
-	if err != nil || table == nil {
+	elements, exists, err := s.elements(gateway.SetRefused)
+	if err != nil || !exists {
 		return nil, err
-	}
-	set, err := s.nft.GetSetByName(table, gateway.SetRefused)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read nft set %s: %w", gateway.SetRefused, err)
-	}
-	elements, err := guard(func() ([]nftables.SetElement, error) { return s.nft.GetSetElements(set) })
-	if err != nil {
-		return nil, fmt.Errorf("list nft set %s: %w", gateway.SetRefused, err)
 	}
 	refused := map[netip.Addr]uint64{}
 	for _, e := range elements {
@@ -210,6 +199,44 @@ func (k *Kernel) Refused() (map[netip.Addr]uint64, error) {
 		}
 	}
 	return refused, nil
+}
+
+// ClosedLately returns the endpoints of [gateway.SetClosedLately], in no order; none if there is no
+// such set, because nothing is closed.
+func (k *Kernel) ClosedLately() ([]gateway.Endpoint, error) {
+	s, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	elements, _, err := s.elements(gateway.SetClosedLately)
+	var found []gateway.Endpoint
+	for _, e := range elements {
+		if d := decodeEndpoint(e.Key); d.Interface == "" {
+			found = append(found, gateway.Endpoint{Addr: d.Prefix.Addr(), Protocol: d.Protocol, Port: d.Port})
+		}
+	}
+	return found, err
+}
+
+// elements reads the elements of one of our sets, if the set exists.
+func (s *session) elements(name string) (found []nftables.SetElement, exists bool, err error) {
+	table, err := s.findTable()
+	if err != nil || table == nil {
+		return nil, false, err
+	}
+	set, err := s.nft.GetSetByName(table, name)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read nft set %s: %w", name, err)
+	}
+	found, err = guard(func() ([]nftables.SetElement, error) { return s.nft.GetSetElements(set) })
+	if err != nil {
+		return nil, false, fmt.Errorf("list nft set %s: %w", name, err)
+	}
+	return found, true, nil
 }
 
 func (s *session) findTable() (*nftables.Table, error) {

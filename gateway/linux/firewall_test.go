@@ -42,6 +42,9 @@ func hubState(t *testing.T) gateway.KernelState {
 	other.ClusterID, other.Index, other.ListenPort = "c", 1, 51841
 	other.Real = gateway.CIDRs{Pod: prefixes("10.62.0.0/17", "10.62.128.0/17"), External: prefixes("10.70.0.0/18")}
 	other.Remapped = gateway.CIDRs{Pod: prefixes("10.62.0.0/17", "10.62.128.0/17"), External: prefixes("10.63.64.0/18")}
+	other.Closed, other.Open = true, []gateway.Endpoint{
+		{Addr: netip.MustParseAddr("10.244.1.7"), Protocol: gateway.TCP, Port: 5432}, {Addr: netip.MustParseAddr("10.244.1.7"), Protocol: gateway.UDP, Port: 53},
+	}
 	s, err := gateway.Compute(gateway.Inputs{
 		PodIP: netip.MustParseAddr("10.244.1.5"), NodeIP: netip.MustParseAddr("192.168.1.10"), UnderlayMTU: 1500, Local: local(),
 		Nodes: []gateway.Node{{Name: "n", IP: netip.MustParseAddr("192.168.1.10"), Pods: prefixes("10.244.1.0/24")}},

@@ -24,6 +24,10 @@ func interfaceAddress() nftables.SetDatatype {
 	return nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeIPAddr)
 }
 
+func endpointType() nftables.SetDatatype {
+	return nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService)
+}
+
 // addressRange is the type of a range's values. For the kernel they are two addresses. For nft
 // they are the ends of a range ("interval ipv4_addr"), because the set's user data says so.
 func addressRange() nftables.SetDatatype {
@@ -35,6 +39,9 @@ func addressRange() nftables.SetDatatype {
 // compileSet declares a set or map. A prefix as value is a range: two addresses.
 func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
 	set := &nftables.Set{Table: table, ID: id, Name: s.Name, Comment: s.Comment, Counter: s.Counts()}
+	if s.Lately {
+		set.Dynamic, set.HasTimeout, set.Timeout, set.Size = true, true, gateway.LatelyTime, gateway.LatelySize
+	}
 	switch s.Key {
 	case gateway.KeyInterface:
 		set.KeyType, set.KeyByteOrder = nftables.TypeIFName, binaryutil.NativeEndian
@@ -46,6 +53,8 @@ func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
 		set.KeyType = nftables.TypeInetService
 	case gateway.KeyHost:
 		set.KeyType = nftables.TypeIPAddr
+	case gateway.KeyEndpoint:
+		set.KeyType = endpointType()
 	}
 	switch s.Value {
 	case gateway.ValuePrefix:
@@ -72,6 +81,8 @@ func compileElements(s gateway.Set) []nftables.SetElement {
 		case gateway.KeyHost:
 			address := e.Prefix.Addr().As4()
 			elements = append(elements, nftables.SetElement{Key: address[:], Val: value, Comment: e.Comment})
+		case gateway.KeyEndpoint:
+			elements = append(elements, nftables.SetElement{Key: endpointKey(e), Val: value, Comment: e.Comment})
 		case gateway.KeyAddress:
 			// An interval set has two elements for a range: the first address of the range, and
 			// the first address after it.
@@ -123,10 +134,13 @@ func decodeSet(set *nftables.Set, elements []nftables.SetElement) gateway.Set {
 		found.Key = gateway.KeyAddress
 		found.Elements = decodeIntervals(elements)
 	default:
+		if found.Lately = set.Dynamic; found.Lately {
+			elements = nil // they are the rules' own
+		}
 		found.Key, found.Elements = decodeExact(set.KeyType.Name, elements)
 	}
 	slices.SortFunc(found.Elements, func(a, b gateway.Element) int {
-		return cmp.Or(strings.Compare(a.Interface, b.Interface), a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Port, b.Port))
+		return cmp.Or(strings.Compare(a.Interface, b.Interface), a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
 	})
 	return found
 }
@@ -141,6 +155,8 @@ func decodeExact(keyType string, elements []nftables.SetElement) (key gateway.Ke
 		key, decode = gateway.KeyPort, func(b []byte) gateway.Element { return gateway.Element{Port: binary.BigEndian.Uint16(b)} }
 	case nftables.TypeIPAddr.Name:
 		key, decode = gateway.KeyHost, func(b []byte) gateway.Element { return gateway.Element{Prefix: prefixOf(b, b)} }
+	case endpointType().Name:
+		key, decode = gateway.KeyEndpoint, decodeEndpoint
 	default:
 		return 0, nil // not one of ours
 	}
@@ -163,6 +179,24 @@ func decodeConcatenation(e nftables.SetElement) gateway.Element {
 		Interface: cString(e.Key[:unix.IFNAMSIZ]),
 		Prefix:    prefixOf(e.Key[unix.IFNAMSIZ:], end[unix.IFNAMSIZ:]),
 	})
+}
+
+// endpointSize is the length of an endpoint's key: address, protocol and port have 4 bytes each.
+const endpointSize = 12
+
+func endpointKey(e gateway.Element) []byte {
+	key, address := make([]byte, endpointSize), e.Prefix.Addr().As4()
+	copy(key, address[:])
+	key[4] = byte(e.Protocol)
+	binary.BigEndian.PutUint16(key[8:], e.Port)
+	return key
+}
+
+func decodeEndpoint(key []byte) gateway.Element {
+	if len(key) != endpointSize {
+		return gateway.Element{Interface: fmt.Sprintf("element %x", key)}
+	}
+	return gateway.Element{Prefix: prefixOf(key[:4], key[:4]), Protocol: gateway.Protocol(key[4]), Port: binary.BigEndian.Uint16(key[8:])}
 }
 
 func decodeIntervals(elements []nftables.SetElement) []gateway.Element {
@@ -250,6 +284,8 @@ func describeExpr(e expr.Any) string {
 		return fmt.Sprintf("payload %d %d+%d reg %d", e.Base, e.Offset, e.Len, dumped(e.DestRegister))
 	case *expr.Lookup:
 		return fmt.Sprintf("lookup %s not %v reg %d to %v %d", e.SetName, e.Invert, dumped(e.SourceRegister), e.IsDestRegSet, dumped(e.DestRegister))
+	case *expr.Dynset:
+		return fmt.Sprintf("dynset %s operation %d reg %d timeout %v", e.SetName, e.Operation, dumped(e.SrcRegKey), e.Timeout)
 	case *expr.Bitwise:
 		return fmt.Sprintf("bitwise reg %d to %d mask %x xor %x", dumped(e.SourceRegister), dumped(e.DestRegister), e.Mask, e.Xor)
 	case *expr.Immediate:
