@@ -28,6 +28,8 @@ type Abilities struct {
 	DialIPv6 bool
 	// DialRelay is the ability of a gateway that is a server to dial a relay.
 	DialRelay bool
+	// Close is the ability of a gateway to close the cluster's pods to the peer's.
+	Close bool
 	// PublishKey is set if a gateway's public key is an annotation of it. Liqo keeps it in a Secret
 	// alone.
 	PublishKey bool
@@ -109,7 +111,7 @@ var abilities = map[Software]Abilities{
 	Operator: {
 		Connect: true, UseOurAgents: true, HaveImage: true,
 		ReportNodes: true, FabricPort: true, RouteByReadiness: true, ChangeInPlace: true, FindMTU: true,
-		DialRelay: true, PublishKey: true, RotateKey: true, TakeNextKey: true, Delegate: true, RunOurGateway: true,
+		DialRelay: true, Close: true, PublishKey: true, RotateKey: true, TakeNextKey: true, Delegate: true, RunOurGateway: true,
 		Predictable: true, ReportOverlaps: true, Renumber: true,
 		SendMentioned: true, LeaveToleration: true, ReportUnowned: true, NeedSlices: true, EndAlone: true, InvitePeers: true,
 		AnswerInCopy: true, DenyForGood: true, TakeNewKeys: true, LimitConsumers: true, MakeProxy: true, FindAPIServer: true, LendAnywhere: true,

@@ -25,8 +25,19 @@ func Adopt(p Params, f Facts) (_ Params, exists bool) {
 		if c := f.End(side).Client; Live(c) {
 			p, exists = adoptClient(p, side, f, exists), true
 		}
+		if g := f.End(side).gateway(); Live(g) {
+			allow, _ := wire.AllowOf(g) // what can't be read is none, and the gateway says so
+			keep(p.Given, allowField(side), &p.Allow[side], allow)
+		}
 	}
 	return p, exists
+}
+
+func allowField(side Side) Fields {
+	if side == B {
+		return FieldRemoteAllow
+	}
+	return FieldAllow
 }
 
 // serversByAge lists the sides that have a server, the newest last. While the server moves from one

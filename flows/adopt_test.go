@@ -1,12 +1,14 @@
 package flows_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
@@ -256,4 +258,92 @@ func TestAKeyThatWasMadeByHandIsUsedAsItIs(t *testing.T) {
 	if n := len(pair.A.Facts().PublicKeys); n > 0 {
 		t.Errorf("%d keys are left", n)
 	}
+}
+
+// Each side has its own value. A change is one step with a diff, which interrupts nothing.
+func TestWhatAPeerMayOpenIsKeptAndChanged(t *testing.T) {
+	pair := flowtest.NewPair()
+	p := flowtest.NodePort()
+	p.Allow[flows.B] = wire.AllowNone
+	flowtest.MustRun(t, pair, flowtest.Connect(p))
+	reports := func() [2]string {
+		return [2]string{pair.A.Facts().End("milan").Reading().Allow, pair.B.Facts().End("rome").Reading().Allow}
+	}
+	if got, want := reports(), [2]string{"all", "none"}; got != want {
+		t.Errorf("the gateways enforce %q, want %q", got, want)
+	}
+	again := flows.PlanConnect(flows.Defaults(), flowtest.Facts(pair))
+	if !again.Done() || again.Params.Allow != p.Allow || !slices.Contains(again.Kept, "the access of the local cluster's pods stays none") {
+		t.Errorf("got %v, steps %v and kept %q, want the same and nothing to do", again.Params.Allow, again.Steps, again.Kept)
+	}
+
+	opened := flowtest.NodePort()
+	opened.Given = flows.FieldRemoteAllow | flows.FieldAllow
+	opened.Allow[flows.A] = wire.AllowExported
+	plan := flows.PlanConnect(opened, flowtest.Facts(pair))
+	var changes []string
+	for _, s := range plan.Steps {
+		if s.Status != flows.Done && s.Action == flows.Update {
+			changes = append(changes, s.Object.Kind)
+			if s.Interrupts != "" {
+				t.Errorf("%s: %s", s.Object.Kind, s.Interrupts)
+			}
+		}
+	}
+	if want := []string{"GatewayServer", "GatewayClient"}; !slices.Equal(changes, want) {
+		t.Errorf("changes %q, want %q", changes, want)
+	}
+	flowtest.MustRun(t, pair, flowtest.Connect(opened))
+	if got, want := reports(), [2]string{"exported", "all"}; got != want {
+		t.Errorf("after a change, the gateways enforce %q, want %q", got, want)
+	}
+}
+
+func TestAGatewayThatClosesNothingIsNotBelieved(t *testing.T) {
+	pair := flowtest.NewPair()
+	p := flowtest.NodePort()
+	flowtest.MustRun(t, pair, flowtest.Connect(p))
+	p.Allow[flows.A] = wire.AllowNone
+	f := flowtest.Facts(pair)
+	setReport(t, &f.Sides[flows.A], func(r *wire.Report) { r.Allow = "" }) // of an earlier release
+	metav1.SetMetaDataAnnotation(&f.Sides[flows.A].Clients[0].ObjectMeta, wire.AnnotationAllow, "none")
+	c := flows.NewConnection(p, f)
+	if s := c.Connected(flows.A); s.Status != flows.Waiting || !strings.Contains(s.Reason, "earlier release") {
+		t.Errorf("got %v, %q, want that it waits for a gateway that closes", s.Status, s.Reason)
+	}
+	setReport(t, &f.Sides[flows.A], func(r *wire.Report) { r.Allow = "none" })
+	if s := flows.NewConnection(p, f).Connected(flows.A); s.Status != flows.Done {
+		t.Errorf("got %v, %q, want done", s.Status, s.Reason)
+	}
+
+	refused := func(p flows.Params, want string) {
+		t.Helper()
+		plan := flows.PlanConnect(p, f)
+		if s := plan.Failure(); s == nil || !strings.Contains(s.Reason, want) {
+			t.Errorf("got %v, want a refusal that says %q", s, want)
+		}
+	}
+	p.Given = flows.AllFields
+	f.Sides[flows.A].Software = flows.Liqo
+	refused(p, "lets the peer's pods reach all pods")
+	f.Sides[flows.A].Software = flows.Operator
+	p.ForLending = true
+	refused(p, "the two clusters lend")
+}
+
+// setReport changes the report of a cluster's only gateway.
+func setReport(t *testing.T, c *flows.ClusterFacts, change func(*wire.Report)) {
+	t.Helper()
+	conn := c.Connections[0].DeepCopy()
+	r, _, err := wire.ParseReport(conn.Annotations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&r)
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Annotations[wire.AnnotationStatus] = string(text)
+	c.Connections[0] = *conn
 }

@@ -155,7 +155,7 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	c := NewConnection(adopted, f)
 	plan.Kept = append(plan.Kept, c.others()...)
 	for _, side := range []Side{A, B} {
-		for _, s := range []*Step{c.Elsewhere(side), f.Sides[side].OldKernels(side), c.refusedRelay(side)} {
+		for _, s := range []*Step{c.Elsewhere(side), f.Sides[side].OldKernels(side), c.refusedRelay(side), c.refusedAllow(side)} {
 			if s != nil {
 				plan.Steps = append(plan.Steps, *s)
 			}
@@ -371,9 +371,11 @@ func (c Connection) GatewayServer(side Side) Step {
 	if c.Nonce != "" && want.Annotations[wire.AnnotationInvitation] == "" {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationInvitation, c.Nonce)
 	}
+	c.allow(side, want, end.Server)
 	s := Ensure(side, stepServer, end.Server, want)
 	if s.Action == Update && end.Server != nil {
 		now := end.Server.DeepCopy()
+		keepAnnotation(now, want, wire.AnnotationAllow)
 		now.Spec.MTU = want.Spec.MTU
 		if want.Spec.Endpoint.NodePort == nil && want.Spec.Endpoint.ServiceType == now.Spec.Endpoint.ServiceType {
 			now.Spec.Endpoint.NodePort = nil // the Service keeps its node port
@@ -381,6 +383,22 @@ func (c Connection) GatewayServer(side Side) Step {
 		s.Interrupts = c.changeInterrupts(side, end.Server, now, want)
 	}
 	return c.replacing(side, c.BehindNamespace(side, s), networkingv1beta1.ConnectionTypeServer)
+}
+
+// allow writes into a gateway where the peer's pods may open connections. All pods is what a gateway
+// without the annotation allows. A gateway that has it keeps it: without it, somebody else's value could
+// stay.
+func (c Connection) allow(side Side, want, live wire.Object) {
+	has := Exists(live) && live.GetAnnotations()[wire.AnnotationAllow] != ""
+	if allow := c.Params.Allow[side]; allow == wire.AllowAll && !has {
+		return
+	}
+	annotations := want.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[wire.AnnotationAllow] = c.Params.Allow[side].String()
+	want.SetAnnotations(annotations)
 }
 
 func (c Connection) template(side Side, t render.TemplateRef) render.TemplateRef {
@@ -496,9 +514,11 @@ func (c Connection) GatewayClient(side Side) Step {
 	if c.gatewaysForPeering() {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationForPeering, "true")
 	}
+	c.allow(side, want, end.Client)
 	s := Ensure(side, stepClient, end.Client, want)
 	if s.Action == Update && end.Client != nil {
 		now := end.Client.DeepCopy()
+		keepAnnotation(now, want, wire.AnnotationAllow)
 		now.Spec.MTU = want.Spec.MTU
 		s.Interrupts = c.changeInterrupts(side, end.Client, now, want)
 	}

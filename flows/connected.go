@@ -2,6 +2,7 @@ package flows
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"time"
 
@@ -30,6 +31,11 @@ func (c Connection) Connected(side Side) Step {
 		s.Reason = "waiting for a report newer than the change"
 		if strings.Contains(r.Message, "; ") { // the gateway has remarks besides
 			s.Reason += "; the gateway says: " + r.Message
+		}
+	case !r.Enforces(c.Params.Allow[side]):
+		s.Reason = fmt.Sprintf("waiting for the gateway to report that it allows the peer's pods: %s", c.Params.Allow[side])
+		if r.Allow == "" {
+			s.Reason += "; it reports nothing about it: a gateway of an earlier release lets them reach all pods"
 		}
 	default:
 		s.Status, s.Reason = Done, "Connected"

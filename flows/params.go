@@ -43,6 +43,7 @@ type Params struct {
 	MTU            int    // bytes
 	ServerTemplate render.TemplateRef
 	ClientTemplate render.TemplateRef
+	Allow          [2]wire.Allow // where the peer's pods may open connections, by side
 
 	// Given marks the fields above that the admin chose. The others are proposals: if gateways
 	// exist, their values are kept. See [Adopt].
@@ -85,6 +86,8 @@ const (
 	FieldMTU
 	FieldServerTemplate
 	FieldClientTemplate
+	FieldAllow
+	FieldRemoteAllow
 
 	AllFields = 1<<iota - 1
 )

@@ -107,8 +107,14 @@ type Reading struct {
 	PodTraffic time.Time
 	// Refused counts refused packets from the peer to nodes or to the gateway itself. It is valid only
 	// if CountsRefused is set, because older gateways and Liqo's gateways don't count such packets.
-	Refused        uint64
-	CountsRefused  bool
+	Refused       uint64
+	CountsRefused bool
+	// Allow is the [wire.Allow] that the gateway enforces; "" if that is not known.
+	Allow string
+	// Closed counts the peer's packets that were dropped because of Allow. ClosedTo has the latest
+	// destinations of such packets, as text.
+	Closed         uint64
+	ClosedTo       string
 	PeerAddress    string // address:port from which the peer's last packet came
 	Implementation string
 	MTU            int // bytes
@@ -119,6 +125,15 @@ type Reading struct {
 	// NextKey is the peer's next public key, in base64, if the gateway is prepared for it.
 	NextKey string
 }
+
+// Enforces reports whether the gateway lets the peer's pods open the connections that want allows, and no
+// others. A gateway that does not report it lets them reach all pods.
+func (r Reading) Enforces(want wire.Allow) bool {
+	return cmp.Or(r.Allow, wire.AllowAll.String()) == want.String()
+}
+
+// Closes reports whether the gateway keeps the peer's pods from pods of its cluster.
+func (r Reading) Closes() bool { return !r.Enforces(wire.AllowAll) }
 
 // StaleAt returns the time at which the reading becomes stale if no new reading comes; zero if it never becomes
 // stale.
@@ -353,6 +368,7 @@ func (p End) readConnection(r *Reading) {
 	if report.Refused != nil {
 		r.Refused, r.CountsRefused = *report.Refused, true
 	}
+	r.Allow, r.Closed, r.ClosedTo = report.Allow, report.Closed, Some(report.ClosedTo)
 	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }
 

@@ -125,6 +125,24 @@ func (c Connection) refusedRelay(server Side) *Step {
 	return nil
 }
 
+// refusedAllow refuses to close a cluster's pods to its peer where its gateway would not do it, or where
+// lending needs them; nil if neither is so.
+func (c Connection) refusedAllow(side Side) *Step {
+	f, allow := c.Facts.Sides[side], c.Params.Allow[side]
+	refuse := func(code Code, reason string, fix command.Hint) *Step {
+		return new(Refuse(side, code, "--"+allowSetting(side).Name, FailedPreflight, reason, fix))
+	}
+	switch {
+	case allow == wire.AllowAll:
+	case !f.Can().Close && f.Can().Connect:
+		return refuse(CodeSoftware, fmt.Sprintf("the gateway of %s is of %s, which lets the peer's pods reach all pods", f.Name(), f.Software),
+			command.Text("leave it out; NetworkPolicies keep the peer's pods out by their addresses"))
+	case c.Params.ForLending || c.gatewaysForPeering():
+		return refuse(CodeUsage, "the two clusters lend: pods that one runs for the other have to reach the others", command.Text("leave it out, or choose all"))
+	}
+	return nil
+}
+
 // StepError is the error of a run that ended because a step failed.
 type StepError struct {
 	Step    Step

@@ -102,6 +102,9 @@ func (c Connection) changeInterrupts(side Side, live, now, want wire.Object) str
 // there is none.
 func (c Connection) AnyGateway(side Side) wire.Object { return c.Ends[side].gateway() }
 
+// Gateway returns the cluster's gateway for the peer, of either kind; nil if there is none.
+func (p End) Gateway() wire.Object { return p.gateway() }
+
 // gateway returns a copy of the peer's GatewayServer, or else of its GatewayClient,
 // with its kind set; nil if there is neither.
 func (p End) gateway() wire.Object {

@@ -82,6 +82,7 @@ func Settings() []ConnectionSetting {
 		{Name: "server-template-namespace", Liqoctl: "gw-server-template-namespace", Help: "its namespace (default: Liqo's)", Inviter: true, Sets: FieldServerTemplate, Field: "GatewayServer.spec.serverTemplateRef.namespace", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.ServerTemplate.Namespace })},
 		{Name: "client-template-name", Liqoctl: "gw-client-template-name", Help: "template of the gateway client", Noun: "client's template", Sets: FieldClientTemplate, Field: "GatewayClient.spec.clientTemplateRef.name", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.ClientTemplate.Name })},
 		{Name: "client-template-namespace", Liqoctl: "gw-client-template-namespace", Help: "its namespace (default: Liqo's)", Sets: FieldClientTemplate, Field: "GatewayClient.spec.clientTemplateRef.namespace", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.ClientTemplate.Namespace })},
+		allowSetting(A), allowSetting(B),
 		{Name: "namespace", Letter: "n", Help: "tenant namespace on the local cluster (default: the peering's own, or liqo-tenant-CLUSTER_ID)", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.Namespaces[A] })},
 		{Name: "remote-namespace", Help: "tenant namespace on the remote cluster (default: the same)", Valid: setting.AnyText, Store: setting.TextAt(func(p *Params) *string { return &p.Namespaces[B] })},
 		{
@@ -109,4 +110,22 @@ func validRelay(text string) error {
 		return errors.New("want HOST:PORT, such as relay.example.org:51840, with a port up to 65534: the next one is needed, too")
 	}
 	return nil
+}
+
+// allowSetting is the setting of what the other cluster's pods reach on a side.
+func allowSetting(side Side) ConnectionSetting {
+	s := ConnectionSetting{
+		Name: "allow", Sets: FieldAllow, Noun: "access of the remote cluster's pods",
+		Help: "where the remote cluster's pods may open connections in the local one: all, exported or none (exported opens nothing yet)",
+		Kind: setting.Choice, Options: []setting.Option{{Value: "all"}, {Value: "exported"}, {Value: "none"}},
+		Store: setting.Store[Params]{
+			Write: func(p Params) string { return p.Allow[side].String() },
+			Read:  func(p *Params, text string) { p.Allow[side], _ = wire.ParseAllow(text) }, // Set has looked at it
+		},
+	}
+	if side == B {
+		s.Name, s.Sets, s.Noun = "remote-allow", FieldRemoteAllow, "access of the local cluster's pods"
+		s.Help = "the same for the local cluster's pods in the remote one"
+	}
+	return s
 }

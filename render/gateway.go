@@ -72,7 +72,8 @@ func (g Gateway) Role() *rbacv1.Role {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: group, Resources: []string{"gatewayservers", "gatewayclients", "configurations", "publickeies", "connections"}, Verbs: read},
 			{APIGroups: group, Resources: []string{"connections", "connections/status"}, ResourceNames: []string{name}, Verbs: []string{"patch"}},
-			// While a pod is replaced, the new pod checks whether the old one holds the tunnel.
+			// While a pod is replaced, the new pod checks whether the old one holds the tunnel. And the
+			// pods of a test are open to a peer to which all else is closed.
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{wire.HostsConfigMapName(g.Name)}, Verbs: read},
 			// Its own keys: the pod uses new keys when they are changed.

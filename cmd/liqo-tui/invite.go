@@ -117,7 +117,7 @@ again; that changes nothing else.`,
 	}
 	cmd.Flags().StringVar(&peer, "for", "", "ID of the other cluster; liqo-tui info --get clusterid prints it there")
 	out.Add(cmd, "invitation-ID-to-ID.yaml")
-	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Inviter })
+	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Inviter || s.Sets == flows.FieldAllow })
 	acceptLiqoctl(cmd)
 	return cmd
 }
@@ -169,7 +169,9 @@ the other admin, not by the way that the file came. --fingerprint compares it.`,
 	}
 	out.Add(cmd, "answer-ID-to-ID.yaml")
 	files.AddFingerprint(cmd, &fingerprint)
-	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool { return s.Sets == flows.FieldClientTemplate })
+	c.addOneSided(cmd, &r, func(s flows.ConnectionSetting) bool {
+		return s.Sets == flows.FieldClientTemplate || s.Sets == flows.FieldAllow
+	})
 	c.addReplace(cmd.Flags())
 	return cmd
 }

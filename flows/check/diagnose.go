@@ -41,6 +41,7 @@ const (
 	PacketLoss flows.Code = "LT-D032"
 	PodTraffic flows.Code = "LT-D033"
 	Closed     flows.Code = "LT-D034"
+	Allowed    flows.Code = "LT-D046"
 )
 
 // NotRead is the summary of a check whose objects, such as events or CRDs, a screen does not read.
@@ -123,6 +124,7 @@ func diagnosisChecks() []definition[diagnosis] {
 		{NodePaths, eachSide, []flows.Code{GatewayPod, Fresh}, diagnosis.nodePaths}, // a gateway without a pod and rules does not answer nodes
 		{Policies, eachSide, []flows.Code{Configured}, diagnosis.policies},
 		{Closed, eachSide, []flows.Code{GatewayPod}, diagnosis.nodesClosed},
+		{Allowed, eachSide, []flows.Code{GatewayPod}, diagnosis.allowed},
 		{Warnings, eachSide, []flows.Code{Answers}, diagnosis.warnings},
 		{KubeProxy, eachSide, []flows.Code{Answers}, diagnosis.kubeProxy},
 		{UDPPath, eachWay, []flows.Code{Endpoint, GatewayPod, Keys, Fresh, KubeProxy}, diagnosis.path},

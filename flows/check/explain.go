@@ -237,6 +237,10 @@ func diagnosisTexts() map[flows.Code]Text {
 			"nodes closed to the peer", "A peer reaches pods. Nodes have addresses in the pods' range as well, behind which are kubelets, API servers and node ports. Each node's agent, and the gateway, drop and count what a peer sends there.",
 			[]string{"A node without an agent drops nothing: see why the DaemonSet liqo-tui-fabric has no pod on it. An agent of an earlier version may drop nothing, either: install this one.", "Packets that were refused: ask the peer's admin what sends them. A NetworkPolicy there stops it."},
 		},
+		Allowed: {
+			"what the peer may open", "--allow and --remote-allow of network connect say where the peer's pods may open connections: to all pods, to what is exported (nothing yet), or nowhere. The gateway drops and counts all others, and remembers the latest destinations for 10 minutes. Answers to connections from here always pass.",
+			[]string{"Packets that were dropped: if they should come in, connect again with --allow all.", "A gateway that does not report what it allows is of an earlier release, or of Liqo, and lets everything in: install this version.", "Lending needs --allow all on both sides."},
+		},
 		PacketLoss: {
 			"packet loss", "The share of a minute's pings that were not answered: the connection is degraded from one in twenty. TCP becomes slow from one in a hundred.",
 			[]string{"Look at the links between the clusters, and at the load of the gateways' nodes."},

@@ -118,6 +118,41 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 	return pass("gateway and nodes have refused no packet of " + string(other))
 }
 
+// allowed judges whether the gateway lets the peer's pods open the connections that the admin has allowed,
+// by what the gateway reports. It names what was dropped.
+func (in diagnosis) allowed(side flows.Side) Result {
+	c, r, other := in.cluster(side), in.readings[side], in.cluster(side.Other()).ID
+	gateway := in.peers[side].Gateway()
+	if r.Role == "" || gateway == nil {
+		return in.noGateway(side)
+	}
+	asked, err := wire.AllowOf(gateway)
+	lends := in.lent[side].consumer != nil || in.lent[side].provider != nil
+	open := in.facts.Ours("network", "connect").Flag("--"+map[flows.Side]string{flows.A: "allow", flows.B: "remote-allow"}[side], "all")
+	dropped := fmt.Sprintf("%s of %s dropped", count(int(r.Closed), "packet", "packets"), other)
+	switch {
+	case err != nil:
+		return result(Fail, fmt.Sprintf("the gateway does not know what to allow: %v", err), command.Hintf("say it again: %s", open))
+	case !r.Enforces(asked) && r.Stale(in.facts.At):
+		return result(Inconclusive, "the gateway's last report is too old to say what it allows")
+	case !r.Enforces(asked) && r.Allow != "":
+		return result(Warn, fmt.Sprintf("pods of %s are allowed: %s. The gateway still allows: %s", other, asked, r.Allow))
+	case !r.Enforces(asked):
+		return result(Fail, fmt.Sprintf("pods of %s are to be allowed: %s. The gateway does not report that it allows less than all", other, asked),
+			command.Hintf("a gateway of an earlier release can't: %s", c.Ours("install")))
+	case r.Closes() && lends:
+		return result(Fail, fmt.Sprintf("the two clusters lend, and pods of %s are allowed: %s. Pods that one cluster runs for the other don't reach the others", other, asked),
+			command.Hintf("open it: %s", open))
+	case r.Closes() && r.ClosedTo != "":
+		return result(Warn, fmt.Sprintf("%s, lately to %s: pods of %s are allowed: %s", dropped, r.ClosedTo, other, asked), command.Hintf("if they should come in: %s", open))
+	case r.Closes() && r.Closed > 0:
+		return pass(fmt.Sprintf("%s, none lately: pods of %s are allowed: %s", dropped, other, asked))
+	case r.Closes():
+		return pass(fmt.Sprintf("pods of %s are allowed: %s. The gateway has dropped nothing", other, asked))
+	}
+	return pass(fmt.Sprintf("pods of %s may open connections to all pods", other))
+}
+
 // refusedByNodes counts the peer's packets that nodes have refused. counted is false if a
 // node's number may be missing. Then the agent is older and does not count, it may not run, or
 // its report is full and lacks the peer's gateway.

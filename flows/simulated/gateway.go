@@ -112,6 +112,9 @@ func (c *Cluster) report(o wire.Object, g *gateway) bool {
 	}
 	value, r := c.reportOf(now, o, g, w)
 	r.Refused = new(uint64)
+	if allow, err := wire.AllowOf(o); err == nil {
+		r.Allow = allow.String()
+	}
 	last, known, _ := wire.ParseReport(conn.Annotations) // we wrote it
 	r.Since = last.Since
 	if r.Since == nil || value != conn.Status.Value {
@@ -121,7 +124,7 @@ func (c *Cluster) report(o wire.Object, g *gateway) bool {
 		r.Generation = last.Generation
 	}
 	same := conn.Status.Value == value && (c.identity.Software != flows.Operator || known && last.Reason == r.Reason && last.Message == r.Message &&
-		last.Generation == r.Generation && last.NextKey == r.NextKey && last.Endpoint == r.Endpoint && last.PathMTU == r.PathMTU)
+		last.Generation == r.Generation && last.NextKey == r.NextKey && last.Endpoint == r.Endpoint && last.Allow == r.Allow && last.PathMTU == r.PathMTU)
 	written := last.At
 	if !known {
 		written = conn.Status.Latency.Timestamp.Time

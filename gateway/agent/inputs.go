@@ -42,6 +42,11 @@ func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 	if err := g.readHosts(ctx, &in); err != nil {
 		return tunnel.Wanted{}, s, err
 	}
+	if peer.Closed {
+		if peer.Open, err = g.readOpen(ctx, in.Local); err != nil {
+			return tunnel.Wanted{}, s, err
+		}
+	}
 	if in.Nodes, s.unfit, s.nodes, err = g.nodes.list(time.Now()); err != nil {
 		return tunnel.Wanted{}, s, err
 	}
@@ -132,6 +137,27 @@ func (g *gatewayAgent) readHosts(ctx context.Context, in *gateway.Inputs) error 
 	return nil
 }
 
+// readOpen returns the endpoints that are open to a peer to which the rest is closed: the pods of a
+// test of the connection. They are in the gateway's own namespace, whose admins decide what is tested.
+func (g *gatewayAgent) readOpen(ctx context.Context, local gateway.CIDRs) ([]gateway.Endpoint, error) {
+	var pods corev1.PodList
+	err := g.client.List(ctx, &pods, client.InNamespace(g.options.Gateway.Tenant.Namespace), client.MatchingLabels(render.ProbeLabels(g.options.Gateway.Tenant.Remote)))
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of a test: %w", err)
+	}
+	var open []gateway.Endpoint
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		ip, err := netip.ParseAddr(wire.PodIPv4(p))
+		over := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		if err != nil || over || p.Spec.HostNetwork || !slices.ContainsFunc(local.Pod, func(c netip.Prefix) bool { return c.Contains(ip) }) {
+			continue
+		}
+		open = append(open, gateway.Endpoint{Addr: ip, Protocol: gateway.TCP, Port: render.ProbePort}, gateway.Endpoint{Addr: ip, Protocol: gateway.UDP, Port: render.ProbePort})
+	}
+	return open, nil
+}
+
 // readPublicKey sets the peer's public key, if it is known.
 func (g *gatewayAgent) readPublicKey(ctx context.Context, peer *gateway.Peer) error {
 	var list networkingv1beta1.PublicKeyList
@@ -175,6 +201,11 @@ func (g *gatewayAgent) readGateway(ctx context.Context, peer *gateway.Peer, s *s
 		return nil, fmt.Errorf("read the gateway: %w", err)
 	}
 	s.generation = object.GetGeneration()
+	allow, err := wire.AllowOf(object)
+	if err != nil {
+		return nil, err
+	}
+	s.allow, peer.Closed = allow.String(), allow != wire.AllowAll
 	switch o := object.(type) {
 	case *networkingv1beta1.GatewayServer:
 		widths(peer, o.Spec.MTU)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -323,5 +324,57 @@ func TestSecretThatIsGoneOrDamagedLeavesTheKey(t *testing.T) {
 		if strings.Contains(log.String(), "half a key") {
 			t.Errorf("%s: the Secret's content is in the log: %s", name, log.String())
 		}
+	}
+}
+
+// A peer to which all is closed reaches the pods of a test, as long as these run.
+func TestWhatIsOpenToAPeerIsRead(t *testing.T) {
+	pod := func(name, ip string, change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: name, Labels: render.ProbeLabels("rome")}}
+		p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, ip, []corev1.PodIP{{IP: ip}}
+		change(p)
+		return p
+	}
+	pods := []*corev1.Pod{
+		pod("of-the-test", "10.244.1.9", func(*corev1.Pod) {}),
+		pod("ended", "10.244.1.10", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+		pod("of-the-host", "10.244.1.11", func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
+		pod("elsewhere", "192.0.2.7", func(*corev1.Pod) {}),
+		pod("of-another-peer", "10.244.1.12", func(p *corev1.Pod) { p.Labels = render.ProbeLabels("oslo") }),
+		pod("of-somebody", "10.244.1.13", func(p *corev1.Pod) { p.Labels = nil }),
+		pod("in-another-namespace", "10.244.1.14", func(p *corev1.Pod) { p.Namespace = "default" }),
+	}
+	at := netip.MustParseAddr("10.244.1.9")
+	tested := []gateway.Endpoint{{Addr: at, Protocol: gateway.TCP, Port: render.ProbePort}, {Addr: at, Protocol: gateway.UDP, Port: render.ProbePort}}
+	for asked, closed := range map[string]bool{"": false, "all": false, "exported": true, "none": true} {
+		w := newWorld(t)
+		if asked != "" {
+			w.server.Annotations = map[string]string{wire.AnnotationAllow: asked}
+		}
+		g := w.agent(t, &bytes.Buffer{})
+		for _, p := range pods {
+			if err := g.client.Create(t.Context(), p.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wanted, s, err := g.read(t.Context())
+		if errors.Is(err, unix.ENETUNREACH) {
+			t.Skip("needs a default route: ", err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []gateway.Endpoint
+		if closed {
+			want = tested
+		}
+		if p := wanted.Inputs.Peers[0]; p.Closed != closed || !slices.Equal(p.Open, want) || s.allow != cmp.Or(asked, "all") {
+			t.Errorf("%q: got closed %t, open %v, reported %q", asked, p.Closed, p.Open, s.allow)
+		}
+	}
+	w := newWorld(t)
+	w.server.Annotations = map[string]string{wire.AnnotationAllow: "some"}
+	if _, s, err := readIn(t, w, &bytes.Buffer{}); err == nil || s.allow != "" {
+		t.Errorf("an unknown value: got %v, reported %q, want an error and no claim", err, s.allow)
 	}
 }

@@ -119,7 +119,7 @@ func (m *tunnelMetrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descDriver, prometheus.GaugeValue, 1, string(s.Peer.Implementation))
 	}
 	if counters, err := m.counters(); err == nil {
-		for _, reason := range []string{gateway.DroppedSource, gateway.DroppedDestination, gateway.DroppedFabric, gateway.DroppedInput, gateway.DroppedNodes, gateway.DroppedOutput} {
+		for _, reason := range []string{gateway.DroppedClosed, gateway.DroppedSource, gateway.DroppedDestination, gateway.DroppedFabric, gateway.DroppedInput, gateway.DroppedNodes, gateway.DroppedOutput} {
 			send(descDropped, prometheus.CounterValue, float64(counters[reason].Packets), reason)
 		}
 	}

@@ -49,6 +49,7 @@ liqo_peer_latency_us{cluster_id="rome",driver="liqo_wireguard"} 1500
 liqo_peer_receive_bytes_total{cluster_id="rome",driver="liqo_wireguard"} 10
 # HELP liqo_tui_dropped_packets_total Packets that the gateway refused.
 # TYPE liqo_tui_dropped_packets_total counter
+liqo_tui_dropped_packets_total{cluster_id="rome",driver="liqo_wireguard",reason="dropped-closed"} 0
 liqo_tui_dropped_packets_total{cluster_id="rome",driver="liqo_wireguard",reason="dropped-destination"} 0
 liqo_tui_dropped_packets_total{cluster_id="rome",driver="liqo_wireguard",reason="dropped-fabric"} 0
 liqo_tui_dropped_packets_total{cluster_id="rome",driver="liqo_wireguard",reason="dropped-input"} 0

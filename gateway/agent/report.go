@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -58,6 +59,9 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 		if counters, err := g.counters(); err == nil {
 			h.pods = h.pods.next(now, counters[gateway.PodsSent].Packets, counters[gateway.PodsReceived].Packets)
 			r.Refused = refusedOf(counters)
+			if r.Closed = counters[gateway.DroppedClosed].Packets; r.Closed > 0 {
+				r.ClosedTo = closedTo(g.closedLately())
+			}
 		}
 		r.PodTraffic = cmp.Or(h.pods.passed, h.last.PodTraffic)
 		conn, err := g.write(ctx, value, r)
@@ -84,6 +88,22 @@ func refusedOf(counters map[string]linux.Counter) *uint64 {
 		return nil
 	}
 	return new(nodes.Packets + counters[gateway.DroppedInput].Packets)
+}
+
+// closedTo writes endpoints that were closed to the peer, in order. It leaves out what could not be read:
+// the number of packets stands without.
+func closedTo(lately []gateway.Endpoint, _ error) []string {
+	var texts []string
+	for _, e := range lately {
+		switch e.Protocol {
+		case gateway.TCP, gateway.UDP, gateway.SCTP:
+			texts = append(texts, fmt.Sprintf("%s %s", e.Protocol, netip.AddrPortFrom(e.Addr, e.Port)))
+		default: // has no ports
+			texts = append(texts, fmt.Sprintf("protocol %s %s", e.Protocol, e.Addr))
+		}
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts)
 }
 
 // history holds the last report, and what the next report needs of earlier ones.
@@ -148,7 +168,7 @@ func (h *history) news(now time.Time, value networkingv1beta1.ConnectionStatusVa
 	return h.written.IsZero() || value != h.value || r.Reason != h.last.Reason || r.Message != h.last.Message ||
 		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 ||
 		r.Endpoint != h.last.Endpoint && now.Sub(h.written) >= lookInterval ||
-		r.PathMTU != h.last.PathMTU || r.Generation != h.last.Generation || r.NextKey != h.last.NextKey ||
+		r.PathMTU != h.last.PathMTU || r.Generation != h.last.Generation || r.NextKey != h.last.NextKey || r.Allow != h.last.Allow ||
 		!slices.Equal(r.Also, h.last.Also)
 }
 
@@ -184,7 +204,7 @@ func reportOf(now time.Time, role gateway.Role, s setup, t tunnel.Status) (netwo
 		r.NextKey = t.NextKey.String()
 	}
 	if s.problem == nil && t.Problem == nil {
-		r.Also = s.also
+		r.Also, r.Allow = s.also, s.allow
 	}
 	if s.inForce() && t.Problem == nil && t.Pings.LastReply.After(s.since) {
 		r.Generation = s.generation

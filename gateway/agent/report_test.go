@@ -134,6 +134,35 @@ func TestReportNamesTheRangesThatAreInForce(t *testing.T) {
 	}
 }
 
+// A gateway claims to close what its kernel closes. The change is news: connect waits for it.
+func TestReportNamesWhatIsAllowedInForce(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	connected := tunnel.Status{Pings: ping.Status{Value: ping.Connected, LastReply: now}}
+	value, before := reportOf(now, gateway.Client, setup{allow: "all"}, connected)
+	h := history{last: before, value: value, written: now}
+	if value, r := reportOf(now, gateway.Client, setup{allow: "none"}, connected); r.Allow != "none" || !h.news(now, value, r) {
+		t.Errorf("got %q, want none, and at once", r.Allow)
+	}
+	broken := connected
+	broken.Problem = errors.New("the table can't be changed")
+	for what, r := range map[string]wire.Report{
+		"refused":           second(reportOf(now, gateway.Client, setup{allow: "none", problem: errors.New("refused")}, connected)),
+		"not in the kernel": second(reportOf(now, gateway.Client, setup{allow: "none"}, broken)),
+		"not read yet":      second(reportOf(now, gateway.Client, setup{}, connected)),
+	} {
+		if r.Allow != "" {
+			t.Errorf("%s: got %q, which is not in force", what, r.Allow)
+		}
+	}
+	at := netip.MustParseAddr("10.244.1.9")
+	lately := []gateway.Endpoint{{Addr: at, Protocol: gateway.UDP, Port: 53}, {Addr: at, Protocol: 1, Port: 7}, {Addr: at, Protocol: 1, Port: 8}, {Addr: at, Protocol: gateway.TCP, Port: 80}}
+	if got, want := closedTo(lately, nil), []string{"protocol 1 10.244.1.9", "tcp 10.244.1.9:80", "udp 10.244.1.9:53"}; !slices.Equal(got, want) {
+		t.Errorf("closed to %q, want %q", got, want)
+	}
+}
+
+func second[A, B any](_ A, b B) B { return b }
+
 func TestReportCarriesWhatWasMeasured(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	_, r := reportOf(now, gateway.Client, setup{generation: 7, since: now.Add(-time.Second)}, tunnel.Status{

@@ -123,7 +123,7 @@ func pass(p *flowtest.Pair, d time.Duration) {
 // situation is what a gateway of ours would have read.
 func situation(t *testing.T, peer flows.End, hasKey bool, now time.Time) (gateway.Role, setup) {
 	t.Helper()
-	s := setup{hasKey: hasKey, since: now.Add(-time.Hour)}
+	s := setup{hasKey: hasKey, allow: "all", since: now.Add(-time.Hour)}
 	if peer.Server != nil {
 		s.port, s.generation = uint16(peer.Server.Spec.Endpoint.Port), peer.Server.Generation
 		return gateway.Server, s

@@ -19,6 +19,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -67,6 +68,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.ConfigMap{}:                 named(wire.HostsConfigMapName(o.Gateway.Name)),
 			&corev1.Secret{}:                    named(wire.GatewayObjectName(o.Gateway.Name)),
+			&corev1.Pod{}:                       {Label: labels.SelectorFromSet(render.ProbeLabels(o.Gateway.Tenant.Remote))},
 			&coordinationv1.Lease{}:             named(wire.GatewayObjectName(o.Gateway.Name)),
 			&networkingv1beta1.InternalFabric{}: named(o.Gateway.Name),
 		},
@@ -87,7 +89,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		return err
 	}
 	kernel, err := linux.New(linux.Options{Logger: o.Log})
-	g.counters = kernel.Counters
+	g.counters, g.closedLately = kernel.Counters, kernel.ClosedLately
 	m := newTunnelMetrics(string(o.Gateway.Tenant.Remote), g.statusWithSetup, kernel.Counters)
 	if err == nil {
 		err = linux.CheckMachine()
@@ -110,7 +112,7 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	if err := metrics.Registry.Register(m); err != nil {
 		return err
 	}
-	watched := []client.Object{&networkingv1beta1.Configuration{}, &networkingv1beta1.PublicKey{}, &corev1.ConfigMap{}, &corev1.Secret{}, g.kind()}
+	watched := []client.Object{&networkingv1beta1.Configuration{}, &networkingv1beta1.PublicKey{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Pod{}, g.kind()}
 	if g.nodes, err = newNodes(ctx, mgr, config); err != nil {
 		return err
 	}
@@ -172,11 +174,13 @@ type gatewayAgent struct {
 	tunnel  *tunnel.Tunnel // nil on a machine that can't be a gateway
 	// counters reads the counters of the firewall.
 	counters func() (map[string]linux.Counter, error)
-	unfit    error // the reason that the machine can't be a gateway; nil if it can
-	events   recorder.EventRecorder
-	woken    chan struct{} // wakes the loop of report
-	holds    atomic.Bool   // this pod holds the tunnel; used if the gateway has several pods
-	standby  atomic.Bool   // another pod holds the tunnel, and reports
+	// closedLately reads the endpoints that were closed to the peer lately.
+	closedLately func() ([]gateway.Endpoint, error)
+	unfit        error // the reason that the machine can't be a gateway; nil if it can
+	events       recorder.EventRecorder
+	woken        chan struct{} // wakes the loop of report
+	holds        atomic.Bool   // this pod holds the tunnel; used if the gateway has several pods
+	standby      atomic.Bool   // another pod holds the tunnel, and reports
 
 	reading   sync.Mutex         // allows one Reconcile at a time
 	key       gateway.PrivateKey // the last key that was read
@@ -208,6 +212,7 @@ type setup struct {
 	port       uint16         // the server's port
 	generation int64          // the generation of the GatewayServer or GatewayClient
 	since      time.Time      // when the settings of this generation came into force
+	allow      string         // where the peer's pods may open connections, see wire.Allow; "" before it was read
 	also       []netip.Prefix // further ranges of the peer while its ranges change
 }
 

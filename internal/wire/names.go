@@ -110,6 +110,9 @@ const (
 	// AnnotationRelay on a GatewayServer is the address of a relay, host:port. The
 	// gateway dials the relay, because nobody can dial the gateway.
 	AnnotationRelay = "liqo-tui.dev/relay"
+	// AnnotationAllow on a GatewayServer or GatewayClient is an [Allow]. If it is absent, the peer's pods
+	// may open connections to all pods.
+	AnnotationAllow = "liqo-tui.dev/allow"
 	// AnnotationEndpoint on a GatewayServer is one sentence. It says why the operator
 	// has chosen the endpoint, or why there is no endpoint yet.
 	AnnotationEndpoint = "liqo-tui.dev/endpoint"
@@ -333,7 +336,7 @@ func Named[T any, O interface {
 // apply that lacks an annotation removes it, if our program applied the annotation before.
 func Lasting(o Object) map[string]string {
 	kept := map[string]string{}
-	for _, key := range []string{AnnotationForPeering, AnnotationInvitation, AnnotationPeerUID, AnnotationRelay} {
+	for _, key := range []string{AnnotationAllow, AnnotationForPeering, AnnotationInvitation, AnnotationPeerUID, AnnotationRelay} {
 		if value, ok := o.GetAnnotations()[key]; ok {
 			kept[key] = value
 		}

@@ -38,6 +38,13 @@ type Report struct {
 	// Refused counts the peer's packets to nodes or to the gateway itself since the gateway's
 	// pod started; nil from a gateway that does not count them.
 	Refused *uint64 `json:"refused,omitempty"`
+	// Allow is the [Allow] that the gateway enforces; "" from a gateway that enforces none, or that
+	// could not set what was asked.
+	Allow string `json:"allow,omitempty"`
+	// Closed counts the peer's packets that were dropped because of Allow, since the gateway's pod
+	// started. ClosedTo are the latest destinations of such packets, such as "tcp 10.1.3.7:5432".
+	Closed   uint64   `json:"closed,omitempty"`
+	ClosedTo []string `json:"closedTo,omitempty"`
 	// Endpoint is the peer's address: the source of its last packet, or the address being
 	// dialled.
 	Endpoint string `json:"endpoint,omitempty"`

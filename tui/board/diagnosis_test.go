@@ -31,7 +31,7 @@ func TestWhySkippedChecksAreSkippedIsSaidOnce(t *testing.T) {
 
 // Each check of a connection has a place in the picture of a packet's way, or has none on purpose.
 func TestEachCheckIsOfAPartOfTheWay(t *testing.T) {
-	beside := []flows.Code{check.Kinds, check.KubeProxy, check.SamePeer, check.FreeRanges, check.PodRanges, check.Policies, check.Closed, check.Warnings, check.PodTraffic}
+	beside := []flows.Code{check.Kinds, check.KubeProxy, check.SamePeer, check.FreeRanges, check.PodRanges, check.Policies, check.Closed, check.Allowed, check.Warnings, check.PodTraffic}
 	for _, r := range check.Diagnose(flows.Facts{}, nil) {
 		places := 0
 		for _, codes := range [][]flows.Code{ofGateway, ofTunnel, ofNodes, beside} {

@@ -113,6 +113,12 @@ type Connection struct {
 	Implementation string     `json:"implementation,omitempty"`
 	MTU            int        `json:"mtu,omitempty"`
 	PeerAddress    string     `json:"peerAddress,omitempty"`
+	// Allow is what the gateway reports that the peer's pods reach: "all", "exported" or "none"; absent if
+	// it reports nothing about it, and lets them reach all pods.
+	Allow string `json:"allow,omitempty"`
+	// Closed counts their packets that were dropped for it; ClosedTo has the latest destinations.
+	Closed   uint64 `json:"closed,omitempty"`
+	ClosedTo string `json:"closedTo,omitempty"`
 }
 
 // Describe is pure: the same facts at the same moment give the same document. others are clusters
@@ -158,6 +164,7 @@ func describePeer(me wire.ClusterID, p *flows.End, others []flows.ClusterFacts, 
 			Name: c.Name, Value: string(r.Value), Reason: r.Cause(now), LatencyMicros: r.Latency.Microseconds(),
 			Loss: report.Known(r.Lost()), ReceivedBytes: report.Known(r.Received, r.Reported), SentBytes: report.Known(r.Sent, r.Reported),
 			PodTraffic: moment(r.PodTraffic), Handshake: moment(r.Handshake), Implementation: r.Implementation, MTU: r.MTU, PeerAddress: r.PeerAddress,
+			Allow: r.Allow, Closed: r.Closed, ClosedTo: r.ClosedTo,
 		}
 	}
 	return out

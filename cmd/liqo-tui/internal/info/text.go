@@ -135,6 +135,7 @@ func writePeer(out io.Writer, i Cluster, p *Peer) error {
 			row("Handshake", fmt.Sprintf("%s ago", i.At.Sub(*c.Handshake).Round(time.Second)))
 		}
 		row("WireGuard", c.Implementation)
+		row("Allowed", allowText(c))
 	}
 	for _, l := range p.Lending {
 		fmt.Fprintf(w, "  %s:\n", l.Title(i.Local.ClusterID, p.ClusterID))
@@ -143,6 +144,18 @@ func writePeer(out io.Writer, i Cluster, p *Peer) error {
 		}
 	}
 	return w.Flush()
+}
+
+// allowText says where the peer's pods may open connections, and what was dropped.
+func allowText(c *Connection) string {
+	text := c.Allow
+	if c.Closed > 0 {
+		text += fmt.Sprintf("; packets dropped: %d", c.Closed)
+	}
+	if c.ClosedTo != "" {
+		text += ", lately to " + c.ClosedTo
+	}
+	return text
 }
 
 // notReported stands for values that only our gateways report.
