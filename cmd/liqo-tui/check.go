@@ -160,7 +160,7 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 		if doc.Verification = new(report.VerificationOf(v)); s.Format == report.Text || s.Events != nil {
 			s.Result("verification", doc.Verification, func() { report.WriteVerification(s.Out, v) })
 		}
-		if bad == nil && !v.Verified() {
+		if bad == nil && !v.Tested() {
 			bad = exit.Verdict(exit.Unhealthy)
 		}
 	}

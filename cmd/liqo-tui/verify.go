@@ -81,7 +81,7 @@ func (o verifyFlags) run(ctx context.Context, io streams, pair *pairFlags) error
 				fmt.Fprintln(io.out, line)
 			}
 		})
-		if !v.Verified() || o.strict && v.Verdict() != verify.Works {
+		if !v.Tested() || o.strict && v.Verdict() != verify.Works {
 			s.Next = []report.NextStep{{Command: pair.command("check")}}
 			return exit.Verdict(exit.Unhealthy)
 		}

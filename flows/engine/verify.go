@@ -105,6 +105,11 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 		return verify.Result{}, err
 	}
 	v := verify.Result{A: f.Sides[flows.A].ID, B: f.Sides[flows.B].ID, At: f.At}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if r := f.End(side).Reading(); r.Closes() {
+			v.Closed[side] = r.Allow
+		}
+	}
 	ends, err := ends(f, r.AllNodes, &v)
 	if err != nil {
 		return verify.Result{}, err

@@ -36,6 +36,9 @@ type Result struct {
 	Unmeasured []string
 	// Nodes counts the nodes of each side on which a pod could measure; 0 if they are unknown.
 	Nodes [2]int
+	// Closed has what each side's gateway lets the peer's other pods reach, if that is less than all; else "".
+	// It lets the pods of a test pass.
+	Closed [2]string
 }
 
 // Path is the path between a pod of A and a pod of B, in both directions.
@@ -76,6 +79,7 @@ const (
 	Works    Verdict = "works"    // packets pass both ways
 	Degraded Verdict = "degraded" // they do, but some are lost, or a part of the measurement failed
 	Broken   Verdict = "broken"   // nothing passes, at least one way
+	Closed   Verdict = "closed"   // the pods of the test reached each other; other pods are kept out by --allow
 )
 
 // Verdict sums up both directions.
@@ -85,7 +89,10 @@ func (v Result) Verdict() Verdict {
 	}
 	verdict := worse(v.Directions[flows.A].verdict(), v.Directions[flows.B].verdict())
 	if len(v.Unmeasured) > 0 {
-		return worse(verdict, Degraded)
+		verdict = worse(verdict, Degraded)
+	}
+	if v.Between == Pods && verdict != Broken && v.Closed != [2]string{} {
+		return Closed
 	}
 	return verdict
 }
@@ -117,6 +124,10 @@ func (v *Result) SetPaths(paths []Path) {
 	}
 }
 
+// Tested reports whether the pods of the test have reached each other in both directions, whatever
+// other pods reach.
+func (v Result) Tested() bool { return v.Verified() || v.Verdict() == Closed }
+
 // Verified reports whether packets of pods have passed in both directions. Pings
 // between gateways are not enough.
 func (v Result) Verified() bool {
@@ -128,6 +139,7 @@ func (v Result) Turned() Result {
 	v.A, v.B = v.B, v.A
 	v.Directions[flows.A], v.Directions[flows.B] = v.Directions[flows.B], v.Directions[flows.A]
 	v.Nodes[flows.A], v.Nodes[flows.B] = v.Nodes[flows.B], v.Nodes[flows.A]
+	v.Closed[flows.A], v.Closed[flows.B] = v.Closed[flows.B], v.Closed[flows.A]
 	v.Paths = slices.Clone(v.Paths)
 	for i, p := range v.Paths {
 		v.Paths[i] = Path{p[flows.B], p[flows.A]}
@@ -137,7 +149,7 @@ func (v Result) Turned() Result {
 
 // Measurement is the verification as the answer for a plan's last step.
 func (v Result) Measurement() flows.Measurement {
-	m := flows.Measurement{At: v.At, OK: v.Verified(), Result: v.conclusion()}
+	m := flows.Measurement{At: v.At, OK: v.Tested(), Result: v.conclusion()}
 	if !m.OK && v.Reason != "" {
 		m.Result, m.Fix = "pods could not measure: "+v.Reason, command.Text("connect with --wait=connected where no pods can be run for it")
 	}
@@ -249,12 +261,25 @@ func (v Result) conclusion() string {
 		if v.Between == Pods {
 			return "verified" + v.from() + ", but degraded: packets pass both ways, but not as they should"
 		}
+	case Closed:
+		return "the tunnel is tested" + v.from() + ": " + v.ClosedPods()
 	case Works:
 		if v.Between == Pods {
 			return "verified" + v.from() + ": packets pass both ways"
 		}
 	}
 	return "not verified: the gateways reach each other, but no pod has tested the path"
+}
+
+// ClosedPods says whose pods are closed to the other cluster's.
+func (v Result) ClosedPods() string {
+	var sides []string
+	for side, id := range [2]wire.ClusterID{v.A, v.B} {
+		if v.Closed[side] != "" {
+			sides = append(sides, fmt.Sprintf("pods of %s are closed by --allow %s", id, v.Closed[side]))
+		}
+	}
+	return strings.Join(sides, ", ")
 }
 
 // counted is the beginning of a line about several paths.

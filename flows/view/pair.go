@@ -229,8 +229,10 @@ func FromPodToPod(ends [2]End, tested *verify.Result, now time.Time) (state Pair
 	}
 	ago := func(at time.Time) string { return max(0, now.Sub(at)).Round(time.Second).String() + " ago" }
 	switch byPods := tested != nil && tested.Between == verify.Pods && !tested.At.Before(began); {
-	case byPods && !tested.Verified():
+	case byPods && !tested.Tested():
 		return Degraded, "the last test from pod to pod, " + ago(tested.At) + ", failed"
+	case byPods && tested.Verdict() == verify.Closed:
+		return Connected, "tested with pods of its own " + ago(tested.At) + ": " + tested.ClosedPods()
 	case byPods && tested.At.After(passed):
 		return Connected, "tested from pod to pod " + ago(tested.At)
 	case passed.IsZero():

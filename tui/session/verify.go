@@ -67,8 +67,8 @@ func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdic
 		return t.Wrap("Not measured: "+v.Err.Error(), width, 0)
 	}
 	r := v.Of(of)
-	look := map[verify.Verdict]draw.Mark{verify.Unknown: draw.Unknown, verify.Works: draw.OK, verify.Degraded: draw.Warn, verify.Broken: draw.Fail}[r.Verdict()]
-	if look == draw.OK && !r.Verified() {
+	look := map[verify.Verdict]draw.Mark{verify.Unknown: draw.Unknown, verify.Works: draw.OK, verify.Degraded: draw.Warn, verify.Broken: draw.Fail, verify.Closed: draw.OK}[r.Verdict()]
+	if look == draw.OK && !r.Tested() {
 		look = draw.Unknown
 	}
 	found := r.Measurement().Result
@@ -82,7 +82,7 @@ func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdic
 	lines := []string{t.State(look, found, 0) + t.Faint.Render(", "+age(now.Sub(r.At))+" ago")}
 	for _, text := range r.Lines() {
 		// Its last line says what the first one here does.
-		if !strings.HasPrefix(text, "verified") && !strings.HasPrefix(text, "not verified") {
+		if !strings.HasPrefix(text, "verified") && !strings.HasPrefix(text, "not verified") && !strings.HasPrefix(text, "the tunnel is tested") {
 			text = strings.TrimSuffix(text, " (pod to pod)") // as the first line says
 			lines = append(lines, t.Wrap(text, width-2, 4)...)
 		}
