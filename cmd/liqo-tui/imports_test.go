@@ -65,6 +65,7 @@ var importRules = []struct {
 	{"gateway/virtualnode", and(kernel, screen, own("flows", "tui", "kube"), but("gateway", "gateway/virtualnode", "gateway/remote"))},
 	{"gateway/virtualnode/decide", and(clients, kernel, screen, effects, own("flows", "kube", "tui"), but("gateway", "gateway/virtualnode/decide"))},
 	{"gateway/remote", and(kernel, screen, own("flows", "tui", "kube", "render", "internal/wire"), but("gateway", "gateway/remote"))},
+	{"gateway/exports", and(kernel, screen, own("flows", "tui", "kube", "render"), but("gateway", "gateway/exports"))},
 	{"gateway", allBut(standard, "internal/ipam", "golang.zx2c4.com/wireguard/wgctrl/wgtypes")},
 	{"gateway/ping", allBut(standard)},
 	{"gateway/pathmtu", allBut(standard, "golang.org/x/sys/unix")},

@@ -1,0 +1,66 @@
+package exports
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+)
+
+// Rules say which slices a peer may read, and which parts of them.
+type Rules struct {
+	Cluster wire.ClusterID // whose exports these are
+	Peer    wire.ClusterID
+	Pods    []netip.Prefix // the cluster's pod ranges
+}
+
+// Served returns the part of a slice that the peer may read; nil if it may read nothing of it. It
+// leaves out endpoints outside of the cluster's pod ranges: peers can't reach them, and whoever may
+// write EndpointSlices must not announce other hosts. outside is the number of endpoints left out.
+func (r Rules) Served(s *discoveryv1.EndpointSlice) (out *discoveryv1.EndpointSlice, outside int) {
+	if s.Labels[mcsv1beta1.LabelSourceCluster] != string(r.Cluster) || s.Labels[discoveryv1.LabelManagedBy] != wire.ManagedBy ||
+		s.Labels[mcsv1beta1.LabelServiceName] == "" || s.AddressType != discoveryv1.AddressTypeIPv4 {
+		return nil, 0
+	}
+	head, ok := s.Annotations[wire.AnnotationServiceHead]
+	to, limited := s.Annotations[wire.AnnotationExportTo]
+	if !ok || limited && !slices.ContainsFunc(strings.Split(to, ","), func(id string) bool { return strings.TrimSpace(id) == string(r.Peer) }) {
+		return nil, 0
+	}
+	// Each field is named here, so that nothing travels by accident. A node's name would make kube-proxy
+	// take an endpoint for one of its own node.
+	out = &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: s.Name, Annotations: map[string]string{wire.AnnotationServiceHead: head},
+			Labels: map[string]string{
+				mcsv1beta1.LabelSourceCluster: string(r.Cluster), mcsv1beta1.LabelServiceName: s.Labels[mcsv1beta1.LabelServiceName],
+				discoveryv1.LabelManagedBy: wire.ManagedBy,
+			},
+		},
+		AddressType: s.AddressType, Endpoints: []discoveryv1.Endpoint{}, Ports: s.Ports,
+	}
+	for _, e := range s.Endpoints {
+		if !r.reachable(e.Addresses) {
+			outside++
+			continue
+		}
+		out.Endpoints = append(out.Endpoints, discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: e.Conditions, Hostname: e.Hostname, Zone: e.Zone})
+	}
+	return out, outside
+}
+
+// reachable reports whether all addresses are of the cluster's pod ranges.
+func (r Rules) reachable(addresses []string) bool {
+	for _, text := range addresses {
+		a, err := netip.ParseAddr(text)
+		if err != nil || !slices.ContainsFunc(r.Pods, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			return false
+		}
+	}
+	return len(addresses) > 0
+}
