@@ -62,9 +62,11 @@ type Server struct {
 	lastWatch time.Time
 	endStream context.CancelFunc // ends the present watch; nil if there is none
 
-	lists   atomic.Int64
 	streams atomic.Int64 // watches that run now
 }
+
+// Watched reports whether the peer watches now.
+func (s *Server) Watched() bool { return s.streams.Load() > 0 }
 
 // Serve answers requests that come to l, until ctx ends. Then it ends all streams and connections.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
@@ -143,7 +145,6 @@ func (s *Server) list(w http.ResponseWriter) {
 		later(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, left, "one list in 5 s")
 		return
 	}
-	s.lists.Add(1)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(listTime))
 	w.Header().Set("Content-Type", "application/json")
 	_, err := fmt.Fprintf(w, `{"kind":"EndpointSliceList","apiVersion":%q,"metadata":{"resourceVersion":"%d"},"items":[`, sliceType.APIVersion, version)
