@@ -182,6 +182,9 @@ const (
 	// AnnotationServiceHead on a multi-cluster EndpointSlice of this cluster, and on a copy of a peer's,
 	// describes the exported Service: a services.Head in JSON, at most 15 KiB.
 	AnnotationServiceHead = "liqo-tui.dev/service"
+	// AnnotationContent on a copy of a peer's EndpointSlice is a sum of what the gateway has written. So a
+	// gateway that starts again writes only the copies that differ.
+	AnnotationContent = "liqo-tui.dev/content"
 	// AnnotationExportTo on a ServiceExport lists the cluster IDs of the peers that get the Service, with
 	// commas between them. If it is absent, all peers get the Service. The multi-cluster EndpointSlices
 	// of the Service have it, too. Peers don't get the annotation.

@@ -1,0 +1,200 @@
+package exports
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+)
+
+const (
+	// page is the number of copies that are read at once.
+	page = 250
+	// writers is the number of writes at the same time while a list is read.
+	writers   = 4
+	writeTime = 20 * time.Second // of one request
+)
+
+// Writer is a Sink that keeps a peer's slices as EndpointSlices of one namespace, in which nothing but
+// the operator uses them.
+type Writer struct {
+	Client    client.Client
+	Reader    client.Reader // without a cache
+	Namespace string
+	Peer      wire.ClusterID
+	// Owner is an object of the namespace. The copies are deleted when it is deleted.
+	Owner metav1.OwnerReference
+
+	batch *errgroup.Group // the writes of the present list; nil outside of a list
+	seen  map[string]bool // the copies of the present list
+
+	mu      sync.Mutex
+	sums    map[string]string // of the copies that the namespace has, by name
+	refused map[types.NamespacedName]error
+}
+
+// Begin reads which copies there are. So a gateway that starts again writes only what differs.
+func (w *Writer) Begin(ctx context.Context) error {
+	sums := map[string]string{}
+	for token := ""; ; {
+		all := &metav1.PartialObjectMetadataList{}
+		all.SetGroupVersionKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"))
+		if err := w.Reader.List(ctx, all, client.InNamespace(w.Namespace), client.MatchingLabels(w.labels()), client.Limit(page), client.Continue(token)); err != nil {
+			return fmt.Errorf("read the copies of the peer's slices: %w", err)
+		}
+		for _, o := range all.Items {
+			sums[o.Name] = o.Annotations[wire.AnnotationContent]
+		}
+		if token = all.Continue; token == "" {
+			break
+		}
+	}
+	w.sums, w.seen, w.refused = sums, map[string]bool{}, map[types.NamespacedName]error{}
+	w.batch = &errgroup.Group{}
+	w.batch.SetLimit(writers)
+	return nil
+}
+
+// Put writes a slice, if it differs from its copy. While a list is read, End returns the error.
+func (w *Writer) Put(ctx context.Context, from types.NamespacedName, s *discoveryv1.EndpointSlice) (refused, err error) {
+	o, err := w.copyOf(from, s)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	same := w.sums[o.Name] == o.Annotations[wire.AnnotationContent]
+	w.mu.Unlock()
+	listing := w.batch != nil
+	if listing {
+		w.seen[o.Name] = true
+	}
+	switch {
+	case same:
+		return nil, nil
+	case !listing:
+		return split(w.write(ctx, o))
+	}
+	w.batch.Go(func() error {
+		refused, err := split(w.write(ctx, o))
+		if refused != nil {
+			w.mu.Lock()
+			w.refused[from] = refused
+			w.mu.Unlock()
+		}
+		return err
+	})
+	return nil, nil
+}
+
+// split tells an object that the API server refuses from a failure.
+func split(err error) (refused, failure error) {
+	if refusedHere(err) {
+		return err, nil
+	}
+	return nil, err
+}
+
+// Drop deletes the copy of a slice. While a list is read, End does so.
+func (w *Writer) Drop(ctx context.Context, from types.NamespacedName) error {
+	if w.batch != nil {
+		return nil
+	}
+	return w.remove(ctx, copyName(from))
+}
+
+// End ends a list. If the list is complete, End deletes the copies of slices that it lacks, and returns
+// the slices that the API server refuses.
+func (w *Writer) End(ctx context.Context, complete bool) (refused map[types.NamespacedName]error, err error) {
+	err = w.batch.Wait()
+	w.batch = nil
+	if err != nil || !complete {
+		return nil, err
+	}
+	for name := range w.sums {
+		if !w.seen[name] {
+			if err := w.remove(ctx, name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	w.seen = nil
+	return w.refused, nil
+}
+
+func (w *Writer) write(ctx context.Context, o *discoveryv1.EndpointSlice) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return fmt.Errorf("write the copy %s: %w", o.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	u := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	// The copies belong to this program alone, so this undoes changes by others.
+	if err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(wire.GatewayReporter), client.ForceOwnership); err != nil {
+		return fmt.Errorf("write the copy %s: %w", o.Name, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sums[o.Name] = o.Annotations[wire.AnnotationContent]
+	return nil
+}
+
+func (w *Writer) remove(ctx context.Context, name string) error {
+	if _, ok := w.sums[name]; !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	o := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}}
+	if err := w.Client.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the copy %s: %w", name, err)
+	}
+	delete(w.sums, name)
+	return nil
+}
+
+// labels are those by which the copies are found.
+func (w *Writer) labels() map[string]string {
+	return map[string]string{wire.LabelRemoteCluster: string(w.Peer), discoveryv1.LabelManagedBy: wire.ManagedBy}
+}
+
+// copyOf returns the copy of a slice that was admitted, with a sum of its content.
+func (w *Writer) copyOf(from types.NamespacedName, s *discoveryv1.EndpointSlice) (*discoveryv1.EndpointSlice, error) {
+	o := s.DeepCopy()
+	o.TypeMeta, o.Namespace, o.Name, o.OwnerReferences = sliceType, w.Namespace, copyName(from), []metav1.OwnerReference{w.Owner}
+	if o.Labels == nil {
+		o.Labels = map[string]string{}
+	}
+	maps.Copy(o.Labels, w.labels())
+	if o.Annotations == nil {
+		o.Annotations = map[string]string{}
+	}
+	if o.Endpoints == nil {
+		o.Endpoints = []discoveryv1.Endpoint{}
+	}
+	content, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("write the copy %s: %w", o.Name, err)
+	}
+	sum := sha256.Sum256(content)
+	o.Annotations[wire.AnnotationContent] = hex.EncodeToString(sum[:16])
+	return o, nil
+}
+
+// copyName is the name that services.Admit gives the copy of a slice: no namespace has a dot.
+func copyName(from types.NamespacedName) string { return from.Namespace + "." + from.Name }
