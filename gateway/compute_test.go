@@ -105,6 +105,7 @@ func TestStatesRead(t *testing.T) {
 		compute func() (KernelState, error)
 	}{
 		{"server.txt", func() (KernelState, error) { return Compute(serverInputs()) }},
+		{"services.txt", func() (KernelState, error) { in := serverInputs(); in.Services = true; return Compute(in) }},
 		{"client.txt", func() (KernelState, error) { return Compute(clientInputs()) }},
 		{"hub.txt", func() (KernelState, error) { return Compute(hubInputs()) }},
 		{"renumbering.txt", func() (KernelState, error) { return Compute(renumberingInputs()) }},

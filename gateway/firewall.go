@@ -137,6 +137,8 @@ const (
 	UDPSourcePort                       // Number
 	UDPDestinationPortIn                // Name: set of ports
 	UDPSourcePortIn                     // Name: set of ports
+	TCPDestinationPort                  // Number
+	TCPSourcePort                       // Number
 	ICMP
 	ICMPUnreachable // also: needs fragmentation
 	Related         // to a connection, as ICMP errors are
@@ -146,8 +148,9 @@ const (
 	Masqueraded     // from the side that began the connection, with a translated source
 	MarkIs          // Number
 	TCPSYN
-	SetZone // Number
-	SetMark // Number
+	TCPOpens // the first packet of a connection: SYN without ACK
+	SetZone  // Number
+	SetMark  // Number
 	// MarkByInput and MarkByDestination are also conditions. The rest of the rule applies only
 	// to packets for which the map has a value.
 	MarkByInput       // Name: map of interfaces to marks
@@ -174,7 +177,7 @@ const (
 // Statement is one step of a rule.
 type Statement struct {
 	Op     Op
-	Not    bool // conditions on sets, InputIs and DestinationUnicast only
+	Not    bool // conditions on sets, InputIs, DestinationUnicast and TCPOpens only
 	Name   string
 	Number uint32
 	Addr   netip.Addr
@@ -234,6 +237,10 @@ func (s Statement) String() string {
 		return "udp dport " + in
 	case UDPSourcePortIn:
 		return "udp sport " + in
+	case TCPDestinationPort:
+		return fmt.Sprintf("tcp dport %d", s.Number)
+	case TCPSourcePort:
+		return fmt.Sprintf("tcp sport %d", s.Number)
 	case ICMP:
 		return "meta l4proto icmp"
 	case ICMPUnreachable:
@@ -252,6 +259,11 @@ func (s Statement) String() string {
 		return "ct direction original ct status snat"
 	case TCPSYN:
 		return "tcp flags syn"
+	case TCPOpens:
+		if s.Not {
+			return "tcp flags & (syn | ack) != syn"
+		}
+		return "tcp flags & (syn | ack) == syn"
 	case SetZone:
 		return fmt.Sprintf("ct zone set %d", s.Number)
 	case SetMark:

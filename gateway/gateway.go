@@ -169,6 +169,7 @@ type Inputs struct {
 	Nodes       []Node
 	Hosts       []Host
 	Peers       []Peer
+	Services    bool // the gateways tell each other which Services their clusters export
 
 	fits bool // [Inputs.Fitting] has left Nodes
 }
@@ -214,6 +215,9 @@ const (
 	// PathMTUPort is the port at which a gateway answers questions about the path's MTU
 	// inside the tunnel. Liqo's gateways don't answer them.
 	PathMTUPort = 12346
+	// ExportsPort is the TCP port at which a gateway serves its cluster's exported Services
+	// inside the tunnel, if [Inputs.Services] is set.
+	ExportsPort = 6095
 	// FabricPort carries node-to-gateway VXLAN. It is next to Liqo's Geneve
 	// port 6091 and away from 4789 and 8472, which CNIs use.
 	FabricPort = 6092

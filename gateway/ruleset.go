@@ -30,10 +30,10 @@ func (in Inputs) firewall(peers []Peer) Table {
 		Chains: []Chain{
 			{Name: "classify", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: classifyRules(peers)},
 			{Name: "nodes", Type: "filter", Hook: "prerouting", Priority: afterConntrack, Rules: closedRules()},
-			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: outputRules(peers)},
+			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: in.outputRules(peers)},
 			{Name: "own-errors", Type: "route", Hook: "output", Priority: priorityMangle, Rules: errorRules()},
 			{Name: "translate-destination", Type: "nat", Hook: "prerouting", Priority: priorityDNAT, Rules: in.destinationRules()},
-			{Name: "own-address", Type: "filter", Hook: "input", Priority: priorityFilter, Rules: inputRules(peers)},
+			{Name: "own-address", Type: "filter", Hook: "input", Priority: priorityFilter, Rules: in.inputRules(peers)},
 			{Name: "clamp", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: in.clampRules(peers)},
 			{Name: "answered", Type: "filter", Hook: "forward", Priority: priorityFilter, Rules: answeredRules()},
 			{Name: "translate-source", Type: "nat", Hook: "postrouting", Priority: prioritySNAT, Rules: in.sourceRules()},
@@ -148,19 +148,25 @@ func (s *Set) addPort(port uint16, about string) {
 	}
 }
 
-func untrackedOutput() []FirewallRule {
+func (in Inputs) untrackedOutput() []FirewallRule {
 	inside := Statement{Op: OutputIn, Name: setTunnels}
-	return []FirewallRule{
+	rules := []FirewallRule{
 		rule("between nodes and gateways", Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: Untrack}),
 		rule("pings, and answers to them", inside, Statement{Op: UDPSourcePort, Number: PingPort}, Statement{Op: Untrack}),
 		rule("answers about the path's MTU", inside, Statement{Op: UDPSourcePort, Number: PathMTUPort}, Statement{Op: Untrack}),
 		rule("questions about the path's MTU", inside, Statement{Op: UDPDestinationPort, Number: PathMTUPort}, Statement{Op: Untrack}),
 	}
+	if in.Services {
+		rules = append(rules,
+			rule("exported Services", inside, Statement{Op: TCPSourcePort, Number: ExportsPort}, Statement{Op: Untrack}),
+			rule("questions about exported Services", inside, Statement{Op: TCPDestinationPort, Number: ExportsPort}, Statement{Op: Untrack}))
+	}
+	return rules
 }
 
 // outputRules returns the rules for the gateway's own packets.
-func outputRules(peers []Peer) []FirewallRule {
-	rules := untrackedOutput()
+func (in Inputs) outputRules(peers []Peer) []FirewallRule {
+	rules := in.untrackedOutput()
 	for _, set := range portSets(peers) {
 		port := Statement{Op: UDPSourcePortIn, Name: set.Name}
 		if set.Name == setPortsThere {
@@ -204,8 +210,8 @@ func (in Inputs) destinationRules() []FirewallRule {
 
 // inputRules let a tunnel reach the gateway's ping responder and nothing else of the
 // gateway. Only the tunnel leads to the responder, because nothing else authenticates
-// pings.
-func inputRules(peers []Peer) []FirewallRule {
+// pings. The same is true of exported Services, if the gateways tell each other of them.
+func (in Inputs) inputRules(peers []Peer) []FirewallRule {
 	mine := Statement{Op: InputDestinationIn, Name: setEnds}
 	ping := Statement{Op: UDPDestinationPort, Number: PingPort}
 	question := Statement{Op: UDPDestinationPort, Number: PathMTUPort}
@@ -216,14 +222,28 @@ func inputRules(peers []Peer) []FirewallRule {
 			Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: UDPDestinationPortIn, Name: setPortsHere},
 			Statement{Op: Count, Name: Arrived}, Statement{Op: Accept}))
 	}
-	return append(rules,
+	rules = append(rules,
 		rule("ping between gateways", mine, ping, Statement{Op: Accept}),
-		rule("question about the path's MTU", mine, question, Statement{Op: Accept}),
+		rule("question about the path's MTU", mine, question, Statement{Op: Accept}))
+	exports := Statement{Op: TCPDestinationPort, Number: ExportsPort}
+	if in.Services {
+		// Connections between gateways are not tracked. A packet that begins a connection must
+		// not reach another port of this pod by having the port of an answer.
+		rules = append(rules,
+			rule("question about exported Services", mine, exports, Statement{Op: Accept}),
+			rule("and the answers to this gateway's questions", mine, Statement{Op: TCPSourcePort, Number: ExportsPort},
+				Statement{Op: TCPOpens, Not: true}, Statement{Op: Accept}))
+	}
+	rules = append(rules,
 		rule("", mine, Statement{Op: ICMP}, Statement{Op: Accept}),
 		rule("a tunnel leads to nothing else of this pod", Statement{Op: InputIn, Name: setTunnels}, count, drop),
 		rule("pings are believed because they come through a tunnel", ping, count, drop),
 		rule("and so are questions about the path's MTU", question, count, drop),
 	)
+	if in.Services {
+		rules = append(rules, rule("the peer's gateway alone learns the exported Services", exports, count, drop))
+	}
+	return rules
 }
 
 // clampRules limit the length of TCP segments to the length that the tunnel carries. Some senders

@@ -35,6 +35,7 @@ const (
 	portDestination = 2
 	tcpFlags        = 13
 	tcpSYN          = 0x02
+	tcpACK          = 0x10
 	maxsegValue     = 2                 // of the option
 	aboutTo         = 8 + ipDestination // behind the header of an ICMP error
 	frameDirection  = 8 + 8 + 2         // behind the headers of UDP and VXLAN, in the MAC
@@ -104,13 +105,17 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 	case gateway.InputDestinationIn:
 		return []expr.Any{load(expr.MetaKeyIIFNAME), address(ipDestination, registerKey), member}, nil
 	case gateway.UDPDestinationPort:
-		return udpPort(portDestination, equal(binary.BigEndian.AppendUint16(nil, uint16(st.Number)))), nil
+		return portIs(unix.IPPROTO_UDP, portDestination, equal(binary.BigEndian.AppendUint16(nil, uint16(st.Number)))), nil
 	case gateway.UDPSourcePort:
-		return udpPort(portSource, equal(binary.BigEndian.AppendUint16(nil, uint16(st.Number)))), nil
+		return portIs(unix.IPPROTO_UDP, portSource, equal(binary.BigEndian.AppendUint16(nil, uint16(st.Number)))), nil
 	case gateway.UDPDestinationPortIn:
-		return udpPort(portDestination, member), nil
+		return portIs(unix.IPPROTO_UDP, portDestination, member), nil
 	case gateway.UDPSourcePortIn:
-		return udpPort(portSource, member), nil
+		return portIs(unix.IPPROTO_UDP, portSource, member), nil
+	case gateway.TCPDestinationPort:
+		return portIs(unix.IPPROTO_TCP, portDestination, equal(binary.BigEndian.AppendUint16(nil, uint16(st.Number)))), nil
+	case gateway.TCPSourcePort:
+		return portIs(unix.IPPROTO_TCP, portSource, equal(binary.BigEndian.AppendUint16(nil, uint16(st.Number)))), nil
 	case gateway.ICMPUnreachable:
 		return []expr.Any{
 			load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_ICMP}),
@@ -131,12 +136,13 @@ func compileStatement(st gateway.Statement, ids map[string]uint32) ([]expr.Any, 
 	case gateway.Masqueraded:
 		return append(direction(expr.CtDirOriginal), connectionBit(expr.CtKeySTATUS, 1<<4)...), nil // IPS_SRC_NAT
 	case gateway.TCPSYN:
-		return []expr.Any{
-			load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_TCP}),
-			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: tcpFlags, Len: 1},
-			&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 1, Mask: []byte{tcpSYN}, Xor: []byte{0}},
-			&expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: []byte{0}},
-		}, nil
+		return tcpBits(tcpSYN, &expr.Cmp{Op: expr.CmpOpNeq, Register: register, Data: []byte{0}}), nil
+	case gateway.TCPOpens:
+		is := equal([]byte{tcpSYN})
+		if st.Not {
+			is.Op = expr.CmpOpNeq
+		}
+		return tcpBits(tcpSYN|tcpACK, is), nil
 	case gateway.MarkByInput:
 		return []expr.Any{load(expr.MetaKeyIIFNAME), found, setMark()}, nil
 	case gateway.MarkByDestination:
@@ -226,9 +232,18 @@ func connectionBit(key expr.CtKey, bit uint32) []expr.Any {
 	}
 }
 
-func udpPort(offset uint32, is expr.Any) []expr.Any {
+// tcpBits compares some of the flags of a TCP packet.
+func tcpBits(mask byte, is *expr.Cmp) []expr.Any {
 	return []expr.Any{
-		load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_UDP}),
+		load(expr.MetaKeyL4PROTO), equal([]byte{unix.IPPROTO_TCP}),
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: tcpFlags, Len: 1},
+		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 1, Mask: []byte{mask}, Xor: []byte{0}}, is,
+	}
+}
+
+func portIs(protocol byte, offset uint32, is expr.Any) []expr.Any {
+	return []expr.Any{
+		load(expr.MetaKeyL4PROTO), equal([]byte{protocol}),
 		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2}, is,
 	}
 }
