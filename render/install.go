@@ -83,6 +83,8 @@ type InstallParams struct {
 	// Announce is the URL of the API server that nodes announce in their LANs, together with the
 	// cluster's ID. If it is "" or [AnnounceNone], nodes announce nothing.
 	Announce string
+	// Services makes the cluster's gateways exchange exported Services with their peers.
+	Services bool
 }
 
 // AnnounceNone is the value of Announce with which an admin ends an earlier announcement.
@@ -144,6 +146,11 @@ func Install(p InstallParams) ([]wire.Object, error) {
 	objs = append(objs, reserved(p)...)
 	objs = append(objs, programs...)
 	objs = append(objs, templates...)
+	if p.Services {
+		if err := exchange(objs, p.ClusterID); err != nil {
+			return nil, err
+		}
+	}
 	apply.Sort(objs)
 	return objs, nil
 }

@@ -24,7 +24,7 @@ import (
 func allRights(t *testing.T) []wire.Object {
 	t.Helper()
 	pods := &render.ProgramSettings{PodSettings: render.PodSettings{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}}}
-	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "x", Peering: render.PeeringBoth, Pods: pods})
+	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "x", Peering: render.PeeringBoth, Pods: pods, Services: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +35,7 @@ func allRights(t *testing.T) []wire.Object {
 	g := render.Gateway{Tenant: tenant, Name: "milan", Owner: dials}
 	role := g.Role()
 	role.Rules = append(role.Rules, g.LeaderRules([]string{"gw-milan-0"})...)
+	role.Rules = append(role.Rules, g.ServicesRules()...)
 	node := peering.NodeProgram{VirtualNode: &offloadingv1beta1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "milan"},
 		Spec:       offloadingv1beta1.VirtualNodeSpec{ClusterID: "milan", KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "k"}},

@@ -157,6 +157,11 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 			default:
 				return fmt.Errorf("--role %q: want server or client", role)
 			}
+			if o.Services != "" {
+				if err := o.Services.Validate(); err != nil {
+					return fmt.Errorf("--services: %w", err)
+				}
+			}
 			o.Gateway.Tenant.Remote = wire.ClusterID(remote)
 			if o.PodIP, err = addressFrom("POD_IP"); err != nil {
 				return err
@@ -182,6 +187,7 @@ func tunnelCommand(log *slog.Logger) *cobra.Command {
 	f.StringVar(&remote, "remote-cluster-id", "", "the peer's cluster ID")
 	f.StringVar(&o.MetricsAddress, "metrics-address", ":8082", "where Prometheus asks for metrics; 0 for nowhere")
 	f.BoolVar(&o.Shared, "leader-election", false, "several pods share the tunnel: only the one with the Lease holds it")
+	f.StringVar((*string)(&o.Services), "services", "", "this cluster's ID: the gateways tell each other which Services their clusters export")
 	f.StringVar(&o.KeysDir, "keys-dir", "/etc/wireguard/keys", "directory with the file privateKey")
 	return cmd
 }

@@ -24,7 +24,7 @@ import (
 
 // read collects the inputs from which the tunnel's state is computed.
 func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
-	in := gateway.Inputs{PodIP: g.options.PodIP, NodeIP: g.options.NodeIP}
+	in := gateway.Inputs{PodIP: g.options.PodIP, NodeIP: g.options.NodeIP, Services: g.options.Services != ""}
 	var s setup
 	peer := gateway.Peer{ClusterID: string(g.options.Gateway.Tenant.Remote), Role: g.options.Role}
 	// This input is read first, because the report contains it even if another input is missing.

@@ -169,7 +169,7 @@ func (h *history) news(now time.Time, value networkingv1beta1.ConnectionStatusVa
 		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 ||
 		r.Endpoint != h.last.Endpoint && now.Sub(h.written) >= lookInterval ||
 		r.PathMTU != h.last.PathMTU || r.Generation != h.last.Generation || r.NextKey != h.last.NextKey || r.Allow != h.last.Allow ||
-		!slices.Equal(r.Also, h.last.Also)
+		!slices.Equal(r.Also, h.last.Also) || servicesNews(r.Services, h.last.Services)
 }
 
 // earlier returns the last report of another process.
@@ -184,7 +184,11 @@ func (g *gatewayAgent) observe(now time.Time) (networkingv1beta1.ConnectionStatu
 	g.mu.Lock()
 	s := g.setup
 	g.mu.Unlock()
-	return reportOf(now, g.options.Role, s, g.status(now))
+	value, r := reportOf(now, g.options.Role, s, g.status(now))
+	if g.services != nil {
+		r.Services = g.services.report()
+	}
+	return value, r
 }
 
 // reportOf derives a tunnel's state, and the reason for it, from its setup and its status.

@@ -51,6 +51,9 @@ type TunnelOptions struct {
 	// then holds the tunnel, and the others stand by.
 	Pod    string
 	Shared bool
+	// Services is this cluster's ID, if the gateways tell each other which Services their clusters
+	// export; "" otherwise.
+	Services wire.ClusterID
 }
 
 // RunTunnel keeps one end of a tunnel working until ctx ends. If the machine can't be a gateway,
@@ -128,6 +131,11 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	if err != nil {
 		return err
 	}
+	if o.Services != "" && g.tunnel != nil {
+		if g.services, err = newExchange(ctx, mgr, config, g); err != nil {
+			return err
+		}
+	}
 	if err := mgr.Add(runnable(g.report)); err != nil {
 		return err
 	}
@@ -181,6 +189,7 @@ type gatewayAgent struct {
 	woken        chan struct{} // wakes the loop of report
 	holds        atomic.Bool   // this pod holds the tunnel; used if the gateway has several pods
 	standby      atomic.Bool   // another pod holds the tunnel, and reports
+	services     *exchange     // nil if the gateways do not exchange Services
 
 	reading   sync.Mutex         // allows one Reconcile at a time
 	key       gateway.PrivateKey // the last key that was read
@@ -293,6 +302,9 @@ func (g *gatewayAgent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resu
 			s.also = append(s.also, a.Seen)
 		}
 		err = g.tunnel.Set(w)
+		if g.services != nil {
+			g.services.set(ctx, w.Inputs.Local.Pod, w.Inputs.Peers[0].Real.Pod)
+		}
 	}
 	s.problem = err
 	g.mu.Lock()

@@ -32,6 +32,7 @@ type inputs struct {
 	pods          []corev1.Pod                     // all pods of the gateway, by name
 	nodeIPs       []string                         // addresses of the nodes of these pods
 	host          netip.Addr                       // of the node of pod, if this node forwards packets to pods
+	services      bool                             // the pods exchange Services with the peer
 	replicas      int                              // how many pods share the tunnel
 	told          string                           // the pod's address that the nodes know; "" if they know none
 	toldVersion   string                           // of the InternalFabric with told
@@ -205,6 +206,9 @@ func (in *inputs) supports() ([]wire.Object, error) {
 		}
 		role.Rules = append(role.Rules, g.LeaderRules(names)...)
 	}
+	if in.services {
+		role.Rules = append(role.Rules, g.ServicesRules()...)
+	}
 	if in.shared() {
 		objects = append(objects, g.Lease())
 	}
@@ -339,5 +343,6 @@ func (in *inputs) deployment() (*appsv1.Deployment, error) {
 	if in.shared() {
 		render.ShareTunnel(d)
 	}
+	in.services = render.ExchangesServices(&d.Spec.Template.Spec)
 	return d, nil
 }

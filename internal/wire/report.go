@@ -64,6 +64,38 @@ type Report struct {
 	// Generation is the generation of the GatewayServer or GatewayClient that was in force
 	// when the peer last answered a ping; 0 if it never did, or if that is not known.
 	Generation int64 `json:"generation,omitempty"`
+	// Services is about the Services that both clusters export; nil if the gateway does not exchange
+	// them.
+	Services *ServicesReport `json:"services,omitempty"`
+}
+
+// ServicesReport says which exported Services a gateway serves to its peer, and what it has read of
+// the peer's. It counts EndpointSlices.
+type ServicesReport struct {
+	// Served is what the peer may read. Watched is set while the peer does.
+	Served  int  `json:"served"`
+	Watched bool `json:"watched,omitempty"`
+	// Outside counts endpoints that are not served, because they are in none of the pod ranges.
+	Outside int `json:"outside,omitempty"`
+	// ServeProblem is the reason that nothing is served now.
+	ServeProblem string `json:"serveProblem,omitempty"`
+	// Received is what was taken of the peer's. Refused are the reasons to take no more, the most
+	// frequent first, four at most.
+	Received int              `json:"received"`
+	Refused  []RefusedExports `json:"refused,omitempty"`
+	// Complete is when all was last read; nil: never. Heard is when the peer last said something:
+	// what was received may be as old.
+	Complete *time.Time `json:"complete,omitempty"`
+	Heard    *time.Time `json:"heard,omitempty"`
+	// Problem is the reason that nothing is received now.
+	Problem string `json:"problem,omitempty"`
+}
+
+// RefusedExports are slices of the peer that were refused, or taken in part, for one reason.
+type RefusedExports struct {
+	Reason  string `json:"reason"`
+	Slices  int    `json:"slices"`
+	Example string `json:"example"` // namespace and name of one of them
 }
 
 // Movement is a tunnel's traffic in bytes within the time Over.
