@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Opening is traffic that a firewall has to allow for a connection. Answers use the same
@@ -13,13 +14,17 @@ import (
 type Opening struct {
 	From, To string // owners of addresses, and the addresses as far as they are known
 	Brief    string // From with the first addresses of many
-	Protocol string
-	Port     int32
-	For      string
+	Protocol string // "all" of what a node forwards
+	Port     int32  // 0 of what a node forwards
+	// Device is the device of each node between which and its pods the node has to forward packets,
+	// in both directions; "" if the way is between machines.
+	Device string
+	For    string
 }
 
 // Openings returns the traffic that the firewalls between and inside of two clusters have
-// to allow for their connection: the tunnel, and the way from nodes to their own gateway.
+// to allow for their connection: the tunnel, the way from nodes to their own gateway, and what
+// nodes forward to and from their pods.
 // failed has the reasons that the tunnel's opening is unknown.
 func Openings(f flows.Facts) (open []Opening, failed []Result) {
 	failed = slices.DeleteFunc(Diagnose(f, nil), func(r Result) bool {
@@ -45,10 +50,16 @@ func Openings(f flows.Facts) (open []Opening, failed []Result) {
 		tunnel(client, string(in.cluster(server).ID), address, port)
 	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
-		if c := in.cluster(side); c.Can().FabricPort && len(c.Nodes) > 1 {
-			all := "all nodes of " + string(c.ID)
+		c := in.cluster(side)
+		if !c.Can().FabricPort {
+			continue
+		}
+		if len(c.Nodes) > 1 {
+			all := fmt.Sprintf("all nodes of %s, and its gateways' pods", c.ID)
 			open = append(open, Opening{From: all, Brief: all, To: all, Protocol: "UDP", Port: flows.FabricPort, For: "between pods and their gateway"})
 		}
+		device := fmt.Sprintf("the device %s of each node of %s", wire.FabricDevice, c.ID)
+		open = append(open, Opening{From: device, Brief: device, To: "pods on this node", Protocol: "all", Device: wire.FabricDevice, For: "a node's own packet filter (firewalld, ufw, a FORWARD policy)"})
 	}
 	return open, nil
 }

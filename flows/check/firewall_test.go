@@ -30,7 +30,8 @@ func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 	}
 	want := []check.Opening{
 		{From: "rome, 172.18.0.2, 172.18.0.3; behind NAT, its public address", To: "milan, 172.18.0.20", Protocol: "UDP", Port: 30020, For: "the tunnel, which rome dials"},
-		{From: "all nodes of rome", To: "all nodes of rome", Protocol: "UDP", Port: flows.FabricPort, For: "between pods and their gateway"},
+		{From: "all nodes of rome, and its gateways' pods", To: "all nodes of rome, and its gateways' pods", Protocol: "UDP", Port: flows.FabricPort, For: "between pods and their gateway"},
+		forwarded("rome"), forwarded("milan"),
 	}
 	for i := range want {
 		want[i].Brief = want[i].From // there are few addresses
@@ -39,14 +40,14 @@ func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	f.Sides[flows.A].Software = flows.Liqo // which has its own ways
-	if open, _ := check.Openings(f); len(open) != 1 {
-		t.Errorf("got %+v, want the tunnel alone", open)
+	if open, _ := check.Openings(f); len(open) != 2 || open[1].Device != forwarded("milan").Device {
+		t.Errorf("got %+v, want the tunnel, and what milan's nodes forward", open)
 	}
 
 	relayed(&f, "relay.example.org")
 	var dialled []string
 	open, _ = check.Openings(f)
-	for _, o := range open {
+	for _, o := range open[:2] {
 		dialled = append(dialled, fmt.Sprintf("%.4s to %s %s %d", o.From, o.To, o.Protocol, o.Port))
 	}
 	if diff := cmp.Diff([]string{"rome to the relay, relay.example.org UDP 4500", "mila to the relay, relay.example.org UDP 4501"}, dialled); diff != "" {
@@ -57,6 +58,11 @@ func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 	if open, failed := check.Openings(f); len(open) > 0 || len(failed) != 1 || failed[0].ID != check.Gateways {
 		t.Errorf("without a client's gateway: got %+v and %s", open, text(failed))
 	}
+}
+
+// A node's own filter can cut off its pods while gateways and nodes reach each other.
+func forwarded(id string) check.Opening {
+	return check.Opening{From: "the device liqo-fabric of each node of " + id, To: "pods on this node", Protocol: "all", Device: "liqo-fabric", For: "a node's own packet filter (firewalld, ufw, a FORWARD policy)"}
 }
 
 // What is so at both ends is said once.

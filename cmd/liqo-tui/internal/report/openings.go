@@ -23,7 +23,8 @@ type Opening struct {
 	From     string `json:"from"`
 	To       string `json:"to"`
 	Protocol string `json:"protocol"`
-	Port     int32  `json:"port"`
+	Port     int32  `json:"port"`             // 0 with a device
+	Device   string `json:"device,omitempty"` // nodes forward everything between it and their pods, both ways
 	For      string `json:"for"`
 }
 
@@ -31,7 +32,7 @@ type Opening struct {
 func OpeningsOf(f flows.Facts, open []check.Opening) OpeningsDocument {
 	d := OpeningsDocument{V: SchemaVersion, At: f.At.UTC(), A: string(f.Sides[flows.A].ID), B: string(f.Sides[flows.B].ID)}
 	for _, o := range open {
-		d.Openings = append(d.Openings, Opening{From: o.From, To: o.To, Protocol: o.Protocol, Port: o.Port, For: o.For})
+		d.Openings = append(d.Openings, Opening{From: o.From, To: o.To, Protocol: o.Protocol, Port: o.Port, Device: o.Device, For: o.For})
 	}
 	return d
 }
@@ -40,6 +41,10 @@ func OpeningsOf(f flows.Facts, open []check.Opening) OpeningsDocument {
 // has all addresses of a large cluster.
 func WriteOpenings(out io.Writer, open []check.Opening) {
 	for _, o := range open {
-		fmt.Fprintf(out, "allow %s port %d and replies: %s\n    from %s\n    to   %s\n", o.Protocol, o.Port, o.For, o.Brief, o.To)
+		what := fmt.Sprintf("allow %s port %d and replies", o.Protocol, o.Port)
+		if o.Device != "" {
+			what = "forward all, both ways"
+		}
+		fmt.Fprintf(out, "%s: %s\n    from %s\n    to   %s\n", what, o.For, o.Brief, o.To)
 	}
 }
