@@ -145,6 +145,7 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 		return plan, Connection{}
 	}
 	adopted, _ := Adopt(p, f)
+	adopted.OtherWay = adopted.OtherWay || dialledInVain(f, adopted.Server.Other())
 	plan.Params, plan.Kept = adopted, kept(p, adopted, f)
 	for _, err := range adopted.fits() {
 		plan.Steps = append(plan.Steps, Refuse(A, CodeUsage, "settings", FailedUsage, err.Error(), command.Text("leave it out, or choose the service type that it belongs to")))
@@ -365,6 +366,10 @@ func (c Connection) GatewayServer(side Side) Step {
 	KeepName(want, end.Server)
 	keepRequests(want, end.Server)
 	keepAnnotation(want, end.Server, wire.AnnotationInvitation)
+	keepAnnotation(want, end.Server, wire.AnnotationOtherWay)
+	if c.Params.OtherWay && end.Server == nil {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationOtherWay, "true")
+	}
 	if c.gatewaysForPeering() {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationForPeering, "true")
 	}

@@ -60,6 +60,9 @@ type Params struct {
 	Lending Lending
 	// ReplacePeer connects the other cluster in place of the one that had its ID before.
 	ReplacePeer bool
+	// OtherWay is set while the server moves to the other cluster because nothing has passed between
+	// the gateways, see [wire.AnnotationOtherWay].
+	OtherWay bool
 	// ForLending marks new objects as made for lending, see [wire.AnnotationForPeering].
 	ForLending bool
 }

@@ -43,6 +43,25 @@ func (c Connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 	return s
 }
 
+// dialledInVain reports whether a side hosts the server, and neither gateway gets anything from the other.
+func dialledInVain(f Facts, server Side) bool {
+	if !Live(f.End(server).Server) || !Live(f.End(server.Other()).Client) {
+		return false
+	}
+	for _, side := range []Side{A, B} {
+		if cause := f.End(side).Reading().Cause(f.At); cause != wire.ReasonNoHandshake && cause != wire.ReasonPeerSilent {
+			return false
+		}
+	}
+	return true
+}
+
+// OtherWayFailed reports whether the gateways did not reach each other either while the other cluster hosted
+// the server.
+func (p End) OtherWayFailed() bool {
+	return p.Server != nil && p.Server.Annotations[wire.AnnotationOtherWay] != ""
+}
+
 // goneDiff returns a deleted object as lines of a diff.
 func goneDiff(o wire.Object) string {
 	text, err := apply.LiveYAML(o)

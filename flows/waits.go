@@ -123,8 +123,13 @@ func (c Connection) tunnelFix(side Side) []command.Hint {
 		fix = append(fix, command.Hintf("or open the way, which most often a firewall blocks: allow UDP from the nodes of %s to %s port %d, and replies",
 			c.Facts.Sides[c.Params.Server.Other()].ID, strings.Join(addresses, ", "), port))
 	}
-	if cause != wire.ReasonPeerSilent && !c.Facts.Sides[B].Described { // no packet has passed in this direction yet
-		other := c.Params.Server.Other()
+	other := c.Params.Server.Other()
+	switch {
+	case cause == wire.ReasonPeerSilent, c.Facts.Sides[B].Described: // or packets have passed in this direction before
+	case c.Ends[c.Params.Server].OtherWayFailed():
+		fix = append(fix, command.Hintf("or run a relay that both clusters reach, since they did not reach each other with the server on %s either: %s",
+			c.Facts.Sides[other].ID, c.Facts.Ours("network", "connect").Flag("--relay", "HOST:PORT")))
+	default:
 		fix = append(fix, command.Hintf("or let %s host the server, which needs the same the other way round: %s",
 			c.Facts.Sides[other].ID, c.Facts.Ours("network", "connect").Flag("--server-location", [...]string{"Local", "Remote"}[other])))
 	}

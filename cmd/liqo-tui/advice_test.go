@@ -500,7 +500,7 @@ var (
 	chosen = map[string]string{
 		"ADDRESS": "198.51.100.7", "CIDR": "10.244.0.0/16", "CONTEXT": "c d", "FILE": "my file", "IMAGE": "example.org/gateway:v1",
 		"NAME": "web", "PEER": "milan", "URL": "https://198.51.100.7:6443", "NODE": "node-1",
-		"RANGE": "10.9.0.0/16", "CLUSTER_ID": "milan", "PORT": "51840", "cpu=AMOUNT": "cpu=8",
+		"RANGE": "10.9.0.0/16", "CLUSTER_ID": "milan", "HOST:PORT": "relay.example.org:51840", "PORT": "51840", "cpu=AMOUNT": "cpu=8",
 	}
 	values = map[string]string{
 		"--service-cidr": "10.96.0.0/16", "--external-cidr": "10.9.0.0/16", "--mtu": "1340", "--remote-kubeconfig": "my config",

@@ -26,7 +26,7 @@ func TestTheOtherClusterHostsTheServerWhereTheDialIsInVain(t *testing.T) {
 		"all is open":              {wantServer: flows.B},
 		"nothing reaches B":        {closed: [2]bool{flows.B: true}, wantServer: flows.A, wantWhy: "rome hosts the server now, because its gateway got no answer from milan for 20s"},
 		"facts were to decide":     {flags: []string{"--server-location=auto", "--server-service-type=NodePort"}, closed: [2]bool{flows.B: true}, wantServer: flows.A, wantWhy: "rome hosts the server now"},
-		"neither is reached":       {closed: [2]bool{true, true}, wantServer: flows.A, wantWhy: "rome hosts the server now", wantHint: "or let milan host the server"},
+		"neither is reached":       {closed: [2]bool{true, true}, wantServer: flows.A, wantWhy: "rome hosts the server now", wantHint: "since they did not reach each other with the server on milan either: liqo-tui network connect --context kind-rome --remote-context kind-milan --relay HOST:PORT"},
 		"B was asked for":          {flags: []string{"--server-location=Remote"}, closed: [2]bool{flows.B: true}, wantServer: flows.B, wantHint: "liqo-tui network connect --context kind-rome --remote-context kind-milan --server-location Local"},
 		"a port of B's was chosen": {flags: []string{"--server-service-type=NodePort", "--node-port=31840"}, closed: [2]bool{flows.B: true}, wantServer: flows.B, wantHint: "--server-location Local"},
 	} {

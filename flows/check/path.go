@@ -91,8 +91,8 @@ func (in diagnosis) path(from flows.Side) Result {
 		return r
 	}
 	r := in.compareCounters(from, moved)
-	r.Evidence = append([]string{fmt.Sprintf("in the last %s %s sent %d bytes, %s received %d", moved[to].over.Round(time.Second),
-		in.cluster(from).ID, moved[from].sent, in.cluster(to).ID, moved[to].received)}, in.handshakes()...)
+	r.Evidence = append(append(r.Evidence, fmt.Sprintf("in the last %s %s sent %d bytes, %s received %d", moved[to].over.Round(time.Second),
+		in.cluster(from).ID, moved[from].sent, in.cluster(to).ID, moved[to].received)), in.handshakes()...)
 	if fact, fix := in.clientBehind(); r.State == Fail && fact != "" {
 		r.Evidence, r.Fix = append(r.Evidence, fact), append(r.Fix, command.Text(fix))
 	}
@@ -155,10 +155,18 @@ func (in diagnosis) closed(text string, others ...command.Hint) Result {
 		swap = "Remote"
 	}
 	heard := heardFrom(in.cluster(server), in.readings[server].PeerAddress)
+	open := command.Text(rule(in.cluster(client), address, fmt.Sprint(port), heard...))
+	dial := command.Hintf("or dial another address of %s: %s", in.cluster(server).ID, in.connect().Flag("--client-address", "ADDRESS"))
+	if in.peers[server].OtherWayFailed() {
+		fixes := []command.Hint{open, dial, command.Hintf("or run a relay that both clusters reach: %s", in.connect().Flag("--relay", "HOST:PORT"))}
+		r := result(Fail, text, append(fixes, others...)...)
+		r.Evidence = []string{fmt.Sprintf("with the server on %s, the gateways did not reach each other either", in.cluster(client).ID)}
+		return r
+	}
 	fixes := []command.Hint{
-		command.Text(rule(in.cluster(client), address, fmt.Sprint(port), heard...)),
+		open,
 		command.Hintf("or let %s dial: %s", in.cluster(server).ID, in.connect().Flag("--server-location", swap)),
-		command.Hintf("or dial another address of %s: %s", in.cluster(server).ID, in.connect().Flag("--client-address", "ADDRESS")),
+		dial,
 	}
 	return result(Fail, text, append(fixes, others...)...).plannedWith("server-location", swap, fmt.Sprintf("let %s dial", in.cluster(server).ID))
 }

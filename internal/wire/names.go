@@ -129,6 +129,9 @@ const (
 	// AnnotationInvitation on a GatewayServer is a random text. It is in each file by which the
 	// server's admin invites the peer's admin, and the peer's reply file repeats it.
 	AnnotationInvitation = "liqo-tui.dev/invitation"
+	// AnnotationOtherWay on a GatewayServer says that the gateways did not reach each other while
+	// the other cluster hosted the server. So nobody advises to swap the roles again.
+	AnnotationOtherWay = "liqo-tui.dev/other-way-failed"
 	// AnnotationCreated on a Namespace says that our program has created the namespace.
 	// The value is the namespace's name. Our program writes the annotation only in the
 	// request that creates the namespace, never in an apply or a manifest. So a namespace
@@ -339,7 +342,7 @@ func Named[T any, O interface {
 // apply that lacks an annotation removes it, if our program applied the annotation before.
 func Lasting(o Object) map[string]string {
 	kept := map[string]string{}
-	for _, key := range []string{AnnotationAllow, AnnotationForPeering, AnnotationInvitation, AnnotationPeerUID, AnnotationRelay} {
+	for _, key := range []string{AnnotationAllow, AnnotationForPeering, AnnotationInvitation, AnnotationOtherWay, AnnotationPeerUID, AnnotationRelay} {
 		if value, ok := o.GetAnnotations()[key]; ok {
 			kept[key] = value
 		}
