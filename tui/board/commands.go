@@ -106,7 +106,7 @@ func (s Screen) peeringCommands(e session.Env) []keys.Command {
 	k := e.Keys
 	var commands []keys.Command
 	if s.Detail && s.page == pageDiagnosis {
-		results, _ := s.checked(e, s.Subject())
+		results, _, _ := s.checked(e, s.Subject())
 		if hasPlan(results) {
 			commands = append(commands, keys.Command{Binding: keys.Named(k.Apply, "plan the remedy"), Msg: actRemedy})
 		}
@@ -232,7 +232,7 @@ func hasPlan(results []check.Result) bool {
 
 // planRemedy shows the plan that is the remedy. The diagnosis stays open behind it.
 func (s Screen) planRemedy(e session.Env) {
-	results, _ := s.checked(e, s.Subject())
+	results, _, _ := s.checked(e, s.Subject())
 	_, plan := remedies(results)
 	if refs, ok := s.pair(e); ok && plan != nil {
 		e.Post(session.VisitMsg{Pair: refs, Goal: session.Connect, Remedy: plan})
@@ -246,7 +246,7 @@ func (s Screen) remedy(e session.Env) string {
 	if !s.Detail || s.page != pageDiagnosis || p == nil {
 		return ""
 	}
-	results, _ := s.checked(e, p)
+	results, _, _ := s.checked(e, p)
 	text, _ := remedies(results)
 	return text
 }

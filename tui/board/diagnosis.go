@@ -16,11 +16,14 @@ import (
 )
 
 // checked are the checks of a peering. If one of the clusters is not at hand, only those of
-// the other one.
-func (s Screen) checked(e session.Env, p *peering) (results []check.Result, missing wire.ClusterID) {
+// the other one. unread are the titles of the checks whose facts only the command reads.
+func (s Screen) checked(e session.Env, p *peering) (results []check.Result, unread []string, missing wire.ClusterID) {
 	_, missing = s.contextsOf(p)
 	results = s.looks.Diagnose(s.factsOf(e, p))
-	results = slices.DeleteFunc(results, func(r check.Result) bool { // only the command reads them
+	results = slices.DeleteFunc(results, func(r check.Result) bool {
+		if r.State == check.Inconclusive && r.Summary == check.NotRead && !slices.Contains(unread, r.Title) {
+			unread = append(unread, r.Title)
+		}
 		return r.State == check.Inconclusive && (r.Summary == check.NotRead || r.ID == check.Closed)
 	})
 	if missing != "" {
@@ -28,7 +31,7 @@ func (s Screen) checked(e session.Env, p *peering) (results []check.Result, miss
 			return len(r.Sides) != 1 || p.ends[r.Sides[0]].ID == missing
 		})
 	}
-	return results, missing
+	return results, unread, missing
 }
 
 // remedies are what helps first against what was found: a text to copy, "" for none, and a
@@ -55,7 +58,7 @@ func remedies(results []check.Result) (text string, plan *check.Remedy) {
 // causes first; those that passed only if all of them are wanted.
 func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	t, width := e.Theme, e.Width
-	results, missing := s.checked(e, p)
+	results, unread, missing := s.checked(e, p)
 	var lines []string
 	if missing != "" {
 		lines = append(t.Wrap(string(missing)+" is "+s.Board.absence()+": only the other side could be checked.", width, 0), "")
@@ -84,7 +87,11 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 			facts = append(facts, t.Faint.Render(fmt.Sprintf("%s reported at %s", end.ID, at.In(e.Now.Location()).Format(time.TimeOnly))))
 		}
 	}
-	lines = append(append(lines, t.Pack(facts, width)...), "")
+	lines = append(lines, t.Pack(facts, width)...)
+	if len(unread) > 0 && missing == "" {
+		lines = append(lines, t.Wrap(fmt.Sprintf("Not looked at here: %s. The command liqo-tui check reads them.", strings.Join(unread, ", ")), width, 0)...)
+	}
+	lines = append(lines, "")
 	shown := slices.Clone(results)
 	if problems := problemsOf(results); !s.allChecks && len(problems) > 0 {
 		shown = problems

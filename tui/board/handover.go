@@ -46,7 +46,7 @@ func (s Screen) saveReport(e session.Env, msg handoverMsg) {
 	if s.page != pageDiagnosis || s.Subject() != p { // the looks are of another peering
 		s.looks = check.Looks{}.With(s.factsOf(e, p))
 	}
-	results, _ := s.checked(e, p)
+	results, _, _ := s.checked(e, p)
 	v := p.together(s.Board.now)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s: %s\n\n%s\n\n", s.Board.names(p.ID), v.State, check.Headline(results))
