@@ -259,6 +259,8 @@ func (c Connection) drained(side Side) Step {
 		s.Status, s.Reason = Blocked, "needs the gateway to be deleted"
 	} else if left := c.undrained(side); left != "" {
 		s.Status, s.Reason, s.Code = Waiting, left, CodePod
+	} else if f := c.Facts.Sides[side]; f.PodsHidden && f.PodsSeen != end.Tenant.Namespace {
+		s.Reason = "its objects are; a pod may still run, because this user may not read pods there"
 	}
 	return s
 }

@@ -82,6 +82,15 @@ func (a *Answers) now() time.Time {
 	return a.Now()
 }
 
+// lookAgain forgets what was found in namespaces just before their deletion. The deletion may have to be tried
+// again for minutes.
+func (a *Answers) lookAgain() {
+	a.kept = slices.DeleteFunc(a.kept, func(k answer) bool {
+		q, contents := k.question.(flows.AskContents)
+		return contents && q.Last
+	})
+}
+
 // Keep keeps the answer to a question, if it lasts.
 func (a *Answers) Keep(q flows.Question, reply flows.Reply) {
 	if q.Terms().Lasts {

@@ -151,6 +151,9 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	changes, p, trouble := r.apply(ctx, p, facts)
+	if trouble {
+		r.answers.lookAgain()
+	}
 	if trouble || len(changes) > 0 {
 		r.send(p, r.options.Now(), changes)
 	}
