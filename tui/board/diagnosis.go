@@ -89,7 +89,7 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	}
 	lines = append(lines, t.Pack(facts, width)...)
 	if len(unread) > 0 && missing == "" {
-		lines = append(lines, t.Wrap(fmt.Sprintf("Not looked at here: %s. The command liqo-tui check reads them.", strings.Join(unread, ", ")), width, 0)...)
+		lines = append(lines, t.Wrap(fmt.Sprintf("Not looked at here: %s. The command \"check\" reads them.", strings.Join(unread, ", ")), width, 0)...)
 	}
 	lines = append(lines, "")
 	shown := slices.Clone(results)
