@@ -28,7 +28,9 @@ func TestWhatIsAllowedIsJudgedByTheGatewaysReport(t *testing.T) {
 		"open, of an earlier release": {"", wire.Report{}, false, check.Pass, "pods of rome may open connections to all pods"},
 		"closed":                      {"none", wire.Report{Allow: "none"}, false, check.Pass, "pods of rome are allowed: none. The gateway has dropped nothing"},
 		"closed, and lately dropped": {
-			"exported", wire.Report{Allow: "exported", Closed: 12, ClosedTo: []string{"tcp 10.1.3.7:5432"}}, false, check.Warn,
+			"exported",
+			wire.Report{Allow: "exported", Closed: 12, ClosedTo: []string{"tcp 10.1.3.7:5432"}},
+			false, check.Warn,
 			"12 packets of rome dropped, lately to tcp 10.1.3.7:5432: pods of rome are allowed: exported",
 		},
 		"closed, and once dropped":       {"none", wire.Report{Allow: "none", Closed: 1}, false, check.Pass, "1 packet of rome dropped, none lately"},

@@ -174,7 +174,6 @@ func (c *Client) Run(ctx context.Context) error {
 		if time.Since(began) > settled {
 			pause = retryFirst
 		}
-		var told *laterError
 		wait := pause
 		switch {
 		case err == nil: // the end of a watch, which resumes
@@ -186,13 +185,13 @@ func (c *Client) Run(ctx context.Context) error {
 			}
 			c.note(func(s *Status) { s.Problem = err })
 		}
-		if errors.As(err, &told) {
+		if told, ok := errors.AsType[*laterError](err); ok {
 			wait = max(wait, told.after)
 		}
 		sleep.For(ctx, wait)
 		pause = min(2*pause, retryMost)
 	}
-	return nil
+	return nil //nolint:nilerr // ctx has ended
 }
 
 // follow lists if that is needed, and watches until the watch ends.
@@ -270,7 +269,7 @@ func (c *Client) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close() //nolint:errcheck // nothing is lost
+	defer answer.Body.Close()
 	f := newFrames(ctx, answer.Body, maxList, c.slice, end)
 	defer f.stop()
 	if err := c.Sink.Begin(ctx); err != nil {
@@ -326,7 +325,7 @@ func (c *Client) watch(ctx context.Context) error {
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
-	defer answer.Body.Close() //nolint:errcheck // nothing is lost
+	defer answer.Body.Close()
 	c.note(func(s *Status) { s.Heard, s.Problem = time.Now(), nil })
 	f := newFrames(ctx, answer.Body, -1, c.quiet, end)
 	defer f.stop()

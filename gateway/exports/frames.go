@@ -11,6 +11,8 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/liqo-tui/liqo-tui/internal/services"
 )
 
 // Bounds of what a peer may send.
@@ -19,7 +21,7 @@ const (
 	// allows no more.
 	maxSlice = 256 << 10
 	// maxSlices is the largest number of slices of a peer, those included that are refused.
-	maxSlices = 4096
+	maxSlices = services.MaxSlices
 	// maxList is the largest list, in bytes.
 	maxList      = 64 << 20
 	maxEndpoints = 1000

@@ -87,8 +87,11 @@ func store(t testing.TB, n int) *exports.Store {
 	return s
 }
 
+// answered is the answer to a request, whose body the test closes at its end.
+type answered struct{ *http.Response }
+
 // ask sends one request with a client of its own.
-func ask(t testing.TB, method, url string, body io.Reader) *http.Response {
+func ask(t testing.TB, method, url string, body io.Reader) answered {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
 	if err != nil {
@@ -101,7 +104,7 @@ func ask(t testing.TB, method, url string, body io.Reader) *http.Response {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = answer.Body.Close() })
-	return answer
+	return answered{answer}
 }
 
 func list(t testing.TB, url string) *discoveryv1.EndpointSliceList {

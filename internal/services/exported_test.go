@@ -111,10 +111,12 @@ func TestExportsThatAreNotMade(t *testing.T) {
 			c.service.Name, c.service.Labels = "derived-0123456789", map[string]string{wire.LabelManagedBy: wire.ManagedBy}
 		}, "Valid=False DerivedService: this Service comes from an import: export the Services from which it comes"},
 		{"ranges unknown", func(c *cluster) { c.pods = netip.Prefix{} }, "Ready=False Pending: the ranges of the cluster's pods are not known yet"},
-		{"long", func(c *cluster) {
-			c.export.Spec.ExportedAnnotations = map[string]string{"a": strings.Repeat("x", 8000)}
+		{
+			"long", func(c *cluster) {
+				c.export.Spec.ExportedAnnotations = map[string]string{"a": strings.Repeat("x", 8000)}
+			},
+			"Ready=False Failed: the description of the Service has 8351 bytes, at most 8192 are allowed: export fewer labels and annotations",
 		},
-			"Ready=False Failed: the description of the Service has 8351 bytes, at most 8192 are allowed: export fewer labels and annotations"},
 		{"ports", func(c *cluster) {
 			c.service.Spec.Ports = nil
 			for i := range 101 {

@@ -286,7 +286,7 @@ func replacements(parts []part, of int, w World) cover {
 		parts[0].head.Type != mcsv1beta1.Headless // a pod that is not ready loses its own name, which clients of a StatefulSet use
 	for i := range parts {
 		p := &parts[i]
-		if i == of || p.down || !parts[of].down && !(local && p.cluster == w.Self) {
+		if i == of || p.down || !parts[of].down && (!local || p.cluster != w.Self) {
 			continue
 		}
 		for _, q := range p.pieces {
