@@ -226,6 +226,17 @@ func TestWhatIsOnAPausedScreenStays(t *testing.T) {
 	})
 }
 
+// The clusters go on to report during a pause. So nothing has become stale when it ends.
+func TestAPauseMakesNothingStale(t *testing.T) {
+	onDashboard(t, func(_ *testing.T, d *driver) {
+		d.wait(time.Minute)
+		d.keys("p")
+		d.wait(2 * time.Minute)
+		d.keys("p", "E")
+		d.hasNot("stale")
+	})
+}
+
 func TestDisconnectingFromTheDashboard(t *testing.T) {
 	onDashboard(t, func(t *testing.T, d *driver) {
 		for _, key := range []string{"x", "X"} { // one key, and whatever is usually pressed next, but for yes

@@ -169,9 +169,15 @@ func (b *board) strangers() []string {
 	return all
 }
 
-// take adds news of contexts to the board at the time now.
+// take adds news of contexts to the board at the time now. Only then it looks for readings that have become
+// too old: after a pause, all news of the pause come at once.
 func (b *board) take(now time.Time, all []News) {
 	b.advance(now)
+	b.add(now, all)
+	b.expire()
+}
+
+func (b *board) add(now time.Time, all []News) {
 	var touched []pairID
 	settle := false
 	for _, n := range all {
@@ -269,19 +275,21 @@ func (s source) missing(all []flows.Reading) []wire.ClusterID {
 	return slices.Sorted(maps.Keys(gone))
 }
 
-// advance sets the board's time, and makes the rows with expired verdicts again. If the clock was
-// set back, it makes all rows again.
+// advance sets the board's time. If the clock was set back, it makes all rows again.
 func (b *board) advance(now time.Time) {
 	if b.now.Sub(now) > session.ClockStep {
 		b.now, b.expires = now, time.Time{}
 		b.settle()
 		return
 	}
-	if !now.After(b.now) {
-		return
+	if now.After(b.now) {
+		b.now = now
 	}
-	b.now = now
-	if b.expires.IsZero() || !now.After(b.expires) {
+}
+
+// expire refreshes the rows whose readings have become too old.
+func (b *board) expire() {
+	if b.expires.IsZero() || !b.now.After(b.expires) {
 		return
 	}
 	b.expires = time.Time{}
@@ -289,7 +297,7 @@ func (b *board) advance(now time.Time) {
 	for id, p := range b.Rows {
 		switch {
 		case p.expires.IsZero():
-		case now.After(p.expires):
+		case b.now.After(p.expires):
 			b.refresh(id)
 			changed = true
 		default:

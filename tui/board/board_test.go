@@ -129,7 +129,7 @@ func TestWhatIsTooOldBecomesStaleWithoutNews(t *testing.T) {
 	if want := now.Add(30*time.Second + time.Millisecond); !wake.Equal(want) {
 		t.Errorf("got to be woken at %s, want %s", wake, want)
 	}
-	b.advance(wake)
+	b.take(wake, nil)
 	wantLines(t, b, "rome milan stale")
 	if got := b.Rows[PairOf("rome", "milan")].roundTrip(flows.A, b.now); got != 0 {
 		t.Errorf("got a round trip of %s, want none of now", got)
@@ -313,7 +313,7 @@ func TestTheBoardThatGrewIsTheBoardMadeAtOnce(t *testing.T) {
 		}
 		if seed%2 == 0 {
 			now = now.Add(time.Minute)
-			b.advance(now)
+			b.take(now, nil)
 		}
 		checkBoard(t, b, now)
 		if t.Failed() {

@@ -189,6 +189,7 @@ func TestAListAloneShowsWhatHappened(t *testing.T) {
 	s := New(session.Options{Contexts: refsOf("rome")}, e)
 	for i, value := range []networkingv1beta1.ConnectionStatusValue{up, broken, up} {
 		e.Now = e.Now.Add(time.Duration(i) * time.Minute)
+		s = s.Take(e, nil) // the screen wakes when a reading becomes too old
 		s = s.Take(e, []News{toldBy("rome", reported("milan", flows.RoleClient, value, e.Now))})
 	}
 	s.wide = true
