@@ -246,6 +246,9 @@ func (x *exchange) read(ctx context.Context) error {
 	x.mu.Unlock()
 	owner, err := x.owner(ctx)
 	if err != nil {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.before.Problem = err
 		return err
 	}
 	transport := exports.Transport(gateway.TunnelAddr(o.Role, 0).Addr())
